@@ -42,7 +42,7 @@ func (g *Gateway) callUpstream(
 ) (protocol.Result, error) {
 	state, resumed := roundtrip.State[flowState](ctx)
 	if resumed && state.Parked != "" {
-		return g.resumeParked(ctx, u, call, &state)
+		return g.resumeParked(ctx, call, &state)
 	}
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {

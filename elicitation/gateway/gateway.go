@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type Gateway struct {
 	limits    Limits
 	log       *zap.Logger
 	park      *park
+	metrics   *metrics
 	sealer    keys.Sealer            // nil: states are of this process alone
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
@@ -33,6 +35,9 @@ type Gateway struct {
 	end  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that keep the lists
 }
+
+// listTTL is how long clients may reuse lists: an upstream that was down may be back.
+const listTTL = 5 * time.Second
 
 // New returns a gateway and begins to connect to its upstreams, in the background: one that is down
 // is tried again until it answers, and what it offers is published then. Close ends it.
@@ -53,11 +58,14 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
-	srv, err := server.New(&with)
-	if err != nil {
+	with.ListTTL = orDefault(with.ListTTL, listTTL)
+	var err error
+	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("gateway: Registerer: %w", err)
+	}
+	if g.server, err = server.New(&with); err != nil {
 		return nil, err
 	}
-	g.server = srv
 	g.life, g.end = context.WithCancelCause(context.Background())
 	for _, config := range opts.Upstreams {
 		u := newUpstream(config, g)
@@ -112,11 +120,25 @@ func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
 	return state.Owner
 }
 
+// Shutdown lets no more calls of upstreams begin that push their questions, and waits for those
+// that run until ctx ends; their clients can come back with answers meanwhile. Then it does what
+// Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
+// it.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	var cut error
+	select {
+	case <-g.park.drain():
+	case <-ctx.Done():
+		cut = context.Cause(ctx)
+	}
+	return errors.Join(cut, g.Close())
+}
+
 // Close ends the calls that wait for people, and the connections to the upstreams.
 func (g *Gateway) Close() error {
 	g.end(errClosed)
+	<-g.park.drain()
 	g.busy.Wait()
-	g.park.empty.Wait()
 	var failed []error
 	for _, u := range g.upstreams {
 		failed = append(failed, u.closeConnections())

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap/zaptest"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -110,6 +112,7 @@ func serveHTTP(t *testing.T, srv *server.Server) string {
 // startGateway serves a gateway over HTTP and waits until it has published something.
 func startGateway(t *testing.T, opts *gateway.Options) string {
 	t.Helper()
+	opts.Logger = zaptest.NewLogger(t)
 	g, err := gateway.New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -172,15 +175,16 @@ func connect(t *testing.T, url string, era protocol.Era, p *person) *client.Clie
 // awaitTool waits until a tool is listed.
 func awaitTool(t *testing.T, c *client.Client, name string) {
 	t.Helper()
+	var last error
 	for range 500 {
 		for tool, err := range c.Tools(t.Context()) {
-			if err == nil && tool.Name == name {
+			if last = err; err == nil && tool.Name == name {
 				return
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("tool %s was not published", name)
+	t.Fatalf("tool %s was not published: %v", name, last)
 }
 
 func textOf(r *protocol.CallToolResult) string {
@@ -280,4 +284,64 @@ func TestPromptsResourcesAndLinksArePassedOn(t *testing.T) {
 	if err != nil || len(prompt.Messages) != 1 {
 		t.Errorf("got %+v, %v", prompt, err)
 	}
+}
+
+// progressTo returns a context whose calls send the messages of progress to c, as far as there is
+// room.
+func progressTo(ctx context.Context, c chan<- string) context.Context {
+	return client.WithProgress(ctx, func(_ context.Context, p *protocol.Progress) {
+		select {
+		case c <- p.Message:
+		default:
+		}
+	})
+}
+
+func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv, err := server.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.AddTool(srv, server.Tool{Name: "who"}, func(
+			_ context.Context, call *server.ToolCall, _ struct{},
+		) (protocol.CallToolOutcome, error) {
+			declared, err := json.Marshal(call.Capabilities())
+			return server.Text(string(declared)), err
+		})
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra},
+		}})
+		for _, opts := range []*client.Options{
+			{Era: clientEra},
+			{Era: clientEra, ElicitForm: (&person{}).fill},
+			{Era: clientEra, CreateMessage: func(
+				context.Context, *client.SamplingQuestion,
+			) (*protocol.CreateMessageResult, error) {
+				return nil, nil
+			}, Extensions: map[string]json.RawMessage{"example.com/x": []byte("{}")}},
+		} {
+			transport, err := clienthttp.New(url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts.Cache = &client.CacheOptions{Disabled: true}
+			c, err := client.New(transport, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitTool(t, c, "ops_who")
+			result, err := c.CallTool(t.Context(), "ops_who", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.Capabilities()
+			want.Extensions = nil
+			text, _ := json.Marshal(want)
+			if got := textOf(result); got != string(text) {
+				t.Errorf("declared %s, want %s", got, text)
+			}
+			_ = c.Close()
+		}
+	})
 }

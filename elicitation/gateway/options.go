@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -21,7 +22,7 @@ import (
 type Options struct {
 	// Server configures the side of the clients: name, keys, middleware, limits. What the
 	// gateway publishes is declared by itself. Zero values are the server's defaults, but for
-	// Roundtrip.Limits.Rounds, which is 32.
+	// Roundtrip.Limits.Rounds, which is 32, and ListTTL, which is 5 s.
 	Server server.Options
 	// Upstreams are the servers behind the gateway, at least one, with names that differ.
 	Upstreams []Upstream
@@ -29,6 +30,10 @@ type Options struct {
 	Limits Limits
 	// Logger is told what happens to upstreams and to what they publish. Nil: nobody.
 	Logger *zap.Logger
+	// Registerer gets the metrics of parked calls: elicitation_parked, and
+	// elicitation_resumes_total by outcome. Nil: there are none. Those of questions are the
+	// server's.
+	Registerer prometheus.Registerer
 }
 
 // Limits bound the calls that run upstream. Zero is the default of every field.

@@ -24,9 +24,11 @@ type park struct {
 	room *quota.Pool[protocol.Principal]
 	time time.Duration // that one call may take, negative: no limit
 
-	mu    sync.Mutex
-	calls map[string]*parkedCall
-	empty sync.WaitGroup // of calls that run upstream
+	mu      sync.Mutex
+	calls   map[string]*parkedCall // those that ended a moment ago are among them
+	running int                    // calls upstream
+	closed  bool                   // no more calls begin
+	idle    chan struct{}          // closed when none runs after closed was set
 }
 
 func newPark(limits Limits) *park {
@@ -38,13 +40,49 @@ func newPark(limits Limits) *park {
 		}),
 		time:  orDefault(limits.CallTime, 10*time.Minute),
 		calls: map[string]*parkedCall{},
+		idle:  make(chan struct{}),
 	}
 }
 
-func (p *park) add(call *parkedCall) {
+// begin makes room for a call of principal, or returns why there is none.
+func (p *park) begin(call *parkedCall, principal protocol.Principal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
+	}
+	if limit := p.room.Take(principal, 1); limit != quota.None {
+		return quota.Refuse(limit, time.Second, "too many calls are waiting")
+	}
 	p.calls[call.id] = call
+	p.running++
+	return nil
+}
+
+// end frees the room of a call whose upstream has returned.
+func (p *park) end(principal protocol.Principal) {
+	p.room.Give(principal, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	p.closeIdleLocked()
+}
+
+// drain lets no more calls begin. The channel is closed when the last has ended.
+func (p *park) drain() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.closeIdleLocked()
+	}
+	return p.idle
+}
+
+func (p *park) closeIdleLocked() {
+	if p.closed && p.running == 0 {
+		close(p.idle)
+	}
 }
 
 func (p *park) find(id string) *parkedCall {
@@ -63,10 +101,6 @@ func (p *park) remove(id string) {
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
-	if limit := g.park.room.Take(call.Principal, 1); limit != quota.None {
-		release(true)
-		return nil, quota.Refuse(limit, time.Second, "too many calls are waiting")
-	}
 	life, cancel := context.WithCancelCause(g.life)
 	stop := func() {}
 	if g.park.time > 0 {
@@ -74,21 +108,26 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		stop = func() { t.Stop() }
 	}
 	parked := newParkedCall(cancel)
+	if err := g.park.begin(parked, call.Principal); err != nil {
+		stop()
+		cancel(nil)
+		release(true)
+		return nil, err
+	}
+	g.metrics.parked.Inc()
 	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
 	if err != nil {
 		return nil, err
 	}
-	g.park.add(parked)
-	g.park.empty.Add(1)
 	go func() {
-		defer g.park.empty.Done()
 		result, err := g.runParked(life, u, conn, parked, call, params)
 		// A connection whose call was given up may still bring questions of that call.
 		release(life.Err() == nil && !isBroken(err))
 		stop()
 		cancel(nil)
-		g.park.room.Give(call.Principal, 1)
 		g.finishParked(u, parked, result, err)
+		g.metrics.parked.Dec()
+		g.park.end(call.Principal)
 	}()
 	return g.awaitParked(ctx, parked, leg, 0)
 }
@@ -146,22 +185,37 @@ func (g *Gateway) finishParked(
 
 // resumeParked takes the answers to a call that runs here, and waits for the next outcome.
 func (g *Gateway) resumeParked(
-	ctx context.Context, u *upstream, call *server.Call, state *flowState,
+	ctx context.Context, call *server.Call, state *flowState,
 ) (protocol.Result, error) {
+	result, outcome, err := g.resume(ctx, call, state)
+	g.metrics.resumes.WithLabelValues(outcome).Inc()
+	return result, err
+}
+
+func (g *Gateway) resume(
+	ctx context.Context, call *server.Call, state *flowState,
+) (result protocol.Result, outcome string, err error) {
 	parked := g.park.find(state.Parked)
 	if parked == nil {
-		return nil, errGone()
+		return nil, resumeUnknown, errGone()
 	}
 	answers := readAnswers(ctx, state.Asked)
 	digest, err := digestAnswers(answers, state.Asked)
 	if err != nil {
-		return nil, err
+		return nil, resumeRefused, err
 	}
 	leg, err := parked.beginLeg(state.Round, digest, answers, call)
 	if err != nil {
-		return nil, err
+		return nil, resumeRefused, err
 	}
-	return g.awaitParked(ctx, parked, leg, state.Round)
+	result, err = g.awaitParked(ctx, parked, leg, state.Round)
+	switch _, asked := result.(*protocol.InputRequiredResult); {
+	case asked:
+		return result, resumeAsked, nil
+	case ctx.Err() != nil:
+		return result, resumeLeft, err
+	}
+	return result, resumeDone, err
 }
 
 // awaitParked waits for the outcome of a leg and returns it as the server sends it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -295,4 +296,51 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the call of the session that ended keeps its place")
+}
+
+func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
+	u := startUpstream(t)
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(listener.Close)
+	c := byHand(t, listener.URL)
+	awaitTool(t, c, "ops_deploy")
+	_, second, err := c.Resume(t.Context(), answered(t, begin(t, c), target{"production"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := make(chan error, 1)
+	go func() { down <- g.Shutdown(context.Background()) }()
+	for range 500 { // until no call begins
+		_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+		if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := answered(t, pending, target{"staging"})
+		if _, next, err := c.Resume(t.Context(), again); err == nil {
+			_, _, _ = c.Resume(t.Context(), answered(t, next, confirmation{}))
+		}
+	}
+	result, _, err := c.Resume(t.Context(), answered(t, second, confirmation{true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := textOf(result.(*protocol.CallToolResult)); got != "deployed to production: true" {
+		t.Errorf("got %q", got)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
 }

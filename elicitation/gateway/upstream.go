@@ -36,6 +36,8 @@ type upstream struct {
 	mu          sync.Mutex
 	connections []*connection
 	opening     int
+	closed      bool           // connections that are given back are closed
+	closing     sync.WaitGroup // connections that are being closed
 }
 
 // A connection is a client of the upstream.
@@ -153,12 +155,12 @@ func (u *upstream) oldestIdleLocked() (oldest *connection) {
 	return oldest
 }
 
-// dropLocked closes connections, in the background.
+// dropLocked closes connections, in the background: the upstream may take its time.
 func (u *upstream) dropLocked(drop func(*connection) bool) {
 	kept := u.connections[:0]
 	for _, c := range u.connections {
 		if drop(c) {
-			u.gateway.busy.Go(func() { _ = c.client.Close() })
+			u.closing.Go(func() { _ = c.client.Close() })
 			continue
 		}
 		kept = append(kept, c)
@@ -172,7 +174,7 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 	defer u.mu.Unlock()
 	conn.users--
 	conn.lastUsed = time.Now()
-	if !reuse || u.gateway.life.Err() != nil {
+	if !reuse && !u.closed {
 		u.dropLocked(func(c *connection) bool { return c == conn })
 	}
 }
@@ -187,6 +189,10 @@ func (u *upstream) openConnection(
 	u.opening--
 	if err != nil {
 		return nil, err
+	}
+	if u.closed {
+		_ = conn.client.Close()
+		return nil, u.explain(errClosed)
 	}
 	conn.users = 1
 	u.connections = append(u.connections, conn)
@@ -320,10 +326,11 @@ func (u *upstream) checkQuestion(q protocol.InputRequest) error {
 	return nil
 }
 
+// closeConnections closes all connections. Those that are in use end their calls.
 func (u *upstream) closeConnections() error {
 	u.mu.Lock()
 	connections := u.connections
-	u.connections = nil
+	u.connections, u.closed = nil, true
 	u.mu.Unlock()
 	var failed []error
 	for _, c := range connections {
@@ -331,6 +338,7 @@ func (u *upstream) closeConnections() error {
 			failed = append(failed, fmt.Errorf("gateway: upstream %s: %w", u.config.Name, err))
 		}
 	}
+	u.closing.Wait()
 	return errors.Join(failed...)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -93,8 +92,5 @@ func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
 		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")
 	f.id = request.ID
 	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)
-	if e.Err == nil {
-		f.cause = hophttp.ErrOutcomeUnknown
-	}
 	return f
 }
