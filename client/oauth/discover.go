@@ -285,11 +285,29 @@ func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMeta
 	default:
 		err = errors.New("code_challenge_methods_supported has no S256")
 	}
+	if err == nil {
+		err = s.checkIss(m)
+	}
 	if err != nil {
 		return nil, metadataError(at, err)
 	}
 	s.cacheServer(issuer, m)
 	return m, nil
+}
+
+// checkIss returns an error for an authorization server that Options.RequireIss refuses.
+func (s *Source) checkIss(m *serverMetadata) error {
+	if !s.opts.RequireIss || m.SendsIssuer || s.registrationFor(m.Issuer) != nil ||
+		s.providerFor(m.Issuer).Issuer != "" {
+		return nil
+	}
+	for _, issuer := range s.opts.Aliases {
+		if issuer == m.Issuer {
+			return nil
+		}
+	}
+	return errors.New("it does not send iss (RFC 9207), and Options.RequireIss is set; if you " +
+		"trust it, name it in Options.Providers or Registrations")
 }
 
 // cacheServer caches the metadata of an authorization server.
@@ -330,6 +348,9 @@ func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
 	if errors.Is(err, errNoServerMetadata) {
 		server, err = &serverMetadata{Issuer: origin, Authorization: origin + "/authorize",
 			Token: origin + "/token", Registration: origin + "/register", read: time.Now()}, nil
+		if err = s.checkIss(server); err != nil {
+			err = metadataError(origin, err)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@
 // The metadata of the server must be about this endpoint, and that of the authorization server
 // about the issuer that was named, byte for byte. The authorization server must support PKCE with
 // S256 (RFC 7636), which is always used. The authorization response must have the state of the
-// login, and the issuer if the authorization server sends one (RFC 9207). After a document that is
+// login, and the issuer if the authorization server sends one (RFC 9207); see Options.RequireIss. After a document that is
 // refused, no other place is tried.
 //
 // Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of

@@ -34,6 +34,9 @@ func (s *Source) KnownServers() int {
 	return len(s.servers)
 }
 
+// IssuerPath is the function of that name.
+func IssuerPath(issuer string) string { return issuerPath(issuer) }
+
 // AgeFailures makes the cached failures of logins older.
 func (s *Source) AgeFailures(by time.Duration) {
 	s.mu.Lock()

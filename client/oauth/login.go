@@ -114,11 +114,11 @@ func (f *failure) cachedError(reason string) error {
 // runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
 // comes back.
 func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginRequest) error {
-	hint, err := s.redirectHint(ctx, d.server)
+	redirect, err := s.redirectFor(ctx, d.server)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.opts.Interaction.Open(ctx, hint)
+	receiver, err := s.opts.Interaction.Open(ctx, redirect)
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,12 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 // Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
 // The host sends the browser to Login.URL, and passes the URL with which it comes back to
 // [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, and has
-// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI must be set.
+// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI or RedirectURIFor
+// must be set.
 // The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
 // own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
-	if s.opts.RedirectURI == "" {
+	if s.opts.RedirectURI == "" && s.opts.RedirectURIFor == nil {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
 			"the browser could not come back")
 	}
@@ -162,7 +163,11 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.prepareLogin(ctx, d, request, s.opts.RedirectURI)
+	redirectURI, err := s.redirectURI(d.server)
+	if err != nil {
+		return nil, err
+	}
+	return s.prepareLogin(ctx, d, request, redirectURI)
 }
 
 // prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
@@ -181,6 +186,7 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.Issuer, Resource: d.Resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
+		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.Issuer),
 	}}
 	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.Issuer))
 	return l, err

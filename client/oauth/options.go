@@ -22,6 +22,16 @@ type Options struct {
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
 	// loopback host. Empty: Begin returns an error.
 	RedirectURI string
+	// RedirectURIFor returns the redirect URI of logins that [Source.Begin] begins at an issuer,
+	// which must be another for each: Finish compares its path and its query, so that no issuer
+	// gets the code of another (RFC 9700, section 4.4.2.2). It is for clients that are registered
+	// dynamically; others have RedirectURI, if that is set. Calls may overlap. Nil: RedirectURI.
+	RedirectURIFor func(issuer string) string
+	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
+	// Registrations, Providers or Aliases name. Without iss in the authorization response an
+	// authorization server that has registered the redirect URI of this client at another one can
+	// get a code of that.
+	RequireIss bool
 
 	// Registrations are the client ids that authorization servers have issued to this client
 	// (pre-registration), at most one for an issuer. They come before the other kinds of client

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -98,17 +99,36 @@ func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (
 	return nil, err
 }
 
-// redirectHint returns the redirect URI of the newest dynamic registration. Empty: there is none,
-// or the client needs none.
-func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, error) {
+// redirectFor returns what an Interaction chooses the redirect URI of a login by.
+func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, error) {
 	if s.configuredClient(m) != nil {
-		return "", nil
+		return Redirect{Path: callbackPath}, nil
 	}
+	r := Redirect{Path: issuerPath(m.Issuer)}
 	registered, err := s.registeredClients(ctx, m.Issuer)
-	if err != nil || len(registered) == 0 {
-		return "", err
+	if err == nil && len(registered) > 0 {
+		r.Last = registered[0].RedirectURI
 	}
-	return registered[0].RedirectURI, nil
+	return r, err
+}
+
+// redirectURI returns the redirect URI of logins that Begin begins.
+func (s *Source) redirectURI(m *serverMetadata) (string, error) {
+	f := s.opts.RedirectURIFor
+	if f == nil || s.opts.RedirectURI != "" && s.configuredClient(m) != nil {
+		return s.opts.RedirectURI, nil
+	}
+	text := f(m.Issuer)
+	if _, err := urlrule.Check(text); err != nil {
+		return "", fmt.Errorf("oauth: Options.RedirectURIFor: %w", err)
+	}
+	return text, nil
+}
+
+// isRedirectOfIssuer reports whether a redirect URI is that of one issuer alone.
+func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
+	return s.opts.RedirectURIFor != nil && redirectURI != s.opts.RedirectURI ||
+		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
 // clientID returns the client of a dynamic registration.

@@ -79,7 +79,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 		return serverhttp.Identity{}, g.authError(err)
 	}
 	if len(g.opts.Scopes) > 0 && id.Access.Check(g.opts.Scopes...) != nil {
-		return serverhttp.Identity{}, g.insufficientScopeError(false, nil)
+		return serverhttp.Identity{}, g.insufficientScopeError(id, nil)
 	}
 	return id, nil
 }
@@ -114,7 +114,7 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	}
 	// The cache holds well-formed tokens only, and costs less than this check.
 	if !authhttp.IsToken(token) {
-		return serverhttp.Identity{}, refuse(badHeader, nil)
+		return serverhttp.Identity{}, refuse(badHeader, "", nil)
 	}
 	return g.verifyOnce(r.Context(), sum, token)
 }
@@ -125,17 +125,17 @@ func (g *ResourceServer) readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return "", refuse(noToken, nil)
+		return "", refuse(noToken, "", nil)
 	case len(values) > 1:
-		return "", refuse(severalHeaders, nil)
+		return "", refuse(severalHeaders, "", nil)
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", refuse(noToken, nil)
+		return "", refuse(noToken, "", nil)
 	}
 	token = strings.Trim(token, " ")
 	if len(token) > maxTokenBytes {
-		return "", refuse(badHeader, nil)
+		return "", refuse(badHeader, "", nil)
 	}
 	return token, nil
 }
