@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -80,4 +81,15 @@ func connectLines(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.ClientSe
 		t.Fatal(err)
 	}
 	return session
+}
+
+// A pipe is one direction of standard input and output.
+type pipe struct {
+	r *io.PipeReader
+	w *io.PipeWriter
+}
+
+func newPipe() pipe {
+	r, w := io.Pipe()
+	return pipe{r, w}
 }
