@@ -42,6 +42,7 @@ func TestTurnsOnConnections(t *testing.T)      { gatewaytest.AcceptTurns(t, buil
 func TestModesOfConnections(t *testing.T)      { gatewaytest.AcceptModes(t, build) }
 func TestTwoGatewaysInARow(t *testing.T)       { gatewaytest.AcceptChain(t, build) }
 func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, build, true) }
+func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
@@ -80,7 +81,13 @@ func build(t *testing.T, router *elicitation.Router, to ...*gatewaytest.Backend)
 func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 	to []*gatewaytest.Backend) (_ http.Handler, closeUpstreams func()) {
 	t.Helper()
-	server := mcp.NewServer(impl, nil)
+	server := mcp.NewServer(impl, &mcp.ServerOptions{ProgressNotificationHandler: func(
+		_ context.Context, req *mcp.ProgressNotificationServerRequest) {
+		select {
+		case to[0].OtherProgress <- fmt.Sprint(req.Params.ProgressToken):
+		default:
+		}
+	}})
 	clients, err := gosdk.NewDownstream(router, server, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +318,6 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 	// The SDK compares the ids of users alone.
 	session := gatewaytest.Connect(t, web.URL, `{"elicitation":{}}`,
 		`"result":{"action":"decline"}`, bearer("https://a.example|ada"))
-	defer session.Delete(t)
 	for token, want := range map[string]protocol.Principal{
 		"https://a.example|ada": {Issuer: "https://a.example", Subject: "ada"},
 		"https://b.example|ada": {Issuer: "https://b.example", Subject: "ada"},

@@ -191,7 +191,6 @@ func TestSilentUser(t *testing.T) {
 	router := newRouter(t, &elicitation.Options{Timeout: 100 * time.Millisecond})
 	url := serveRaw(t, router, gatewaytest.NewUpstream(t), gatewaytest.SharedHTTP)
 	client := gatewaytest.Connect(t, url, forms, "", nil)
-	defer client.Delete(t)
 	for range 20 {
 		stream := client.StartCall(t, gatewaytest.ToolAsk, question)
 		stream.WaitForQuestion(t)
@@ -208,7 +207,6 @@ func TestSilentUser(t *testing.T) {
 func TestForgedMarks(t *testing.T) {
 	url := serveRaw(t, newRouter(t, nil), gatewaytest.NewUpstream(t), gatewaytest.SharedHTTP)
 	client := gatewaytest.Connect(t, url, forms, "", nil)
-	defer client.Delete(t)
 	stream := client.StartCall(t, gatewaytest.ToolAsk,
 		`{"_meta":{"rondo/call":"made up","kept":"yes"},`+question[1:])
 	defer stream.Close()
@@ -228,7 +226,6 @@ func TestRefusedCall(t *testing.T) {
 	router := newRouter(t, nil)
 	url := serveRaw(t, router, gatewaytest.NewUpstream(t), gatewaytest.SharedHTTP)
 	client := gatewaytest.Connect(t, url, forms, "", nil)
-	defer client.Delete(t)
 	if err := router.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,6 @@ func TestACallThatEndsWhileTheGatewayAuthorizes(t *testing.T) {
 	url := serveDownstream(t, clients, server)
 	const answer = `{"action":"accept","content":{"why":"because"}}`
 	bob := gatewaytest.Connect(t, url, `{"elicitation":{"form":{}}}`, `"result":`+answer, nil)
-	defer bob.Delete(t)
 	pending := bob.StartCall(t, gatewaytest.ToolAsk, question)
 	defer pending.Close()
 	open := pending.WaitForQuestion(t)

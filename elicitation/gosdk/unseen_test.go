@@ -93,3 +93,18 @@ func newPipe() pipe {
 	r, w := io.Pipe()
 	return pipe{r, w}
 }
+
+// connectInMemory connects a client of a legacy revision to server.
+func connectInMemory(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.ClientSession {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Connect(t.Context(), ours,
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}

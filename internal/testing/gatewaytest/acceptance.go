@@ -211,7 +211,6 @@ func (s sentence) check(t *testing.T, build Gateway, mode Mode) {
 	if mode == PerCallHTTP {
 		up.checkDeclared(t, cmp.Or(s.declared, forms))
 	}
-	client.Delete(t)
 }
 
 // matchesJSON compares JSON. A want whose last string ends with * matches by what is before.

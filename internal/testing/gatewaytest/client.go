@@ -2,6 +2,7 @@ package gatewaytest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ type Client struct {
 	header       http.Header
 	reply        string
 	http         *http.Client
+	deleted      bool
 
 	// Over lines: where to write and to read, nil: the client is over HTTP.
 	out io.WriteCloser
@@ -37,7 +39,7 @@ const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{` +
 	`"protocolVersion":"2025-11-25","capabilities":%s,` +
 	`"clientInfo":{"name":"raw","version":"1"}}}`
 
-// Connect opens a session with the gateway at url. declared are its capabilities. reply are
+// Connect opens a session with the gateway at url, which lasts until the test ends. declared are its capabilities. reply are
 // the members of its response to each question, such as `"result":{"action":"decline"}`, in
 // which MESSAGE stands for the message of the question; "" leaves questions open.
 func Connect(t testing.TB, url, declared, reply string, header http.Header) *Client {
@@ -56,6 +58,13 @@ func connect(t testing.TB, c *Client, declared string) *Client {
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		c.session = response.Header.Get("Mcp-Session-Id")
+		t.Cleanup(func() {
+			if r := c.newRequest(context.Background(), http.MethodDelete, ""); !c.deleted {
+				if response, err := c.http.Do(r); err == nil { // the gateway may have been killed
+					response.Body.Close()
+				}
+			}
+		})
 	}
 	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c
@@ -189,6 +198,9 @@ func (s *Stream) WaitForQuestion(t testing.TB) (question envelope) {
 func (s *Stream) Result(t testing.TB) string {
 	t.Helper()
 	m, ok := s.Next()
+	for ok && m.ID == nil { // a notification
+		m, ok = s.Next()
+	}
 	if !ok || m.Method != "" {
 		t.Error("the call has no result")
 	}
@@ -233,6 +245,7 @@ func (c *Client) As(header http.Header) *Client {
 // Delete ends the session.
 func (c *Client) Delete(t testing.TB) (status int) {
 	t.Helper()
+	c.deleted = true
 	response := c.send(t, http.MethodDelete, "")
 	response.Body.Close()
 	return response.StatusCode
@@ -250,10 +263,17 @@ func (c *Client) post(t testing.TB, format string, args ...any) {
 
 func (c *Client) send(t testing.TB, method, format string, args ...any) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, c.url,
-		strings.NewReader(fmt.Sprintf(format, args...)))
+	response, err := c.http.Do(c.newRequest(t.Context(), method, fmt.Sprintf(format, args...)))
 	if err != nil {
 		t.Fatal(err)
+	}
+	return response
+}
+
+func (c *Client) newRequest(ctx context.Context, method, body string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, method, c.url, strings.NewReader(body))
+	if err != nil {
+		panic(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -264,9 +284,5 @@ func (c *Client) send(t testing.TB, method, format string, args ...any) *http.Re
 		r.Header.Set("Mcp-Session-Id", c.session)
 		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
 	}
-	response, err := c.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response
+	return r
 }

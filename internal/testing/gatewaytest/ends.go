@@ -36,7 +36,6 @@ func AcceptClose(t *testing.T, build Build) {
 			t.Fatal("the call or Close waits for the server")
 		}
 	}
-	c.Delete(t)
 }
 
 // AcceptDelete holds that a client which ends its session in the middle of a question frees

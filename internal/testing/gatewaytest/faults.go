@@ -174,8 +174,6 @@ func (f *fault) check(t *testing.T, build Gateway) {
 		}
 	}
 	expectPending(t, router, 0)
-	alice.Delete(t)
-	bob.Delete(t)
 }
 
 func expectPending(t *testing.T, router *elicitation.Router, want int) {

@@ -24,8 +24,7 @@ func AcceptLines(t *testing.T, build LineGateway) {
 			router, up := newRouter(t, nil), NewUpstream(t)
 			// What the client before it on lines has declared does not count, although an SDK may
 			// have one session for both.
-			r, w := pipehttp.ServeLines(t, build(t, router, up, mode))
-			c := connect(t, &Client{out: w, in: bufio.NewReader(r)}, declared)
+			c := ConnectLines(t, build(t, router, up, mode), declared, "")
 			for _, reply := range []string{`{"action":"accept","content":{"why":"tested"}}`,
 				`{"action":"decline"}`, `{"action":"cancel"}`} {
 				c.reply = `"result":` + reply
@@ -38,7 +37,7 @@ func AcceptLines(t *testing.T, build LineGateway) {
 			}
 			checkDeclared(t, router, declared)
 			c.StartCall(t, ToolAsk, plain).WaitForQuestion(t)
-			if err := w.Close(); err != nil {
+			if err := c.out.Close(); err != nil {
 				t.Fatal(err)
 			}
 			// Whether the upstream is told before its call is cancelled is a matter of scheduling.
@@ -47,6 +46,14 @@ func AcceptLines(t *testing.T, build LineGateway) {
 			}
 		})
 	}
+}
+
+// ConnectLines opens a session over lines with what serve serves. See [Connect].
+func ConnectLines(t *testing.T, serve func(ctx context.Context, in io.Reader, out io.Writer),
+	declared, reply string) *Client {
+	t.Helper()
+	r, w := pipehttp.ServeLines(t, serve)
+	return connect(t, &Client{out: w, in: bufio.NewReader(r), reply: reply}, declared)
 }
 
 // checkDeclared checks that the router knows one session, with the capabilities of its client.

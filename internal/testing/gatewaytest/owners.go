@@ -56,8 +56,6 @@ func AcceptPerPrincipal(t *testing.T, build Build) {
 	url := serve(t, build, router, &Backend{Upstream: up, Lines: true, PerPrincipal: true})
 	alice := Connect(t, url, forms, `"result":`+because, As("alice"))
 	bob := Connect(t, url, forms, `"result":`+because, As("bob"))
-	defer alice.Delete(t)
-	defer bob.Delete(t)
 	alice.Call(t, ToolPlain, plain)
 	askLate := up.lateAsker()
 	stream := bob.StartCall(t, ToolAsk, plain)
@@ -111,8 +109,6 @@ func AcceptAbandoned(t *testing.T, build Gateway) {
 				t.Errorf("bob gets %s", got)
 			}
 			expectPending(t, router, 0)
-			alice.Delete(t)
-			bob.Delete(t)
 		})
 	}
 }

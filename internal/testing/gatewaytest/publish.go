@@ -105,7 +105,6 @@ func AcceptPublished(t *testing.T, build Build) {
 		}
 	}
 	c := Connect(t, url, forms, `"result":`+because, nil)
-	defer c.Delete(t)
 	c.WaitUntilListed(t, "up-ask", "up-review", "file:///plan", "page:///{n}")
 	for _, r := range [][2]string{
 		{"tools/call", `{"name":"up-ask","arguments":{"question":` + plain + `}}`},
@@ -131,7 +130,6 @@ func AcceptChanges(t *testing.T, build Build, keepsTemplates bool) {
 	url := serve(t, build, newRouter(t, nil), &Backend{Upstream: up, Publish: true})
 	c := Connect(t, url, bothModes, // the calls use the connection of the lists
 		`"result":`+because, nil)
-	defer c.Delete(t)
 	up.changeList("prompts/list", `{"prompts":[{"name":"write"}]}`)
 	c.WaitUntilListed(t, "up-ask", "up-write", "file:///plan", "page:///{n}")
 	up.SetList("resources/templates/list", `{"resourceTemplates":[]}`)

@@ -37,8 +37,6 @@ func AcceptReceipts(t *testing.T, build Build, want string) {
 	url := serve(t, build, router, &Backend{Upstream: up})
 	alice := Connect(t, url, forms, `"result":`+because, nil)
 	bob := Connect(t, url, forms, `"result":`+because, nil)
-	defer bob.Delete(t)
-	defer alice.Delete(t)
 	up.RefuseAnswers.Store(true)
 	stream := alice.StartCall(t, ToolAsk, plain)
 	defer stream.Close()

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 )
 
 // report asks, and reports progress and a log message before, and progress afterwards. It waits for
@@ -56,8 +59,6 @@ func AcceptReports(t *testing.T, build Build, logsOverHTTP bool) {
 				if m, ok := silent.Next(); !ok || resultText(m) != because {
 					t.Errorf("bob, who has no token, hears %s %s", m.Method, m.Params)
 				}
-				alice.Delete(t)
-				bob.Delete(t)
 			})
 		}
 	}
@@ -153,5 +154,78 @@ func AcceptVisit(t *testing.T, build Gateway) {
 	if result := <-messages; result.ID != nil && resultText(result) != `{"action":"accept"}` {
 		t.Errorf("the upstream reads %s", resultText(result))
 	}
-	client.Delete(t)
+}
+
+// AcceptProgress holds that a client which says that its person is still at it is waited for, and
+// that the upstream hears of it with the token that it gave. Progress of another client on the
+// question, which knows its token, does not count.
+func AcceptProgress(t *testing.T, build Build) {
+	for _, lines := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lines=%v", lines), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { acceptProgress(t, build, lines) })
+		})
+	}
+}
+
+func acceptProgress(t *testing.T, build Build, lines bool) {
+	const timeout = time.Minute
+	router, up := newRouter(t, &elicitation.Options{Timeout: timeout}), newPipeUpstream(t)
+	backend := &Backend{Upstream: up, Lines: lines, OtherProgress: make(chan string, 1)}
+	gateway, _ := build(t, router, backend)
+	served := pipehttp.Serve(t, gateway)
+	open := func(user string) *Client {
+		return connect(t, &Client{url: pipehttp.URL, header: As(user), http: served.Client(),
+			reply: `"result":` + because}, forms)
+	}
+	alice, bob := open("alice"), open("bob")
+	report := func(from *Client, token string) {
+		time.Sleep(timeout / 4)
+		from.post(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{`+
+			`"progressToken":%s,"progress":%d,"total":6,"message":"reading"}}`, token,
+			time.Now().UnixNano())
+	}
+	for _, from := range []*Client{alice, bob} {
+		stream := alice.StartCall(t, ToolAsk, `{"_meta":{"progressToken":"up-7"},`+plain[1:])
+		question := stream.WaitForQuestion(t)
+		var asked struct {
+			Meta struct{ ProgressToken json.RawMessage } `json:"_meta"`
+		}
+		if err := json.Unmarshal(question.Params, &asked); err != nil {
+			t.Fatal(err)
+		}
+		reported, want := make(chan struct{}), because
+		go func() {
+			defer close(reported)
+			for range 6 { // half as long again as the router waits
+				report(from, string(asked.Meta.ProgressToken))
+			}
+		}()
+		if from == alice {
+			<-reported
+			alice.Send(t, question)
+		} else {
+			want = `{"code":23224,"message":"Elicitation timed out"}`
+		}
+		if got := stream.Result(t); got != want {
+			t.Errorf("the upstream reads %s, want %s", got, want)
+		}
+		<-reported
+		stream.Close()
+		if n := len(up.progress); (n > 0) != (from == alice) {
+			t.Errorf("the upstream hears %d times of progress", n)
+		}
+		for len(up.progress) > 0 {
+			got := <-up.progress
+			if !strings.Contains(got, `"up-7"`) || !strings.Contains(got, "reading") {
+				t.Errorf("the upstream hears %s", got)
+			}
+		}
+		for len(backend.OtherProgress) > 0 { // bob's was on no question of his
+			<-backend.OtherProgress
+		}
+	}
+	report(alice, `"other"`)
+	if got := <-backend.OtherProgress; got != "other" {
+		t.Errorf("the host hears of %s", got)
+	}
 }

@@ -51,7 +51,8 @@ type Upstream struct {
 	connections atomic.Int32  // that were opened
 	lost        atomic.Int32  // the last of them that is not known any more
 	answered    chan string   // gets the response to each question, if somebody receives it
-	steps       chan struct{} // lets ToolReport go on
+	steps       chan struct{} // lets tools go on
+	progress    chan string   // gets the params of progress
 
 	mu       sync.Mutex
 	outside  func(string) // writes to the connection of the last call what belongs to no call
@@ -95,6 +96,7 @@ func newUpstream() *Upstream {
 	return &Upstream{
 		answered: make(chan string, 1), waiting: map[string]chan string{},
 		streams: map[string]chan message{}, steps: make(chan struct{}),
+		progress: make(chan string, 64),
 	}
 }
 
@@ -173,6 +175,9 @@ func (u *Upstream) answer(m *envelope) string {
 	switch {
 	case m.Method == "" && m.ID != nil:
 		u.receive(m)
+		return ""
+	case m.Method == "notifications/progress":
+		u.progress <- string(m.Params)
 		return ""
 	case m.ID == nil:
 		return ""

@@ -54,8 +54,6 @@ func acceptImpatience(t *testing.T, build Build, lines bool) {
 	ask("an hour later", bob)
 	ask("alice herself", alice)
 	expectPending(t, router, 0)
-	alice.Delete(t)
-	bob.Delete(t)
 }
 
 // pendingCalls is how many calls wait for a person at once.
@@ -99,7 +97,6 @@ func AcceptPending(t *testing.T, build Build) {
 	for i, name := range []string{"alice", "bob"} {
 		users[i] = connect(t, &Client{url: url, http: newHTTPClient(t),
 			reply: `"result":` + acceptReason(name+" answers MESSAGE")}, forms)
-		defer users[i].Delete(t)
 	}
 	idle := func() usage {
 		for _, c := range users {
