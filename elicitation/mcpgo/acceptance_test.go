@@ -182,12 +182,18 @@ func TestClientOnLines(t *testing.T) {
 		up *gatewaytest.Upstream, mode gatewaytest.Mode,
 	) func(context.Context, io.Reader, io.Writer) {
 		clients, s := newLoggedGateway(t, router, up, mode)
-		stdio := server.NewStdioServer(s)
-		stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-		return func(ctx context.Context, in io.Reader, out io.Writer) {
-			_ = clients.Listen(ctx, stdio, in, out)
-		}
+		return listen(clients, s)
 	})
+}
+
+// listen returns what serves a gateway's client on lines.
+func listen(clients *mcpgo.Downstream, s *server.MCPServer) func(context.Context, io.Reader,
+	io.Writer) {
+	stdio := server.NewStdioServer(s)
+	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
+	return func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = clients.Listen(ctx, stdio, in, out)
+	}
 }
 
 // newLoggedGateway returns a gateway before an upstream that writes its messages itself.

@@ -168,7 +168,7 @@ func AcceptProgress(t *testing.T, build Build) {
 }
 
 func acceptProgress(t *testing.T, build Build, lines bool) {
-	const timeout = time.Minute
+	const timeout = 16 * time.Second // mcp-go gives a question 30 s over HTTP
 	router, up := newRouter(t, &elicitation.Options{Timeout: timeout}), newPipeUpstream(t)
 	backend := &Backend{Upstream: up, Lines: lines, OtherProgress: make(chan string, 1)}
 	gateway, _ := build(t, router, backend)
