@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -99,6 +100,9 @@ func AcceptAbandoned(t *testing.T, build Gateway) {
 			const want = `{"code":-32601,"message":"No client session available"}`
 			if got := askLate(ctx, plain); !matchesJSON(got, want) {
 				t.Errorf("the late question gets %s, want %s", got, want)
+			}
+			for logs.FilterMessage("elicitation.cancelled").Len() == 0 && ctx.Err() == nil {
+				runtime.Gosched()
 			}
 			if logs.FilterMessage("elicitation.cancelled").Len() != 1 ||
 				logs.FilterMessage("elicitation.delivered").Len() != 0 {
