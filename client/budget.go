@@ -13,7 +13,7 @@ type budget struct {
 
 // runLimited runs f with a context that ends when the budget is used up, and
 // takes the time that f took from the budget. If the budget ended f, and not
-// ctx, the error is a [*TimeoutError].
+// ctx, the error is a [context.DeadlineExceeded] of its own.
 func (b *budget) runLimited(
 	ctx context.Context, c *Client, method string, f func(context.Context) error,
 ) error {
@@ -32,7 +32,7 @@ func (b *budget) runLimited(
 	err := f(limited)
 	b.remaining -= limited.Used()
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return &TimeoutError{method, c.opts.Timeout}
+		return timeoutError(method, c.opts.Timeout)
 	}
 	return preferClosed(ctx, err)
 }

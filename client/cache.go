@@ -4,6 +4,7 @@ import (
 	lru "container/list"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,10 +16,8 @@ import (
 
 // Limits of [CacheOptions].
 const (
-	// defaultCacheEntries is how many results are kept: every page of every
-	// list of a large server, and a working set of resources.
-	defaultCacheEntries = 1000
-	// defaultCacheBytes is how much memory they may take together.
+	// defaultCacheBytes is how much memory results may take together: every
+	// page of every list of a large server, and a working set of resources.
 	defaultCacheBytes = 16 << 20
 	// maxCacheTTL is the longest time that a result is fresh, whatever the
 	// server says: a client that runs for weeks must notice changes that a
@@ -40,10 +39,9 @@ const entryOverhead = 256
 type CacheOptions struct {
 	// Disabled turns the cache off.
 	Disabled bool
-	// MaxEntries and MaxBytes limit the cache. The least recently used
-	// results are evicted first. 0: 1000 and
-	// 16 MiB, negative: no limit.
-	MaxEntries, MaxBytes int
+	// MaxBytes limits the cache. The least recently used results are
+	// evicted first. 0: 16 MiB, negative: no limit.
+	MaxBytes int
 	// Partition returns the authorization context of a call. A private
 	// result is reused within its own partition only. Set it where one
 	// client serves several users. Nil: all calls share one partition, but
@@ -56,9 +54,9 @@ type CacheOptions struct {
 // A cache keeps results as JSON text and decodes them for each caller, so that
 // no caller can change what another gets. A nil cache keeps nothing.
 type cache struct {
-	maxEntries, maxBytes int
-	partition            func(context.Context) string
-	publicOnly           bool // credentials vary, but there is no partition to tell users apart
+	maxBytes   int
+	partition  func(context.Context) string
+	publicOnly bool // credentials vary, but there is no partition to tell users apart
 
 	mu      sync.Mutex
 	entries map[cacheKey]*lru.Element // of *cacheEntry
@@ -90,7 +88,6 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	}
 	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	c.maxEntries = quota.LimitOr(o.MaxEntries, defaultCacheEntries)
 	c.maxBytes = quota.LimitOr(o.MaxBytes, defaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
@@ -264,7 +261,7 @@ func (c *cache) storeEntry(e *cacheEntry, other cacheKey, epoch uint64) {
 	if e.result == nil || e.byteSize() > c.maxBytes {
 		return
 	}
-	for len(c.entries) >= c.maxEntries || c.bytes+e.byteSize() > c.maxBytes {
+	for c.bytes+e.byteSize() > c.maxBytes {
 		c.removeLocked(c.recent.Back())
 	}
 	c.entries[e.key] = c.recent.PushFront(e)
@@ -280,14 +277,7 @@ func (c *cache) removeLocked(at *lru.Element) {
 
 // forgetMethods drops the results of the given methods.
 func (c *cache) forgetMethods(methods ...string) {
-	c.forgetMatching(func(key cacheKey) bool {
-		for _, method := range methods {
-			if key.method == method {
-				return true
-			}
-		}
-		return false
-	})
+	c.forgetMatching(func(key cacheKey) bool { return slices.Contains(methods, key.method) })
 }
 
 // forgetResource drops the cached contents of a resource and of those that may

@@ -16,7 +16,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server"
 )
 
 // hinted answers every cacheable method with the given hints. Its results
@@ -297,48 +296,6 @@ func TestCacheKeys(t *testing.T) {
 	}
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
-	peer := refusing(
-		1, protocol.ResourceNotFound("u:1"), `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000}`,
-	)
-	c := newClient(t, peer, nil)
-	if _, err := c.ReadResource(t.Context(), "u:1"); err == nil {
-		t.Fatal("got no error")
-	}
-	for range 2 {
-		if got := readText(t.Context(), c); got != "x" {
-			t.Errorf("got %s", got)
-		}
-	}
-	if n := len(peer.requests()); n != 2 {
-		t.Errorf("got %d requests, want 2", n)
-	}
-}
-
-// A result that took questions depends on more than the URI.
-func TestReadWithQuestionsIsNotCached(t *testing.T) {
-	var prompts atomic.Int32
-	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
-	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
-		_ protocol.Back) (*protocol.Response, error) {
-		result := content
-		if !strings.Contains(string(req.Params), "inputResponses") {
-			result = ask(`"inputRequests":{"who":` + nameForm + `}`)
-		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
-	}}
-	c := newClient(t, peer, countingForm(&prompts))
-	for range 2 {
-		if _, err := c.ReadResource(t.Context(), "u:1"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if prompts.Load() != 2 || len(peer.requests()) != 4 {
-		t.Errorf("got %d prompts and %d requests, want 2 and 4", prompts.Load(),
-			len(peer.requests()))
-	}
-}
-
 // A read that took questions depends on more than its URI.
 func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"for Ada only"}],"ttlMs":60000,"cacheScope":"public"}`
@@ -361,35 +318,6 @@ func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// A cached result of the same URI must not answer a retry.
-func TestManualRetryBypassesTheCache(t *testing.T) {
-	interim := ask(
-		`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`,
-	)
-	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
-	peer := script(interim, content)
-	c := newClient(t, peer, &client.Options{ElicitForm: acceptName, MaxRounds: -1})
-	_, err := c.ReadResource(t.Context(), "u:1")
-	exceeded, ok := errors.AsType[*client.RoundsExceededError](err)
-	if !ok {
-		t.Fatalf("got %v", err)
-	}
-	r, err := c.ReadResourceParams(t.Context(),
-		&protocol.ReadResourceParams{URI: "u:1", Retry: protocol.Retry{
-			InputResponses: protocol.InputResponses{
-				{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)},
-			},
-			RequestState: exceeded.Last.RequestState,
-		}})
-	if err != nil || r.Contents[0].Text != "x" || len(peer.requests()) != 2 {
-		t.Fatalf("got %+v, %v after %d requests, want 2", r, err, len(peer.requests()))
-	}
-	if got := member(t, peer.requests()[1], "inputResponses") +
-		member(t, peer.requests()[1], "requestState"); got != `{"who":{"action":"decline"}}"s"` {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -416,28 +344,29 @@ func TestCacheDisabled(t *testing.T) {
 }
 
 func TestCacheIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 600) // takes about 1000 bytes with its result
 	count := func(t *testing.T, opts *client.CacheOptions, uris ...string) int {
 		peer := hinted(minute)
 		c := newClient(t, peer, &client.Options{Cache: opts})
 		for _, uri := range uris {
+			uri += long
 			if _, err := c.ReadResource(t.Context(), uri); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return len(peer.requests())
 	}
-	long := strings.Repeat("x", 600)
 	cases := []struct {
 		name string
 		opts client.CacheOptions
 		uris string
 		want int
 	}{
-		{"all fit", client.CacheOptions{MaxEntries: 2}, "a b a b", 2},
-		{"the oldest goes", client.CacheOptions{MaxEntries: 2}, "a b c a", 4},
-		{"use counts", client.CacheOptions{MaxEntries: 2}, "a b a c a", 3},
-		{"bytes", client.CacheOptions{MaxBytes: 1500}, long + "a " + long + "b " + long + "a", 3},
+		{"all fit", client.CacheOptions{MaxBytes: 2500}, "a b a b", 2},
+		{"the oldest goes", client.CacheOptions{MaxBytes: 2500}, "a b c a", 4},
+		{"use counts", client.CacheOptions{MaxBytes: 2500}, "a b a c a", 3},
 		{"too large alone", client.CacheOptions{MaxBytes: 300}, "a a", 2},
+		{"no limit", client.CacheOptions{MaxBytes: -1}, "a b c a b c", 3},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -614,31 +543,6 @@ func TestRelearningPassesTheCache(t *testing.T) {
 	wantDone(t, r, err)
 	if _, err := c.ListTools(t.Context(), ""); err != nil || lists != 3 {
 		t.Errorf("got %v and %d lists, want what was cached dropped", err, lists)
-	}
-}
-
-func TestCacheOfARealServer(t *testing.T) {
-	var lists atomic.Int32
-	s := newServer(t,
-		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-				if request.Message.Method == protocol.MethodListTools {
-					lists.Add(1)
-				}
-				return next(ctx, request)
-			}
-		}}})
-	addTool(s, "one")
-	c := newClient(t, s, nil)
-	for range 5 {
-		for tool, err := range c.Tools(t.Context()) {
-			if err != nil || tool.Name != "one" {
-				t.Fatal(tool, err)
-			}
-		}
-	}
-	if lists.Load() != 1 {
-		t.Errorf("got %d lists, want 1", lists.Load())
 	}
 }
 

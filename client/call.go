@@ -13,8 +13,9 @@ import (
 // means that there is no result.
 //
 // An error of the server is a [*protocol.Error]. Other errors are
-// [*TransportError], [*ResponseError], [*TimeoutError], [*QuestionError],
-// [*AnswerError], [*RoundsExceededError] and [ErrClosed].
+// [*TransportError], [*ResponseError], [*QuestionError], [*AnswerError],
+// [ErrClosed], a [context.DeadlineExceeded] after [Options.Timeout], and one
+// that names [Options.MaxRounds].
 func (c *Client) CallTool(
 	ctx context.Context, name string, args any,
 ) (*protocol.CallToolResult, error) {

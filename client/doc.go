@@ -70,12 +70,11 @@
 // 429 or a broken connection, decide nothing. [Client.Negotiated] returns the
 // outcome, and [Options.Assume] spares the next client the question. A server
 // that does not answer in time is taken for a legacy one too;
-// [Options.LegacyChosen] reports that.
+// [Options.Warn] reports that.
 //
 // In a session the server sends its questions itself, while a call runs. They
-// pass the same checks and go to the same handlers, [Options.MaxPushes] at a
-// time. A question that gets no answer is an error to the server, which decides
-// how the call goes on ([Options.PushFailed]). For the caller little else
+// pass the same checks and go to the same handlers, 100 at a time. A question that gets no answer is an error to the server, which decides
+// how the call goes on ([Options.Warn]). For the caller little else
 // changes: [Client.Discover] returns what initialize returned, [Client.Listen]
 // reports the same events, and after -32042 the person is asked to visit the URL
 // and the request is sent again. Legacy revisions lack cache hints and rounds:
@@ -112,12 +111,10 @@
 // # Failure
 //
 // An error of the server is a [*protocol.Error]. A failure on the way to it is
-// a [*TransportError]; an invalid response, a [*ResponseError]; too many rounds,
-// a [*RoundsExceededError]; a question that the client refuses, a
-// [*QuestionError]; a question without a valid answer, an [*AnswerError]; a
-// server that takes too long, a [*TimeoutError]; one without a common revision,
-// a [*NegotiationError]. A handler's own error is within the AnswerError, so
-// errors.As finds a protocol.Error there too if the handler returned one: look
+// a [*TransportError]; an invalid response, a [*ResponseError]; a question that
+// the client refuses, a [*QuestionError]; a question without a valid answer, an
+// [*AnswerError]; a server that takes too long, a [context.DeadlineExceeded]. A
+// handler's own error is within the AnswerError, so errors.As finds a protocol.Error there too if the handler returned one: look
 // for the AnswerError first.
 //
 // # Concurrency and contexts

@@ -33,7 +33,7 @@ func (c *Client) newCall(original leg) *call {
 //	send ──▶ input required? ──▶ within the limit? ──▶ questions ──▶ answer
 //	   │ no                         │ no                  │ none
 //	   ▼                            ▼                     ▼
-//	result               RoundsExceededError            wait, then retry
+//	result                      error                   wait, then retry
 //
 // The limit on rounds is checked before anybody is asked (basic/patterns/mrtr).
 func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
@@ -84,12 +84,12 @@ func (c *Client) advanceCall(
 		case !more:
 			return result, nil, nil
 		case k.round > c.opts.MaxRounds:
-			return nil, nil, &RoundsExceededError{Rounds: k.round - 1, Last: asked}
+			return nil, nil, roundsExceeded(k.round - 1)
 		case len(asked.InputRequests) > 0:
 			return nil, asked, nil
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return humantime.Sleep(ctx, c.retryDelay(idle))
+			return humantime.Sleep(ctx, retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
@@ -107,20 +107,19 @@ func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.Req
 
 // retryDelay returns how long to wait before the retry of a round without
 // questions, after idle such rounds in a row: a random time between half of a
-// bound and the bound, which doubles up to MaxPause.
-func (c *Client) retryDelay(idle int) time.Duration {
-	bound := c.opts.MinPause
-	for range idle + 1 {
-		if bound *= 2; bound <= 0 || bound >= c.opts.MaxPause {
-			bound = c.opts.MaxPause
-			break
-		}
-	}
-	low := max(bound/2, c.opts.MinPause)
+// bound and the bound, which doubles up to maxPause.
+func retryDelay(idle int) time.Duration {
+	bound := min(minPause<<min(idle+1, 10), maxPause)
+	low := bound / 2
 	return low + rand.N(bound-low+1)
 }
 
 const (
+	// minPause and maxPause bound the wait before a request is repeated for
+	// a server that sent state and no questions: long enough not to overload
+	// a server that sheds load, short enough not to be noticed.
+	minPause = 50 * time.Millisecond
+	maxPause = 250 * time.Millisecond
 	// maxBusyRetries is how often one request is sent again to a server
 	// that is busy. A server that is still busy then is overloaded, and
 	// more retries would add to that.

@@ -22,25 +22,27 @@ const errPrefix errtext.Prefix = "client: "
 var (
 	// ErrClosed means that the client was closed before or during the call.
 	ErrClosed = errors.New("client: closed; make a new one to go on")
-	// ErrUndeclared is within a [*QuestionError] whose question needs a
-	// capability that this client does not declare.
-	ErrUndeclared = errors.New("capability is not declared by this client")
 	// ErrStreamEnded is within the errors of a [Stream] whose server has
 	// closed its end, or which can no longer be read or written. Requests
 	// that ran are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
-	// ErrSubscriptionEnded means that the server ended a subscription without
+)
+
+var (
+	// errUndeclared is within a [*QuestionError] whose question needs a
+	// capability that this client does not declare.
+	errUndeclared = errors.New("capability is not declared by this client")
+	// errSubscriptionEnded means that the server ended a subscription without
 	// answering its request.
-	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
-	// ErrMessageTooLong is within the error for a message above
+	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
+	// errMessageTooLong is within the error for a message above
 	// [StreamOptions.MaxLineBytes].
-	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// ErrOverrun means that a subscription was ended because the client
-	// received notifications faster than it handled them. Subscribe again
-	// and read everything that the subscription is about: which changes
-	// were lost is not known.
-	ErrOverrun = errors.New("client: notifications come faster than they are taken; " +
+	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
+	// errOverrun means that a subscription was ended because the client
+	// received notifications faster than it handled them. Which changes were
+	// lost is not known.
+	errOverrun = errors.New("client: notifications come faster than they are taken; " +
 		"subscribe again and read everything anew")
 )
 
@@ -81,7 +83,7 @@ func (e *TransportError) nextStep() string {
 	case errors.Is(e.Err, protocol.ErrSessionGone):
 		return "the next call opens a new session"
 	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded),
-		errors.Is(e.Err, ErrMessageTooLong):
+		errors.Is(e.Err, errMessageTooLong):
 		return ""
 	case e.Method == protocol.MethodCallTool:
 		return "the tool may have run: look before you call it again"
@@ -143,96 +145,34 @@ func (e *ResponseError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
-// A TimeoutError means that the server took longer over a call than
-// [Options.Timeout]. The time in which handlers answered questions does not
-// count. It is a [context.DeadlineExceeded].
-type TimeoutError struct {
-	Method string
-	Limit  time.Duration
+// timeoutError returns the error of a call over which the server took longer
+// than [Options.Timeout].
+func timeoutError(method string, limit time.Duration) error {
+	return errPrefix.Errorf("%s: server took longer than %v: %w; call again, or raise "+
+		"Options.Timeout", method, limit, context.DeadlineExceeded)
 }
 
-// Error names the method and the limit.
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf(
-		"client: %s: server took longer than %v; call again, or raise Options.Timeout",
-		e.Method, e.Limit,
-	)
+// roundsExceeded returns the error of a call that still requires input after as
+// many rounds as [Options.MaxRounds] allows. The last questions were not put to
+// handlers.
+func roundsExceeded(rounds int) error {
+	return errPrefix.Errorf("server still requires input after %d rounds; "+
+		"start the call again, or raise Options.MaxRounds", rounds)
 }
 
-// Unwrap returns [context.DeadlineExceeded].
-func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
-
-// Timeout returns true, as net.Error would.
-func (e *TimeoutError) Timeout() bool { return true }
-
-// A NegotiationError means that the server seems to speak neither a modern nor a
-// legacy revision of this client. The next call tries again.
-type NegotiationError struct {
-	// Modern is why the server is not taken for a modern one
-	// (server/discover).
-	Modern error
-	// Legacy is why no session could be opened (initialize).
-	Legacy error
-}
-
-// Error names both reasons, and the option that may help. Some bridges to
-// legacy servers open a session of their own if the first message is not
-// initialize, and then refuse the client's; with Options.Era set to Legacy they
-// work.
-func (e *NegotiationError) Error() string {
+// noCommonRevision returns the error for a server that seems to speak neither a
+// modern nor a legacy revision of this client, with the reasons why
+// server/discover and initialize failed. Some bridges to legacy servers open a
+// session of their own if the first message is not initialize, and then refuse
+// the client's; with Options.Era set to Legacy they work.
+func noCommonRevision(modern, legacy error) error {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
-	if errors.Is(e.Modern, context.DeadlineExceeded) {
+	if errors.Is(modern, context.DeadlineExceeded) {
 		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
 	}
-	return fmt.Sprintf(
-		"client: no common revision: modern: %s; legacy: %s; %s",
-		errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint,
-	)
-}
-
-// Unwrap returns Legacy and Modern.
-func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
-
-// A PagesError means that a list does not end: the server sent a cursor twice,
-// or more than 1000 pages.
-type PagesError struct {
-	Method string
-	// Cursor is the one that the server sent twice, else empty.
-	Cursor string
-}
-
-// Error names the method and what is wrong.
-func (e *PagesError) Error() string {
-	if e.Cursor != "" {
-		return fmt.Sprintf(
-			"client: %s: server sent cursor %.64q twice; "+
-				"the list before it is whole: tell those who run the server",
-			e.Method, e.Cursor,
-		)
-	}
-	return fmt.Sprintf(
-		"client: %s: more than %d pages; the list before them can be used", e.Method, maxPages,
-	)
-}
-
-// A RoundsExceededError means that a server required input after as many rounds
-// as [Options.MaxRounds] allows. The last questions were not put to handlers.
-type RoundsExceededError struct {
-	// Rounds is how many rounds were answered.
-	Rounds int
-	// Last is the server's last request for input. Its state can still be
-	// sent with answers by [Client.CallToolParams] and its like.
-	Last *protocol.InputRequiredResult
-}
-
-// Error names the number of rounds.
-func (e *RoundsExceededError) Error() string {
-	return fmt.Sprintf(
-		"client: server still requires input after %d rounds; "+
-			"start the call again, or raise Options.MaxRounds",
-		e.Rounds,
-	)
+	// Of two protocol errors [protocol.AsError] finds the first.
+	return errPrefix.Errorf("no common revision: legacy: %w; modern: %w; %s", legacy, modern, hint)
 }
 
 // A QuestionError means that the client refused a question of the server. No
@@ -240,8 +180,8 @@ func (e *RoundsExceededError) Error() string {
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Err is [ErrUndeclared], the error of [Options.AllowURL], or what is
-	// wrong with the form.
+	// Err names an undeclared capability, is the error of
+	// [Options.AllowURL], or says what is wrong with the form.
 	Err error
 }
 
@@ -251,7 +191,7 @@ func (e *QuestionError) Error() string {
 		"client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err),
 	)
 	switch {
-	case errors.Is(e.Err, ErrUndeclared):
+	case errors.Is(e.Err, errUndeclared):
 		return text + "; give Options its handler, or Options.Manual the capability"
 	case e.Kind == protocol.KindElicitURL:
 		return text + "; nobody was asked: tell those who run the server, or see Options.AllowURL"

@@ -103,8 +103,10 @@ func ExampleQuestionError() {
 	defer c.Close()
 	_, err = c.CallTool(context.Background(), "deploy", nil)
 	if refused, ok := errors.AsType[*client.QuestionError](err); ok {
-		fmt.Println(refused.Key, refused.Kind, errors.Is(err, client.ErrUndeclared))
+		fmt.Println(refused.Key, refused.Kind)
+		fmt.Println(refused.Err)
 	}
 	// Output:
-	// confirm elicitation.form true
+	// confirm elicitation.form
+	// elicitation.form: capability is not declared by this client
 }

@@ -66,9 +66,7 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 		table, err := headers.Parse(tool.InputSchema)
 		if err != nil {
 			c.mirrors.storeTable(tool.Name, nil)
-			if c.opts.ToolRejected != nil {
-				c.opts.ToolRejected(ctx, &tool, err)
-			}
+			c.opts.warn(ctx, errPrefix.Errorf("tool %.64q is left out: %w", tool.Name, err))
 			return true
 		}
 		c.mirrors.storeTable(tool.Name, table)

@@ -189,17 +189,14 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 	for _, annotation := range []string{`""`, `{}`, `[]`, `null`, `1`, `"a b"`, `"a:b"`,
 		`"é"`, `"a\n"`} {
 		t.Run(annotation, func(t *testing.T) {
-			var rejected []string
+			var rejected []error
 			c := newClient(t, sqlServer(t, annotation),
-				&client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool,
-					err error) {
-					rejected = append(rejected, tool.Name)
-					if err == nil {
-						t.Error("no reason given")
-					}
+				&client.Options{Warn: func(_ context.Context, err error) {
+					rejected = append(rejected, err)
 				}})
 			r, err := c.ListTools(t.Context(), "2")
-			if err != nil || len(r.Tools) != 0 || len(rejected) != 1 || rejected[0] != "sql" {
+			if err != nil || len(r.Tools) != 0 || len(rejected) != 1 ||
+				!strings.Contains(rejected[0].Error(), `tool "sql" is left out: `) {
 				t.Errorf("got %+v, %v, rejected %q", r, err, rejected)
 			}
 		})

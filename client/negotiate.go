@@ -108,7 +108,7 @@ func (c *Client) Negotiated() protocol.Version {
 // Negotiate finds out which revision to speak with the server, opens a session
 // if that is a legacy one, and returns the revision. Calls do so by themselves;
 // it is for programs that want to know beforehand. Errors are those of
-// [Client.CallTool] and [*NegotiationError].
+// [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -260,11 +260,12 @@ func (g *negotiator) chooseEra(
 		return conn, err
 	}
 	if refusedFirst != nil {
-		return nil, &NegotiationError{Modern: err, Legacy: refusedFirst}
+		return nil, noCommonRevision(err, refusedFirst)
 	}
 	conn, failed := c.openSession(ctx, peer)
-	if failed == nil && c.opts.LegacyChosen != nil {
-		c.opts.LegacyChosen(ctx, conn.version, err)
+	if failed == nil {
+		c.opts.warn(ctx, errPrefix.Errorf("session of revision %s is open, because the server "+
+			"is not taken for a modern one: %w", conn.version, err))
 	}
 	if failed == nil || !isFinalRefusal(failed) {
 		return conn, failed
@@ -275,7 +276,7 @@ func (g *negotiator) chooseEra(
 			return conn, nil
 		}
 	}
-	return nil, &NegotiationError{Modern: err, Legacy: failed}
+	return nil, noCommonRevision(err, failed)
 }
 
 // isFinalRefusal reports whether the server itself refused, and not only for the

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -562,67 +561,6 @@ func TestRefusedVersion(t *testing.T) {
 	}
 }
 
-func TestRefusedVersionOfAnyMethod(t *testing.T) {
-	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728})
-	t.Run("list", func(t *testing.T) {
-		c := newClient(t, refusing(1, refusal, `{"tools":[]}`), nil)
-		if _, err := c.ListTools(t.Context(), ""); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("discover", func(t *testing.T) {
-		c := newClient(
-			t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil,
-		)
-		if _, err := c.Discover(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("begin", func(t *testing.T) {
-		c := newClient(t, refusing(1, refusal, done), nil)
-		if _, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"}); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// The server refuses the version of the first POST, although it names it as
-// supported. The client sends the request again.
-func TestRefusedVersionOverHTTP(t *testing.T) {
-	s := newServer(t, nil)
-	addTool(s, "one")
-	inner := servertest.NewHandler(t, s, nil)
-	var posts atomic.Int32
-	c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if posts.Add(1) > 1 {
-			inner.ServeHTTP(w, r)
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		m, err := protocol.DecodeMessage(body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		refusal, _ := protocol.AppendMessage(nil, &protocol.Response{
-			ID: m.(*protocol.Request).ID,
-			Error: protocol.UnsupportedVersion("2026-07-28",
-				[]protocol.Version{protocol.V20260728}),
-		})
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write(refusal)
-	}), nil, nil)
-	for tool, err := range c.Tools(t.Context()) {
-		if err != nil || tool.Name != "one" {
-			t.Errorf("got %v, %v", tool.Name, err)
-		}
-	}
-	if posts.Load() != 2 {
-		t.Errorf("got %d requests, want 2", posts.Load())
-	}
-}
-
 func TestDraftErrorCodes(t *testing.T) {
 	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}).Draft()
 	t.Run("on", func(t *testing.T) {
@@ -652,9 +590,9 @@ func TestDraftErrorCodes(t *testing.T) {
 	})
 }
 
-// LegacyChosen is called for every legacy session that follows a failed
+// Warn is called for every legacy session that follows a failed
 // server/discover, and for no other.
-func TestLegacyChosen(t *testing.T) {
+func TestLegacySessionIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *legacyServer
 		opts   client.Options
@@ -678,7 +616,7 @@ func TestLegacyChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []error
-			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) {
+			test.opts.Warn = func(_ context.Context, err error) {
 				told = append(told, err)
 			}
 			c := newClient(t, test.server.onLines(t, nil), &test.opts)

@@ -17,27 +17,12 @@ const (
 	// through. Honest wizards have fewer steps; the limit protects people
 	// from a server that never stops asking.
 	defaultMaxRounds = 10
-	// defaultMinPause and defaultMaxPause bound the wait before a request
-	// is repeated for a server that sent state and no questions: long
-	// enough not to overload a server that sheds load, short enough not to
-	// be noticed.
-	defaultMinPause = 50 * time.Millisecond
-	defaultMaxPause = 250 * time.Millisecond
 	// defaultTimeout is how long a server may take over one call, all its
 	// rounds together, not counting the time that handlers take. It is
 	// generous: it only keeps a silent server from blocking a caller for
 	// ever.
 	defaultTimeout = 5 * time.Minute
-	// defaultMaxPushes is how many questions of a legacy server are open at
-	// the same time: as many as a server of revision 2026-07-28 may ask in
-	// one round, so that calls in parallel are served in both eras.
-	defaultMaxPushes = maxQuestions
 )
-
-// maxPushesCap is the highest Options.MaxPushes. The rest of
-// protocol.MaxBackCalls is for refusals: a transport that runs out of it stops
-// reading.
-const maxPushesCap = protocol.MaxBackCalls / 2
 
 // Options configure a [Client]. The zero value, and nil, is a client that
 // answers no questions. For every limit and duration, 0 is the default, and a
@@ -79,11 +64,6 @@ type Options struct {
 	// MaxRounds is how many times one call may be sent again. 0:
 	// 10, negative: never.
 	MaxRounds int
-	// MinPause and MaxPause bound the wait before a request is repeated
-	// when the server asked nothing. The wait grows between them, with
-	// jitter. 0: 50 ms and 250 ms; if one is
-	// negative there is no wait.
-	MinPause, MaxPause time.Duration
 	// Timeout is how long the server may take over one call in total,
 	// pauses included. Time spent in handlers, or in a login that the
 	// transport waits for, does not count, since people take as long as
@@ -125,14 +105,22 @@ type Options struct {
 	// handlers for.
 	Manual *protocol.ClientCapabilities
 
-	// ToolRejected is called for every tool that is left out of a list
-	// because its definition is invalid, with the reason. It may be nil.
-	ToolRejected func(context.Context, *protocol.Tool, error)
-
-	// Malformed is called with what is wrong in a result that is read all the same: entries of a
-	// list that are left out because they cannot be read, and blocks of text without text, which
-	// are read as empty. It may be nil.
-	Malformed func(context.Context, error)
+	// Warn receives what goes wrong without an error for the caller. Log it.
+	//   - A tool is left out of a list because its definition is invalid.
+	//   - A result is malformed and read all the same: an entry of a list is
+	//     left out, or a block of text without text is read as empty.
+	//   - The client opens a session of a legacy revision because the server
+	//     refused server/discover or did not answer it in time: a modern
+	//     server that starts slowly is taken for a legacy one
+	//     ([StreamOptions.ProbeTimeout]).
+	//   - A question of a legacy server must not be put to a handler (a
+	//     [*QuestionError]) or its handler failed (an [*AnswerError]). The
+	//     server gets an error too, without the reason why a handler failed.
+	//     With modern servers the call fails instead.
+	//
+	// Calls wait until it returns. It may be called concurrently, and may be
+	// nil. Its panics are ignored.
+	Warn func(context.Context, error)
 
 	// Era limits the client to one era. Default: both. The client then
 	// finds out what its server speaks, modern first, if the peer is a
@@ -145,25 +133,6 @@ type Options struct {
 	// does not ask the server what it speaks, unless a response shows that
 	// the assumption no longer holds.
 	Assume protocol.Version
-	// LegacyChosen is called when the client opens a session of a legacy
-	// revision because the server refused server/discover or did not answer
-	// it in time. The reason says which. Log it: a modern server that
-	// starts slowly is taken for a legacy one
-	// ([StreamOptions.ProbeTimeout]). Calls wait until it returns. It may
-	// be nil.
-	LegacyChosen func(ctx context.Context, version protocol.Version, reason error)
-	// MaxPushes is how many requests of a legacy server are put to handlers
-	// at the same time. More are refused with [protocol.CodeBusy]. 0:
-	// 100, negative: no limit of its own. Half of
-	// [protocol.MaxBackCalls] is the maximum in any case.
-	MaxPushes int
-	// PushFailed is called for a question of a legacy server that must not be
-	// put to a handler, with a [*QuestionError], or whose handler failed, with
-	// an [*AnswerError]. It is not called for requests that are malformed,
-	// undeclared, one too many, or withdrawn. The server gets an error too,
-	// without the reason why a handler failed. With modern servers the call
-	// fails instead. It may be called concurrently, and may be nil.
-	PushFailed func(context.Context, error)
 
 	// Experimental and Extensions are declared with the capabilities: JSON
 	// objects by name.
@@ -192,13 +161,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.MaxRounds == 0 {
 		out.MaxRounds = defaultMaxRounds
-	}
-	out.setPauses()
-	if out.MaxPushes == 0 {
-		out.MaxPushes = defaultMaxPushes
-	}
-	if out.MaxPushes < 0 || out.MaxPushes > maxPushesCap {
-		out.MaxPushes = maxPushesCap
 	}
 	if out.Timeout == 0 {
 		out.Timeout = defaultTimeout
@@ -240,20 +202,14 @@ func checkSettings(owner string, experimental, extensions map[string]json.RawMes
 	return nil
 }
 
-// setPauses sets MinPause and MaxPause to their effective values, both 0 for no
-// wait.
-func (o *Options) setPauses() {
-	if o.MinPause < 0 || o.MaxPause < 0 {
-		o.MinPause, o.MaxPause = 0, 0
+// warn calls Warn if it is set. It ignores panics, since no call can fail with
+// them.
+func (o *Options) warn(ctx context.Context, err error) {
+	if o.Warn == nil {
 		return
 	}
-	if o.MinPause == 0 {
-		o.MinPause = defaultMinPause
-	}
-	if o.MaxPause == 0 {
-		o.MaxPause = defaultMaxPause
-	}
-	o.MaxPause = max(o.MaxPause, o.MinPause)
+	defer func() { _ = recover() }()
+	o.Warn(ctx, err)
 }
 
 // declaredCapabilities returns what the handlers can answer.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,114 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-func TestNegativePauseIsNoWait(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		opts  client.Options
-		waits bool
-	}{
-		{"default", client.Options{}, true},
-		{"negative MinPause", client.Options{MinPause: -1}, false},
-		{"negative MaxPause", client.Options{MaxPause: -1}, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				again := ask(`"requestState":"busy"`)
-				start := time.Now()
-				r, err := callOnce(t, script(again, again, again, done), &tc.opts)
-				wantDone(t, r, err)
-				if waited := time.Since(start) > 0; waited != tc.waits {
-					t.Errorf("waited: %v, want %v", waited, tc.waits)
-				}
-			})
-		})
-	}
-}
-
-func TestNegativeCacheLimitsAreOff(t *testing.T) {
-	// More results, and more bytes, than the limits.
-	const results, entries, bytes = 11, 10, 1000
-	text := strings.Repeat("x", bytes/results+1)
-	for _, tc := range []struct {
-		name string
-		opts client.CacheOptions
-		kept bool
-	}{
-		{"none negative", client.CacheOptions{MaxEntries: entries, MaxBytes: bytes}, false},
-		{"negative MaxEntries", client.CacheOptions{MaxEntries: -1, MaxBytes: bytes}, false},
-		{"negative MaxBytes", client.CacheOptions{MaxEntries: entries, MaxBytes: -1}, false},
-		{"both negative", client.CacheOptions{MaxEntries: -1, MaxBytes: -1}, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			peer := script(`{"resultType":"complete","contents":[{"uri":"u:1","text":"` + text +
-				`"}],"ttlMs":60000,"cacheScope":"public"}`)
-			c := newClient(t, peer, &client.Options{Cache: &tc.opts})
-			for range 2 {
-				for i := range results {
-					if _, err := c.ReadResource(t.Context(), fmt.Sprint("u:", i)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if kept := len(peer.requests()) == results; kept != tc.kept {
-				t.Errorf("got %d requests, want all results kept: %v", len(peer.requests()),
-					tc.kept)
-			}
-		})
-	}
-}
-
-func TestNegativeMaxPushesIsTheCap(t *testing.T) {
-	const limit = protocol.MaxBackCalls / 2
-	for _, tc := range []struct {
-		name string
-		max  int
-		want int
-	}{
-		{"default", 0, 100},
-		{"negative", -1, limit},
-		{"above the cap", 1000, limit},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			release := make(chan struct{})
-			opts := &client.Options{
-				MaxPushes: tc.max,
-				ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-					error) {
-					<-release
-					return client.Decline(), nil
-				},
-			}
-			var mu sync.Mutex
-			refused := 0
-			s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
-				var wait sync.WaitGroup
-				for i := range limit + 1 {
-					wait.Go(func() {
-						if push(pushed(fmt.Sprint(i), "elicitation/create",
-							nameParams)).Error == nil {
-							return
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						if refused++; refused == limit+1-tc.want {
-							close(release)
-						}
-					})
-				}
-				wait.Wait()
-				return legacyDone
-			}}
-			r, err := s.reach(t, "lines", opts).CallTool(t.Context(), "greet", nil)
-			wantDone(t, r, err)
-			if refused != limit+1-tc.want {
-				t.Errorf("%d of %d questions were refused, want %d", refused, limit+1,
-					limit+1-tc.want)
-			}
-		})
-	}
-}
 
 func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 	for _, tc := range []struct {

@@ -406,25 +406,6 @@ func TestContextKillsChild(t *testing.T) {
 	<-p.Done()
 }
 
-func TestCancelOverStdio(t *testing.T) {
-	p := startChild(t, childCommand("serve"), nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	c, err := client.New(p,
-		&client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.CallTool(ctx, "hang", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want %v", err, context.Canceled)
-	}
-	if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
-		t.Error(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Errorf("close: %v, though nothing hangs any more", err)
-	}
-}
-
 func TestCommandRefuses(t *testing.T) {
 	testkit.CheckLeaks(t)
 	missing := exec.Command("./no-such-program")

@@ -158,8 +158,10 @@ type questionHandlers struct {
 	caps *protocol.ClientCapabilities // what the handlers can answer
 }
 
-// maxQuestions is how many questions a server may ask in one round: as many as
-// a form may have fields. Each of them is put to a person.
+// maxQuestions is how many questions a server may ask in one round, and how many
+// of a legacy server are open at the same time: as many as a form may have
+// fields. Each of them is put to a person. The rest of protocol.MaxBackCalls is
+// for refusals: a transport that runs out of it stops reading.
 const maxQuestions = 100
 
 // checkQuestionCount refuses rounds of more than 100.
@@ -246,7 +248,7 @@ func (h *questionHandlers) prepareQuestion(
 ) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
 	if missing := h.caps.Missing(req); !missing.IsZero() {
-		return t, fmt.Errorf("%s: %w", missing, ErrUndeclared)
+		return t, fmt.Errorf("%s: %w", missing, errUndeclared)
 	}
 	switch req := req.(type) {
 	case *protocol.ElicitForm:

@@ -130,11 +130,7 @@ func (c *Client) decodeResponse(
 		return nil, c.explainRefusal(resp.Error)
 	}
 	result, err := protocol.DecodeResultReporting(version, req.Method, resp.Result,
-		func(err error) {
-			if c.opts.Malformed != nil {
-				c.opts.Malformed(ctx, errPrefix.Errorf("%s: %w", req.Method, err))
-			}
-		})
+		func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", req.Method, err)) })
 	if err != nil {
 		return nil, &ResponseError{req.Method, err}
 	}

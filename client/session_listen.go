@@ -64,7 +64,7 @@ func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscript
 				return err
 			}
 		case <-me.overflowed:
-			return &TransportError{protocol.MethodListen, ErrOverrun}
+			return &TransportError{protocol.MethodListen, errOverrun}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.peer.Done():
@@ -168,7 +168,7 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 
 // publishNotification drops the cached results that a change makes out of date,
 // and queues the event for all listeners that want it. It reports false when
-// none does. It does not block: a listener without room ends with [ErrOverrun].
+// none does. It does not block: a listener without room ends with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := legacyEvent(n)
 	if event == nil {

@@ -46,7 +46,7 @@ func (p *pushHandler) answerPush(
 	origin.Key = idText(req.ID)
 	t, refusal, err := p.preparePush(origin, req)
 	if err != nil {
-		c.questions.reportPushFailure(ctx, err)
+		c.opts.warn(ctx, err)
 	}
 	if refusal != nil {
 		return refuse(refusal)
@@ -63,7 +63,7 @@ func (p *pushHandler) answerPush(
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		c.questions.reportPushFailure(ctx, err)
+		c.opts.warn(ctx, err)
 		return refuse(errorForServer(err))
 	}
 	return &protocol.Response{ID: req.ID, Result: result}, nil
@@ -92,19 +92,9 @@ func errorForServer(err error) *protocol.Error {
 	)
 }
 
-// reportPushFailure calls Options.PushFailed. It ignores panics, since no call
-// can fail with them.
-func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
-	if h.opts.PushFailed == nil {
-		return
-	}
-	defer func() { _ = recover() }()
-	h.opts.PushFailed(ctx, err)
-}
-
 // preparePush checks a request and binds it to its handler. The refusal, if any, is
 // for the server; err, nil for malformed or undeclared requests, is for
-// Options.PushFailed.
+// Options.Warn.
 func (p *pushHandler) preparePush(
 	origin QuestionOrigin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {
@@ -194,10 +184,10 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
 		)
 	}
-	if limit := p.session.client.opts.MaxPushes; p.running.Len() > limit {
+	if p.running.Len() > maxQuestions {
 		p.running.End(id.Value(), push)
 		return protocol.Errorf(
-			protocol.CodeBusy, "too many questions at the same time: at most %d", limit,
+			protocol.CodeBusy, "too many questions at the same time: at most %d", maxQuestions,
 		)
 	}
 	return nil

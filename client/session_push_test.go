@@ -130,10 +130,23 @@ func TestLegacyPushes(t *testing.T) {
 					got = push(pushed(`"q1"`, test.method, test.params))
 					return legacyDone
 				}}
-				r, err := s.reach(t, way, test.opts).CallTool(t.Context(), "greet", nil)
+				opts, warned := *test.opts, ""
+				opts.Era = protocol.Legacy
+				opts.Warn = func(_ context.Context, err error) { warned += fmt.Sprintf("%T", err) }
+				r, err := s.reach(t, way, &opts).CallTool(t.Context(), "greet", nil)
 				wantDone(t, r, err)
 				if got.answer() != test.want {
 					t.Errorf("got %s, want %s", got.answer(), test.want)
+				}
+				wantWarned := map[string]string{"-32603": "*client.AnswerError",
+					"-1": "*client.AnswerError"}[test.want]
+				switch test.name {
+				case "mode undeclared", "tools undeclared", "a form that is none", "javascript",
+					"http":
+					wantWarned = "*client.QuestionError"
+				}
+				if warned != wantWarned {
+					t.Errorf("warned of %q, want %q", warned, wantWarned)
 				}
 				if got.Error != nil && strings.Contains(got.Error.Message, "secret") {
 					t.Errorf("server learns too much: %s", got.Error.Message)
@@ -180,7 +193,7 @@ func TestLegacyPushesByRevision(t *testing.T) {
 
 func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
-		const most, all = 3, 10
+		const most, all = 100, 110
 		// Questions are open until each of all has reached a handler or was refused.
 		var open, decided atomic.Int32
 		release := make(chan struct{})
@@ -189,7 +202,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 				close(release)
 			}
 		}
-		opts := &client.Options{MaxPushes: most,
+		opts := &client.Options{
 			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult,
 				error) {
 				open.Add(1)
@@ -258,7 +271,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return client.Accept(map[string]any{"name": "Ada"})
-		}, PushFailed: func(_ context.Context, err error) { t.Errorf("told of %v", err) }}
+		}, Era: protocol.Legacy, Warn: func(_ context.Context, err error) { t.Errorf("told of %v", err) }}
 		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
 			go push(pushed("1", "elicitation/create", nameParams))
 			<-asked

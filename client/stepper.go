@@ -46,7 +46,7 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 	}
 	call := p.call
 	if call.round > c.opts.MaxRounds {
-		return nil, nil, &RoundsExceededError{Rounds: call.round - 1, Last: call.asked}
+		return nil, nil, roundsExceeded(call.round - 1)
 	}
 	for _, q := range call.asked.InputRequests {
 		if _, err := c.checkQuestion(q); err != nil {
@@ -106,7 +106,7 @@ func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, 
 		return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
 	}
 	if missing := caps.Missing(q.Request); !missing.IsZero() {
-		return refuse(fmt.Errorf("%s: %w", missing, ErrUndeclared))
+		return refuse(fmt.Errorf("%s: %w", missing, errUndeclared))
 	}
 	switch req := q.Request.(type) {
 	case *protocol.ElicitForm:

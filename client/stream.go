@@ -42,7 +42,7 @@ type StreamOptions struct {
 	// server/discover before it is taken for a legacy one. The time
 	// includes its start: a modern server that is downloaded first (npx,
 	// uvx) needs more, or it is spoken to in a legacy revision (see
-	// [Options.LegacyChosen]). 0: 5 s, negative: no
+	// [Options.Warn]). 0: 5 s, negative: no
 	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
 	// Violation is called for messages that the server must not send, and
@@ -119,10 +119,10 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 // tells the server that the request is cancelled. The id of the request must
 // differ from those of running requests.
 //
-// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded],
-// [ErrMessageTooLong], a [*ResponseError], for subscriptions
-// [ErrSubscriptionEnded] and [ErrOverrun], and the error of back, which
-// abandons the request.
+// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded], a
+// [*ResponseError], and the error of back, which abandons the request. A
+// message that is too long fails the requests that run, and a subscription ends
+// when the server says so or sends notifications faster than back takes them.
 func (s *Stream) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
 ) (*protocol.Response, error) {

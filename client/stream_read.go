@@ -30,7 +30,7 @@ func (s *Stream) readLines(lines *lineio.Reader) {
 // results are short: the line that was too long was probably the response to
 // one of them, and which one cannot be known.
 func (s *Stream) failAfterLongLine() {
-	err := errPrefix.Errorf("%w: longer than %d bytes", ErrMessageTooLong, s.opts.MaxLineBytes)
+	err := errPrefix.Errorf("%w: longer than %d bytes", errMessageTooLong, s.opts.MaxLineBytes)
 	s.mu.Lock()
 	for id, e := range s.requests {
 		if e.method != protocol.MethodListen {
@@ -131,7 +131,7 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	} else if receivers := s.findReceiversLocked(n); len(receivers) > 0 {
 		report = s.queueNotificationLocked(receivers, n, size)
 	} else if s.opts.Notification != nil && !s.unrelated.enqueue(n, size) {
-		report = ErrOverrun
+		report = errOverrun
 	}
 	s.mu.Unlock()
 	s.reportViolation(report)
@@ -147,9 +147,9 @@ func (s *Stream) queueNotificationLocked(
 		if e.queue.enqueue(n, size) {
 			continue
 		}
-		report = ErrOverrun
+		report = errOverrun
 		if e.method == protocol.MethodListen {
-			s.finishRequestLocked(e.id, nil, ErrOverrun)
+			s.finishRequestLocked(e.id, nil, errOverrun)
 			s.cancelRequestLocked(e)
 		}
 	}
@@ -216,7 +216,7 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.requests[e.id] == e {
-			s.finishRequestLocked(e.id, nil, ErrSubscriptionEnded)
+			s.finishRequestLocked(e.id, nil, errSubscriptionEnded)
 		}
 	})
 	return nil

@@ -234,7 +234,7 @@ func (x *streamSession) queueNotification(n *protocol.Notification, size int) er
 		return x.back.Notify(x.life, n)
 	}
 	if !x.queue.enqueue(n, size) {
-		return ErrOverrun
+		return errOverrun
 	}
 	return nil
 }

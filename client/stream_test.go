@@ -419,8 +419,6 @@ func TestStreamViolations(t *testing.T) {
 		{"garbage", "Listening on port 80", "no message"},
 		{"blank", "  ", ""},
 		{"batch", "[" + result("1") + "]", "no message"},
-		{"scalar", "17", "no message"},
-		{"invalid UTF-8", "\"\xff\"", "no message"},
 		{"request", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`, "request"},
 		{"response with an unknown id", result("9"), ""},
 		{"response with the id as text", result(`"1"`), ""},
@@ -447,28 +445,6 @@ func TestStreamViolations(t *testing.T) {
 				}
 				s.send(result("1"))
 				a.wantResult()
-			})
-		})
-	}
-}
-
-func TestUnusableLines(t *testing.T) {
-	for name, line := range map[string]string{
-		"result is no object": `{"jsonrpc":"2.0","id":1,"result":[]}`,
-		"result and error":    `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`,
-		"neither":             `{"jsonrpc":"2.0","id":1}`,
-		"error is no error":   `{"jsonrpc":"2.0","id":1,"error":"x"}`,
-		"other protocol":      `{"jsonrpc":"1.0","id":1,"result":{}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-				a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-				b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
-				s.send(line, result("2"))
-				b.wantResult()
-				if _, ok := errors.AsType[*client.ResponseError](a.end()); !ok {
-					t.Errorf("got %v, want a ResponseError", a.err)
-				}
 			})
 		})
 	}
@@ -754,35 +730,6 @@ func TestStreamMultiplexes(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// TestListenOverStream has a real server announce changes, and end.
-func TestListenOverStream(t *testing.T) {
-	srv := newEcho(t)
-	c := streamTo(t, srv, nil)
-	events := make(chan client.ListenEvent, 8)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- c.Listen(t.Context(), protocol.SubscriptionFilter{
-			ToolsListChanged: true,
-		}, func(_ context.Context, e client.ListenEvent) { events <- e })
-	}()
-	if e, ok := (<-events).(client.Acknowledged); !ok {
-		t.Fatalf("got %T, want the acknowledgment", e)
-	}
-	server.AddRawTool(srv, server.Tool{
-		Name: "new",
-	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return nil,
-			nil
-	})
-	if e, ok := (<-events).(client.ToolsChanged); !ok {
-		t.Fatalf("got %T, want a change", e)
-	}
-	srv.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("subscription ended with %v, want good order", err)
-	}
 }
 
 func BenchmarkStream(b *testing.B) {

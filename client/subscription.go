@@ -58,7 +58,7 @@ func (ResourceUpdated) isEvent()  {}
 // Listen returns nil when the server ends the subscription in good order. It
 // returns the cause of ctx when that ends, a [*TransportError] when the
 // connection is lost, a [*protocol.Error] when the server refuses, a
-// [*ResponseError] when it breaks the rules, a [*TimeoutError] when it does not
+// [*ResponseError] when it breaks the rules, a [context.DeadlineExceeded] when it does not
 // acknowledge within [Options.Timeout] (which limits nothing else here), and
 // [ErrClosed]. It does not subscribe again by itself, since changes in the
 // meantime would be lost without notice. A caller that does should wait a
@@ -79,7 +79,7 @@ func (c *Client) Listen(
 	if limit := c.opts.Timeout; limit > 0 {
 		ctx = c.humanClock.Carry(ctx)
 		sub.timer = c.humanClock.AfterFunc(limit,
-			func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
+			func() { cancel(timeoutError(protocol.MethodListen, limit)) })
 		defer sub.timer.Stop()
 	}
 	conn, err := c.negotiator.connect(ctx)

@@ -34,9 +34,9 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 	if v.Era() == Modern {
 		switch r.(type) {
 		case *InputRequiredResult:
-			w.addText("resultType", ResultInputRequired)
+			w.addText("resultType", resultInputRequired)
 		default:
-			w.addText("resultType", ResultComplete)
+			w.addText("resultType", resultComplete)
 		}
 	}
 	if err := appendResult(&w, v, method, r); err != nil {
@@ -145,7 +145,7 @@ func DecodeResult(v Version, method string, data []byte) (Result, error) {
 
 // DecodeResultReporting reads a result to method in version v; it aliases data. The
 // resultType member alone decides what it is: absent means complete, an
-// unknown one is an [*UnknownResultTypeError], and a complete result that
+// unknown one is an error, and a complete result that
 // carries inputRequests is complete. Toward legacy revisions the member has no
 // meaning. An input_required result is refused for methods that cannot have
 // one, and when it carries neither questions nor state.
@@ -158,7 +158,7 @@ func DecodeResultReporting(
 	if err := jsonx.Check(data); err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)
 	}
-	typ := ResultComplete
+	typ := resultComplete
 	err := readMembers(data, func(key, value []byte) error {
 		if string(key) == "resultType" && v.Era() == Modern {
 			return textMember(&typ, key, value)
@@ -170,16 +170,17 @@ func DecodeResultReporting(
 	}
 	var r Result
 	switch typ {
-	case ResultComplete:
+	case resultComplete:
 		r, err = decodeComplete(method, data, report)
-	case ResultInputRequired:
+	case resultInputRequired:
 		if !MultiRoundTrip(method) {
 			err = fmt.Errorf("input_required is not allowed here")
 			break
 		}
 		r, err = decodeInputRequired(data)
 	default:
-		err = &UnknownResultTypeError{typ}
+		// Such a result must not be used (basic/index, "ResultType").
+		err = fmt.Errorf("unknown resultType %s", quoteClipped(typ))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)

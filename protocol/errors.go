@@ -176,15 +176,6 @@ func (e *URLElicitationRequiredError) Error() string {
 // because it expired or the server restarted. The session cannot be resumed; open a new one.
 var ErrSessionGone = errors.New("session is gone")
 
-// An UnknownResultTypeError reports a resultType that this package does not
-// know. Such a result must not be used (basic/index, "ResultType").
-type UnknownResultTypeError struct{ ResultType string }
-
-// Error names the type.
-func (e *UnknownResultTypeError) Error() string {
-	return fmt.Sprintf("result: unknown resultType %s", quoteClipped(e.ResultType))
-}
-
 // AsError returns the [*Error] within err, if there is one.
 func AsError(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)

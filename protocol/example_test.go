@@ -2,7 +2,6 @@ package protocol_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -35,7 +34,6 @@ func ExampleDecodeResult() {
 	} {
 		result, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool,
 			[]byte(data))
-		var unknown *protocol.UnknownResultTypeError
 		switch r := result.(type) {
 		case *protocol.CallToolResult:
 			fmt.Println("done:", r.Content[0].(*protocol.TextContent).Text)
@@ -43,13 +41,13 @@ func ExampleDecodeResult() {
 			_, present := r.RequestState.Text()
 			fmt.Println("asked for", r.InputRequests[0].Key, "with state:", present)
 		default:
-			fmt.Println(errors.As(err, &unknown), err)
+			fmt.Println(err)
 		}
 	}
 	// Output:
 	// done: deployed
 	// asked for where with state: true
-	// true tools/call result: result: unknown resultType "some_day"
+	// tools/call result: unknown resultType "some_day"
 }
 
 func ExampleDecodeMessage() {

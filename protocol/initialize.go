@@ -40,7 +40,7 @@ type SubscribeParams struct {
 }
 
 // ResultType returns "complete".
-func (*InitializeResult) ResultType() string { return ResultComplete }
+func (*InitializeResult) ResultType() string { return resultComplete }
 
 func (*InitializeResult) isResult() {}
 

@@ -41,7 +41,6 @@ const (
 	NotifyPromptsChanged       = "notifications/prompts/list_changed"
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
-	NotifyRootsChanged         = "notifications/roots/list_changed"
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
 	NotifyElicitationCompleted = "notifications/elicitation/complete"
 )

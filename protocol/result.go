@@ -12,8 +12,8 @@ type Result interface {
 
 // The result types (basic/index, "ResultType").
 const (
-	ResultComplete      = "complete"
-	ResultInputRequired = "input_required"
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
 )
 
 // A CallToolOutcome is what tools/call may answer: a [*CallToolResult] or an
@@ -41,40 +41,40 @@ type ReadResourceOutcome interface {
 type EmptyResult struct{ Meta Meta }
 
 // ResultType returns "complete".
-func (*EmptyResult) ResultType() string { return ResultComplete }
+func (*EmptyResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*CallToolResult) ResultType() string { return ResultComplete }
+func (*CallToolResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*GetPromptResult) ResultType() string { return ResultComplete }
+func (*GetPromptResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ReadResourceResult) ResultType() string { return ResultComplete }
+func (*ReadResourceResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ListToolsResult) ResultType() string { return ResultComplete }
+func (*ListToolsResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ListPromptsResult) ResultType() string { return ResultComplete }
+func (*ListPromptsResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ListResourcesResult) ResultType() string { return ResultComplete }
+func (*ListResourcesResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ListResourceTemplatesResult) ResultType() string { return ResultComplete }
+func (*ListResourceTemplatesResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*DiscoverResult) ResultType() string { return ResultComplete }
+func (*DiscoverResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*CompleteResult) ResultType() string { return ResultComplete }
+func (*CompleteResult) ResultType() string { return resultComplete }
 
 // ResultType returns "complete".
-func (*ListenResult) ResultType() string { return ResultComplete }
+func (*ListenResult) ResultType() string { return resultComplete }
 
 // ResultType returns "input_required".
-func (*InputRequiredResult) ResultType() string { return ResultInputRequired }
+func (*InputRequiredResult) ResultType() string { return resultInputRequired }
 
 func (*EmptyResult) isResult()                 {}
 func (*CallToolResult) isResult()              {}

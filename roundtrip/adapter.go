@@ -84,17 +84,12 @@ type Pusher interface {
 	// withdrawn. An [*protocol.Error] is what the client said instead of an
 	// answer; any other error means that it could not be asked. Ctx has the
 	// values of the request, and not always those of the handler's context.
-	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage,
-		error)
-}
-
-// A TimedPusher is a [Pusher] that says when it has written a question, which may take a while.
-// The time of Options.MinHumanTime begins then; with another Pusher it begins with Push.
-type TimedPusher interface {
-	Pusher
-	// PushTimed is Push. It calls written before it returns; the last call counts.
-	PushTimed(ctx context.Context, question protocol.InputRequest, extend,
-		written func()) (json.RawMessage, error)
+	//
+	// Writing a question may take a while: a Pusher that knows when it was written calls
+	// written before it returns, and the last call counts. The time of Options.MinHumanTime
+	// begins then, or with Push.
+	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
+		json.RawMessage, error)
 }
 
 // A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that

@@ -182,7 +182,7 @@ func (r *run) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 		}
 	}
 	if same > 0 && fromElsewhere {
-		return r.failLocked(&JournalError{unkeyedPrefix + strconv.Itoa(len(u.asked)),
+		return r.failLocked(&journalError{unkeyedPrefix + strconv.Itoa(len(u.asked)),
 			"several goroutines ask the same, and nothing tells their answers apart; name the " +
 				"questions with WithKey, or ask them from the handler's own goroutine"})
 	}
@@ -305,7 +305,7 @@ func (r *run) endChangedLocked(key string) error {
 }
 
 func changedEnding(key string) *ending {
-	err := &JournalError{key, "when the handler ran again with the answer it asked another " +
+	err := &journalError{key, "when the handler ran again with the answer it asked another " +
 		"question in this place; its text, URL and order must not change between rounds: keep " +
 		"what is fresh in it with roundtrip.Nonce or roundtrip.Memo"}
 	return &ending{err: err, how: event.EndFailed, bug: true, refusal: &refusal{

@@ -51,16 +51,15 @@ type UnseenError struct {
 // Error names the question.
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
-// A JournalError means that the handler does not ask the same in every round, or
+// A journalError means that the handler does not ask the same in every round, or
 // asks twice under one key. The flow ends: whatever the handler returns, the
 // client gets an internal error, and the observer a [event.ServerBug] with this.
-type JournalError struct {
-	Key     string
-	Problem string
+type journalError struct {
+	key     string
+	problem string
 }
 
-// Error names the key and the problem.
-func (e *JournalError) Error() string { return fmt.Sprintf("key %q: %s", e.Key, e.Problem) }
+func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, e.problem) }
 
 // A PushError means that the client cannot be asked: [PushRequest] returns it, and with
 // [IfPossible] the calls of flow style. Nothing was sent.

@@ -156,7 +156,7 @@ func (r *run) takeKeys(inquiries []inquiry) error {
 		case q.key == "":
 			return r.failLocked(errors.New("a question has an empty key"))
 		case slices.Contains(f.used, q.key):
-			return r.failLocked(&JournalError{q.key,
+			return r.failLocked(&journalError{q.key,
 				"two questions are asked under it in one run of the handler; " +
 					"in a loop each turn needs a key of its own"})
 		}
@@ -195,7 +195,7 @@ func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error
 		switch {
 		case err == errMissing:
 			missing = append(missing, inquiries[i].question)
-		case refusedWith[*JournalError](err):
+		case refusedWith[*journalError](err):
 			return nil, err
 		case err != nil:
 			refused = append(refused, err)

@@ -51,7 +51,6 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Limits.Rounds = orDefault(opts.Limits.Rounds, defaultMaxRounds)
 	opts.Limits.StateBytes = min(orDefault(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
-	opts.Limits.StoredBytes = orDefault(opts.Limits.StoredBytes, defaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, defaultFlowTTL)
 	opts.HumanTimeout = orDefault(opts.HumanTimeout, defaultHumanTimeout)

@@ -143,7 +143,7 @@ func (r *run) repeatsRefusedQuestion(d *draft) error {
 func (p *questioner) checkURLs(questions []Question) error {
 	for _, q := range questions {
 		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
-			if refusal := p.funnel.allowURL().Refuse(q.key, visit.URL); refusal != nil {
+			if refusal := urlrule.Hook(p.funnel.opts.AllowURL).Refuse(q.key, visit.URL); refusal != nil {
 				return refusal
 			}
 		}
@@ -151,21 +151,26 @@ func (p *questioner) checkURLs(questions []Question) error {
 	return nil
 }
 
-func (f *Funnel) allowURL() urlrule.Hook { return f.opts.AllowURL }
-
 // checkClient refuses questions that the client has not declared to support. All questions are
 // checked first, so that one error names everything that is missing.
 func (p *questioner) checkClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, error) {
-	var missing protocol.ClientCapabilities
+	if missing := p.findMissing(ctx, requests); !missing.IsZero() {
+		return nil, protocol.MissingCapabilities(missing)
+	}
+	return p.withoutContext(requests), nil
+}
+
+// findMissing returns, and reports, what the client would have to declare to be asked.
+func (p *questioner) findMissing(ctx context.Context,
+	requests protocol.InputRequests) (missing protocol.ClientCapabilities) {
 	for _, q := range requests {
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
 	}
 	if !missing.IsZero() {
 		p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing})
-		return nil, protocol.MissingCapabilities(missing)
 	}
-	return p.withoutContext(requests), nil
+	return missing
 }
 
 // withoutContext drops includeContext from sampling questions to clients that
@@ -201,8 +206,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 		p.observe(ctx, event.ServerBug{Where: p.where,
 			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})
-		return nil, &refusal{code: protocol.CodeCannotAsk,
-			text: "this request asks questions, which needs a client of revision 2026-07-28"}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: refusedLegacyText}
 	case len(requests) > 0 && p.call.Push == nil:
 		return nil, &refusal{code: protocol.CodeCannotAsk,
 			text: "this connection cannot carry questions to the client: it has no session; " +
@@ -210,12 +214,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	case len(requests) > 0 && p.unreachableText() != "":
 		return nil, &refusal{code: protocol.CodeCannotAsk, text: p.unreachableText()}
 	}
-	var missing protocol.ClientCapabilities
-	for _, q := range requests {
-		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
-	}
-	if !missing.IsZero() {
-		p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing})
+	if missing := p.findMissing(ctx, requests); !missing.IsZero() {
 		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " +
 			missing.String() + "; use a client that does"}
 	}

@@ -441,7 +441,7 @@ type human struct {
 
 // Push implements [roundtrip.Pusher].
 func (h *human) Push(ctx context.Context, q protocol.InputRequest,
-	extend func()) (json.RawMessage, error) {
+	extend, _ func()) (json.RawMessage, error) {
 	data, err := protocol.AppendInputRequest(nil, h.version, q)
 	if err != nil {
 		h.t.Errorf("question cannot be sent: %v", err)

@@ -40,7 +40,7 @@ var errMissing = errors.New("missing")
 
 // recordedAnswer returns what is recorded for a question: accepted content, a refusal, or
 // errMissing. A question that differs in each round, and a visit to another URL, end the run with
-// a JournalError.
+// a journalError.
 func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		// A URL that changes holds a nonce, mostly, and would change again.
 		return nil, r.endChangedLocked(q.key)
 	case a.mark.Again:
-		return nil, r.failLocked(&JournalError{q.key,
+		return nil, r.failLocked(&journalError{q.key,
 			"the question is another one in every round; what it is made of must not change, or " +
 				"be kept with Memo"})
 	}

@@ -3,7 +3,6 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,10 +79,7 @@ func TestChangedQuestion(t *testing.T) {
 			n = 3
 			contains(t, c.answer("k", tc.answer).bug(), `key "k"`, "another one in every round")
 			journal := all[event.ServerBug](c.events)
-			if e, ok := errors.AsType[*roundtrip.JournalError](journal[len(journal)-1].Err); !ok ||
-				e.Key != "k" {
-				t.Errorf("got %v, want a JournalError", journal)
-			}
+			contains(t, journal[len(journal)-1].Err.Error(), `key "k"`)
 		})
 	}
 }

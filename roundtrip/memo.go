@@ -43,8 +43,8 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	}
 	var v T
 	if err := jsonx.Unmarshal(value, &v); err != nil {
-		return none, r.failMemo(key,
-			fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
+		return none, r.endWithError(&journalError{key,
+			fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v)})
 	}
 	return v, nil
 }
@@ -64,7 +64,7 @@ func computeMemo[T any](ctx context.Context, r *run, key string,
 		return nil, err
 	}
 	if value, err = jsonx.Marshal(v); err != nil {
-		return nil, r.failMemo(key, "the value has no JSON: "+err.Error())
+		return nil, r.endWithError(&journalError{key, "the value has no JSON: " + err.Error()})
 	}
 	err = r.keepMemo(key, value)
 	kept = err == nil
@@ -80,7 +80,7 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if f.noted[key] {
-		return nil, r.failLocked(&JournalError{key,
+		return nil, r.failLocked(&journalError{key,
 			"two memos are kept under it in one run of the handler"})
 	}
 	if f.noted == nil {
@@ -120,16 +120,6 @@ func (r *run) keepMemo(key string, value json.RawMessage) error {
 	// The states before share what they hold: grow a copy.
 	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 	return nil
-}
-
-// failMemo ends the run for a memo that cannot be kept or read.
-func (r *run) failMemo(key, problem string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.activeFlowLocked(); err != nil {
-		return err
-	}
-	return r.failLocked(&JournalError{key, problem})
 }
 
 // IdempotencyKey returns a name for the effect called key in this flow, to hand

@@ -83,18 +83,14 @@ type Options struct {
 	Heartbeat time.Duration
 	// Legacy says how clients of legacy revisions are asked. Zero: LegacyPush.
 	Legacy LegacyMode
-	// StateStore keeps states that pass Limits.StateBytes. Nil: such a flow ends
-	// with an error. Replicas must share it.
+	// StateStore keeps states that pass Limits.StateBytes, up to 1 MiB each. Nil: such a
+	// flow ends with an error. Replicas must share it.
 	StateStore store.StateStore
 	// HideErrors guards what is behind the server: the texts of errors that handlers
 	// return, other than [*protocol.Error], are kept from clients. They get a reference,
 	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
 	// person's refusal they get that alone. Set it where strangers call the server.
 	HideErrors bool
-	// RefuseURLErrors guards against URLs that no question of ours names: a handler's
-	// URLElicitationRequiredError is answered with an internal error, instead of being
-	// turned into questions.
-	RefuseURLErrors bool
 	// URLErrorsUndeclared sends a handler's URLElicitationRequiredError as code -32042 to
 	// clients of revision 2025-11-25 that have not declared elicitation.url, too, as servers
 	// without a funnel do. Unset, these are refused in words.
@@ -118,8 +114,6 @@ type Limits struct {
 	// legacy revisions, whose clients carry none, a state counts as long as a
 	// [keys.Keyring] would make it.
 	StateBytes int
-	// StoredBytes bounds one state in the StateStore. 0: 1 MiB.
-	StoredBytes int
 	// Waiting is how many calls that have begun to wait for a person may be
 	// unfinished. A call keeps its place until it ends, also while it runs on
 	// after an answer. Limits on what runs leave out a call while it waits; a call
@@ -160,8 +154,7 @@ const (
 
 // checkModes reports modes that do not exist, or that contradict other options.
 func (o *Options) checkModes() error {
-	switch {
-	case o.Legacy < LegacyPush || o.Legacy > LegacyRefuse:
+	if o.Legacy < LegacyPush || o.Legacy > LegacyRefuse {
 		return fmt.Errorf("funnel: unknown Legacy %d", o.Legacy)
 	}
 	return nil
@@ -197,7 +190,6 @@ func (o *Options) checkNegative() error {
 		{"RoundTTL", int64(o.RoundTTL)},
 		{"FlowTTL", int64(o.FlowTTL)},
 		{"HumanTimeout", int64(o.HumanTimeout)},
-		{"Limits.StoredBytes", int64(o.Limits.StoredBytes)},
 	} {
 		if field.value < 0 {
 			return fmt.Errorf("funnel: %s is negative", field.name)
@@ -240,8 +232,3 @@ func orDefault[T int | time.Duration](value, byDefault T) T {
 	}
 	return value
 }
-
-// defaultMaxStoredBytes bounds one state that a [store.StateStore] is given. It is
-// large enough for some hundred answers and small enough to be read once a
-// round.
-const defaultMaxStoredBytes = 1 << 20

@@ -16,7 +16,7 @@ func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"RoundTTL": true, "FlowTTL": true, "HumanTimeout": true, "MinHumanTime": false,
 		"Heartbeat": false, "Limits.Rounds": true, "Limits.StateBytes": true,
-		"Limits.StoredBytes": true, "Limits.Waiting": false,
+		"Limits.Waiting":             false,
 		"Limits.WaitingPerPrincipal": false, "Limits.WaitingPerSession": false,
 		"Limits.WaitingBytes": false,
 	}, func(o *roundtrip.Options) error {

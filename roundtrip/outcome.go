@@ -233,10 +233,6 @@ func (r *run) unreadRefusals() (unread []*answer) {
 // its position on; the id itself is not sent.
 func (r *run) convertURLs(
 	e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
-	if r.funnel.opts.RefuseURLErrors {
-		return nil, errors.New("handler returned a URL elicitation error, which the funnel is " +
-			"told to refuse")
-	}
 	questions, err := urlQuestions(e)
 	if err != nil {
 		return nil, err
@@ -285,7 +281,7 @@ func (r *run) answerLegacyURLs(ctx context.Context,
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
-	if refusal := r.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
+	if refusal := urlrule.Hook(r.funnel.opts.AllowURL).RefuseAny(e.Elicitations); refusal != nil {
 		return nil, r.reportBug(ctx, refusal)
 	}
 	return nil, spelled
@@ -318,7 +314,7 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 		return revision.InternalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
-		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+		if refusal := urlrule.Hook(r.funnel.opts.AllowURL).RefuseRequired(spelled); refusal != nil {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
 			return refusal.Wire()
 		}

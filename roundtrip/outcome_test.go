@@ -291,7 +291,6 @@ func TestURLErrorsThatAreBugs(t *testing.T) {
 		{"none at all", roundtrip.Options{}, urlError(), "without elicitations"},
 		{"nil entry", roundtrip.Options{}, withNil, "entry 1 is nil"},
 		{"no URL", roundtrip.Options{}, withoutURL, `"a"`},
-		{"refused by option", roundtrip.Options{RefuseURLErrors: true}, urlError("a"), "refuse"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			contains(t, newClient(t, tc.opts, returns(nil, tc.err)).bug(), tc.want)

@@ -170,11 +170,7 @@ func (p *questioner) pushQuestion(ctx *inflight.Context,
 	defer timer.Stop()
 	extend := func() { timer.Reset(p.questionTimeout()) }
 	took.written = time.Now()
-	if timed, ok := p.call.Push.(TimedPusher); ok {
-		answer, err = timed.PushTimed(ctx, question, extend, func() { took.written = time.Now() })
-	} else {
-		answer, err = p.call.Push.Push(ctx, question, extend)
-	}
+	answer, err = p.call.Push.Push(ctx, question, extend, func() { took.written = time.Now() })
 	took.waited = time.Since(took.written)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -44,7 +44,7 @@ func (r *run) repeatHandler(handler Handler, result protocol.Result,
 // style has [Await].
 func (r *run) repeatedVisits(err error) (keys []string) {
 	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
-	if !ok || urls == nil || !r.era().returnsQuestions() || r.funnel.opts.RefuseURLErrors {
+	if !ok || urls == nil || !r.era().returnsQuestions() {
 		return nil
 	}
 	questions, wrong := urlQuestions(urls)

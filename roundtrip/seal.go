@@ -304,8 +304,8 @@ func (r *run) encodeLocalState(c *claims.Claims) error {
 	case size <= opts.Limits.StateBytes:
 	case opts.StateStore == nil:
 		return tooLargeError(c, size, opts.Limits.StateBytes)
-	case len(plaintext) > opts.Limits.StoredBytes:
-		return tooLargeError(c, len(plaintext), opts.Limits.StoredBytes)
+	case len(plaintext) > maxStoredBytes:
+		return tooLargeError(c, len(plaintext), maxStoredBytes)
 	}
 	r.wait.localState = plaintext
 	return nil

@@ -23,16 +23,20 @@ import (
 // of claims and refuses it.
 const handleLayout = 0x81
 
+// maxStoredBytes bounds one state that a [store.StateStore] is given. It is large enough for
+// some hundred answers and small enough to be read once a round.
+const maxStoredBytes = 1 << 20
+
 // handleBytes is the length of a handle: enough that it cannot be guessed.
 const handleBytes = 32
 
 // storeState puts claims into the store and returns the sealed handle.
 func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	c *claims.Claims) (string, error) {
-	if len(plaintext) > e.funnel.opts.Limits.StoredBytes {
+	if len(plaintext) > maxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
 			"largest parts: %s",
-			len(plaintext), e.funnel.opts.Limits.StoredBytes, largestParts(c))
+			len(plaintext), maxStoredBytes, largestParts(c))
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
@@ -62,7 +66,7 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 		return nil, &rejection{event.ReasonGone, err}
 	case err != nil:
 		return nil, &storeError{resourceStore, "read", err}
-	case len(data) > e.funnel.opts.Limits.StoredBytes+box.Overhead():
+	case len(data) > maxStoredBytes+box.Overhead():
 		return nil, &rejection{reason: event.ReasonTooLong}
 	}
 	plaintext, err := box.Open(nil, make([]byte, box.NonceSize()), data, []byte(id))

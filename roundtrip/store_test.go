@@ -119,9 +119,6 @@ func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	}
 	c = newClient(t, roundtrip.Options{}, large)
 	contains(t, c.bug(), "over the limit", `memo "large"`)
-	c = newClient(t, roundtrip.Options{StateStore: s,
-		Limits: roundtrip.Limits{StoredBytes: 20_000}}, large)
-	contains(t, c.bug(), "over the limit of 20000", "stored", `memo "large"`)
 }
 
 // TestStoredStateIsBound: a handle is of no use to anybody else, nor is what a

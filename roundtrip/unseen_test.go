@@ -419,11 +419,11 @@ type slowPusher struct {
 	after time.Duration
 }
 
-func (p slowPusher) PushTimed(ctx context.Context, q protocol.InputRequest,
+func (p slowPusher) Push(ctx context.Context, q protocol.InputRequest,
 	extend, written func()) (json.RawMessage, error) {
 	time.Sleep(time.Minute)
 	written()
-	return p.Push(ctx, q, extend)
+	return p.human.Push(ctx, q, extend, func() {})
 }
 
 // TestUnseenWhereTheClockJumps: a refusal stays one however long the clocks say that it took. An

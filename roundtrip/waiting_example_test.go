@@ -12,7 +12,8 @@ import (
 // Accepting is a client of a legacy revision that accepts whatever it is asked.
 type accepting struct{}
 
-func (accepting) Push(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+func (accepting) Push(_ context.Context, _ protocol.InputRequest, _, _ func()) (
+	json.RawMessage, error) {
 	fmt.Println("a person thinks")
 	return json.RawMessage(`{"action":"accept","content":{"sure":true}}`), nil
 }

@@ -53,7 +53,7 @@ var askers = []struct {
 	{"pushed by the host", func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
 			err := f.WaitWhile(ctx, call, func(ctx context.Context) error {
-				_, err := call.Push.Push(ctx, question(), func() {})
+				_, err := call.Push.Push(ctx, question(), func() {}, func() {})
 				return err
 			})
 			if err != nil {
@@ -92,7 +92,7 @@ func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
 
 // Push implements [roundtrip.Pusher].
 func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
-	_ func()) (json.RawMessage, error) {
+	_, _ func()) (json.RawMessage, error) {
 	w.asked <- struct{}{}
 	select {
 	case <-w.answer:

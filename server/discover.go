@@ -12,7 +12,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
-			TTLMillis: s.opts.DiscoverTTL.Milliseconds(),
+			TTLMillis: s.opts.ListTTL.Milliseconds(),
 			Scope:     s.cacheScope(request.private),
 		},
 	}

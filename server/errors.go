@@ -20,13 +20,9 @@ var ErrCannotClose = errors.New("server: this stream cannot be closed before its
 // answered: nothing of a request may follow its response.
 var ErrEnded = errors.New("server: the request has ended")
 
-// ErrSessionClosed is the cause with which the contexts of a session's requests
+// errSessionClosed is the cause with which the contexts of a session's requests
 // are cancelled when it is closed.
-var ErrSessionClosed = errors.New("server: the session has been closed")
-
-// ErrUnsolicited is returned for a response to no pending question: the question
-// was withdrawn, has been answered, or was asked in another session.
-var ErrUnsolicited = errors.New("server: the response answers no question of this session")
+var errSessionClosed = errors.New("server: the session has been closed")
 
 // ErrClosed is the cause with which the contexts of running requests are
 // cancelled when their server closes.

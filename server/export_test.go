@@ -6,6 +6,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// ErrSessionClosed is errSessionClosed.
+var ErrSessionClosed = errSessionClosed
+
 // Running returns how many requests of a session are being served.
 func Running(x *Session) int { return x.requests.Len() }
 

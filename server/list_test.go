@@ -143,9 +143,9 @@ func TestCacheHintsOfLists(t *testing.T) {
 		send  func(h *harness, method string) reply
 	}{
 		{name: "default", ttl: 300_000, scope: "public"},
-		{name: "set", opts: server.Options{ListTTL: time.Second, DiscoverTTL: time.Second},
+		{name: "set", opts: server.Options{ListTTL: time.Second},
 			ttl: 1000, scope: "public"},
-		{name: "none", opts: server.Options{ListTTL: -1, DiscoverTTL: -1}, ttl: 0, scope: "public"},
+		{name: "none", opts: server.Options{ListTTL: -1}, ttl: 0, scope: "public"},
 		{name: "private by option", opts: server.Options{PrivateLists: true}, ttl: 300_000,
 			scope: "private"},
 		{name: "private by transport", ttl: 300_000, scope: "private", send: private},

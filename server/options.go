@@ -46,12 +46,10 @@ type Options struct {
 	// PageSize is how many definitions a page of a list holds, 0:
 	// 100, negative: all.
 	PageSize int
-	// ListTTL is how long clients may reuse lists, 0: 5 minutes, negative:
+	// ListTTL is how long clients may reuse lists, and the answer to
+	// server/discover, 0: 5 minutes, negative:
 	// not at all.
 	ListTTL time.Duration
-	// DiscoverTTL is the same for the answer to server/discover, 0: 5 minutes,
-	// negative: not at all.
-	DiscoverTTL time.Duration
 	// Visible decides what a principal may see: it is asked for every tool,
 	// prompt, resource and template, by its name, URI or template. What is hidden is neither listed
 	// nor found, and nobody is told of its updates; that a list changed is announced to everybody
@@ -110,7 +108,6 @@ func (o *Options) withDefaults() (Options, error) {
 	opts.Capabilities = declarableCapabilities(opts.Capabilities)
 	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, defaultMaxSubscriptions)
 	opts.ListTTL = ttlOrDefault(opts.ListTTL)
-	opts.DiscoverTTL = ttlOrDefault(opts.DiscoverTTL)
 	for _, m := range opts.Middleware {
 		if m == nil {
 			return opts, errors.New("server: nil middleware")

@@ -16,7 +16,7 @@ import (
 // TestNumbersOfOptions: 0 is the default, a negative number turns something off.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"PageSize": false, "ListTTL": false, "DiscoverTTL": false, "MaxSubscriptions": false,
+		"PageSize": false, "ListTTL": false, "MaxSubscriptions": false,
 	}, func(opts *server.Options) error {
 		_, err := server.New(opts)
 		return err

@@ -80,7 +80,7 @@ func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return nil, ErrSessionClosed
+		return nil, errSessionClosed
 	case len(t.pending) >= maxPendingPushes:
 		return nil, errTooManyPushes
 	case t.pending == nil:
@@ -134,7 +134,7 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// failPushes fails all questions with [ErrSessionClosed], those that are added
+// failPushes fails all questions with errSessionClosed, those that are added
 // later included.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (t *pushTable) failPushes() {
 	t.closed = true
 	for id, p := range t.pending {
 		delete(t.pending, id)
-		p.completePush(nil, ErrSessionClosed)
+		p.completePush(nil, errSessionClosed)
 	}
 }
 
@@ -175,7 +175,7 @@ type pusher struct {
 }
 
 var (
-	_ roundtrip.TimedPusher    = (*pusher)(nil)
+	_ roundtrip.Pusher         = (*pusher)(nil)
 	_ roundtrip.VisitCompleter = (*pusher)(nil)
 )
 
@@ -197,17 +197,11 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 		Params: params})
 }
 
-// Push implements [roundtrip.Pusher].
-func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
-	extend func()) (json.RawMessage, error) {
-	return p.PushTimed(ctx, question, extend, func() {})
-}
-
-// PushTimed implements [roundtrip.TimedPusher]. It waits for one of three: the answer, which
+// Push implements [roundtrip.Pusher]. It waits for one of three: the answer, which
 // [Session.Deliver] brings on the goroutine of another message; the end of the session, which
 // fails all questions; the end of ctx, by which the funnel means that nobody waits any more. What
 // the stream of the request has taken counts as written, also where its client has to come back.
-func (p *pusher) PushTimed(ctx context.Context, question protocol.InputRequest, extend,
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend,
 	written func()) (json.RawMessage, error) {
 	asked, err := p.session.pushes.addPush(p, extend)
 	if err != nil {

@@ -67,27 +67,6 @@ func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	prompt.state()
 }
 
-func TestTypedToolsMayReturnStateWithoutQuestions(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddToolOut(h.Server, server.Tool{Name: "later"},
-		func(context.Context, *server.ToolCall, none) (count, error) {
-			return count{}, &server.InputRequiredError{
-				Result: roundtrip.InputRequired(roundtrip.WithState(7))}
-		})
-	first := h.call("later", "")
-	first.asks()
-	first.state()
-}
-
-func TestResultsWithoutQuestionsAndStateAreBugs(t *testing.T) {
-	empty := &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{}}
-	h := askers(t, empty)
-	for _, send := range askingMethods {
-		send(h).refused(protocol.CodeInternalError)
-	}
-	h.wantBug("at least one of")
-}
-
 // askers registers a tool, a prompt and a resource that all answer with asks.
 func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	t.Helper()
@@ -131,6 +110,8 @@ func TestQuestionsNeedTheirCapability(t *testing.T) {
 			`{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{}}}`},
 		{"URL to a client with form mode only", []roundtrip.Item{url}, `{"elicitation":{}}`,
 			`{"elicitation":{"url":{}}}`},
+		{"sampling", []roundtrip.Item{sample}, `{"elicitation":{},"roots":{}}`,
+			`{"sampling":{"tools":{}}}`},
 		{"tools to plain sampling", []roundtrip.Item{sample}, `{"sampling":{}}`,
 			`{"sampling":{"tools":{}}}`},
 		{"all that is missing in one error", []roundtrip.Item{form, url, roundtrip.ListRoots("r")},
@@ -183,14 +164,23 @@ func TestInvalidQuestionsAreBugs(t *testing.T) {
 		"invalid schema": &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := askers(t, &protocol.InputRequiredResult{
-				InputRequests: protocol.InputRequests{{Key: "k", Request: question}}})
-			for _, send := range askingMethods {
-				send(h).refused(protocol.CodeInternalError)
-			}
-			h.wantBug("k")
+			wantBugs(t, "k", protocol.InputRequests{{Key: "k", Request: question}})
 		})
 	}
+	roots := &protocol.ListRoots{}
+	wantBugs(t, "key", protocol.InputRequests{{Key: "", Request: roots}})
+	twice := protocol.InputRequests{{Key: "k", Request: roots}, {Key: "k", Request: roots}}
+	wantBugs(t, "key", twice)
+}
+
+// wantBugs holds that questions are a mistake of the server, which the observer hears of.
+func wantBugs(t *testing.T, word string, questions protocol.InputRequests) {
+	t.Helper()
+	h := askers(t, &protocol.InputRequiredResult{InputRequests: questions})
+	for _, send := range askingMethods {
+		send(h).refused(protocol.CodeInternalError)
+	}
+	h.wantBug(word)
 }
 
 func TestURLElicitationErrorsBecomeQuestions(t *testing.T) {
@@ -207,19 +197,6 @@ func TestURLElicitationErrorsBecomeQuestions(t *testing.T) {
 	}
 }
 
-func TestQuestionsCarryNoCacheHints(t *testing.T) {
-	h := askers(t, roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?")))
-	r := h.send(protocol.MethodReadResource, `"uri":"x:"`)
-	r.asks("n") // and nothing but what input_required may carry
-}
-
-func TestResourcesMayReturnStateWithoutQuestions(t *testing.T) {
-	h := askers(t, roundtrip.InputRequired(roundtrip.WithState("s")))
-	r := h.send(protocol.MethodReadResource, `"uri":"x:"`)
-	r.asks()
-	r.state()
-}
-
 func TestInputRequiredWithoutInputIsABug(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired())
 	for _, send := range askingMethods {
@@ -228,52 +205,12 @@ func TestInputRequiredWithoutInputIsABug(t *testing.T) {
 	h.wantBug("at least one")
 }
 
-func TestResultTypeIsAddedToQuestions(t *testing.T) {
-	h := askers(t, &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-		{Key: "r", Request: &protocol.ListRoots{}},
-	}})
-	for _, send := range askingMethods {
-		send(h).asks("r")
-	}
-}
-
 func TestOutputSchemaDoesNotApplyToQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	schema := json.RawMessage(`{"type":"object","required":["n"]}`)
 	server.AddRawTool(h.Server, server.Tool{Name: "x", OutputSchema: schema},
 		outcome(roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?")), nil))
 	h.call("x", "").asks("n")
-}
-
-func TestSamplingNeedsItsCapability(t *testing.T) {
-	h := askers(t, roundtrip.InputRequired(roundtrip.CreateMessage("s", &protocol.CreateMessage{
-		MaxTokens: 1,
-		Messages: []protocol.SamplingMessage{{Role: protocol.User,
-			Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
-	})))
-	for _, send := range askingMethods {
-		send(h).asks("s")
-	}
-	h.capabilities = `{"elicitation":{},"roots":{}}`
-	for _, send := range askingMethods {
-		send(h).refused(protocol.CodeMissingRequiredClientCapability, "sampling")
-	}
-}
-
-func TestInvalidKeysAreBugs(t *testing.T) {
-	bad := &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-		{Key: "", Request: &protocol.ListRoots{}},
-	}}
-	twice := &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-		{Key: "k", Request: &protocol.ListRoots{}}, {Key: "k", Request: &protocol.ListRoots{}},
-	}}
-	for _, asks := range []*protocol.InputRequiredResult{bad, twice} {
-		h := askers(t, asks)
-		for _, send := range askingMethods {
-			send(h).refused(protocol.CodeInternalError)
-		}
-		h.wantBug("key")
-	}
 }
 
 func TestURLElicitationErrorsKeepEachURL(t *testing.T) {

@@ -9,41 +9,23 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// ReportPanic reports a panic that was recovered to the observer of the server,
-// for transports, which call hooks of their own. It never panics: a panic of the
-// observer itself is dropped.
-func (s *Server) ReportPanic(ctx context.Context, p event.HandlerPanicked) {
-	defer func() { _ = recover() }()
-	s.opts.Observer.Observe(ctx, p)
-}
-
-// ReportEviction reports a session that was evicted to make room for another to
-// the observer of the server, for transports that keep sessions. It never panics.
-func (s *Server) ReportEviction(ctx context.Context, evicted event.SessionEvicted) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
-		}
-	}()
-	s.opts.Observer.Observe(ctx, evicted)
-}
-
-// ReportForward reports a request that was passed on to another replica to the observer
-// of the server, for transports that do so. It never panics.
-func (s *Server) ReportForward(ctx context.Context, forwarded event.RequestForwarded) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
-		}
-	}()
-	s.opts.Observer.Observe(ctx, forwarded)
+// Report reports an event to the observer of the server, for transports: a request that they
+// refused or passed on, a session that they evicted, a panic that they recovered. It never panics:
+// a panic of the observer is reported in its turn, and one about a panic is dropped.
+func (s *Server) Report(ctx context.Context, e event.Event) {
+	if _, panicked := e.(event.HandlerPanicked); panicked {
+		defer func() { _ = recover() }()
+	} else {
+		defer s.recoverAndReport(ctx, event.Where{})
+	}
+	s.opts.Observer.Observe(ctx, e)
 }
 
 // recoverAndReport is deferred on goroutines that nothing else recovers. It
 // reports the panic as one of w, which is the only thing that the panic ends.
 func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 	if v := recover(); v != nil {
-		s.ReportPanic(ctx, event.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
+		s.Report(ctx, event.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
 	}
 }
 
@@ -60,7 +42,7 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	response.Result, response.Error = nil, revision.InternalError()
 	s.closeAfterPanic(ctx, request)
 	request.era.revertFailedOpen(request, response.Error)
-	s.ReportPanic(ctx, p)
+	s.Report(ctx, p)
 	if a.panicked != nil {
 		a.panicked(ctx, p)
 	}
@@ -75,23 +57,11 @@ func (s *Server) closeAfterPanic(ctx context.Context, request *Request) {
 	request.pusher.withdrawRemaining()
 }
 
-// ReportRefusal reports a request that was refused before any middleware saw it to
-// the observer of the server, for transports, which refuse most of them. It never
-// panics.
-func (s *Server) ReportRefusal(ctx context.Context, refused event.RequestRefused) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
-		}
-	}()
-	s.opts.Observer.Observe(ctx, refused)
-}
-
 // refuseAndReport reports a request that is refused with e to the observer, and
 // returns e. transport is "stream", or empty where the server does not know it.
 func (s *Server) refuseAndReport(ctx context.Context, transport string,
 	reason event.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
-	s.ReportRefusal(ctx, event.RequestRefused{
+	s.Report(ctx, event.RequestRefused{
 		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
 	})
 	return e

@@ -152,6 +152,27 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 			V string `json:"v" pattern:"^a$"`
 		}](),
 		tagged[struct {
+			V string `json:"v" minimum:"1"`
+		}](),
+		tagged[struct {
+			V int `json:"v" minimum:"one"`
+		}](),
+		tagged[struct {
+			V int `json:"v" minLength:"1"`
+		}](),
+		tagged[struct {
+			V string `json:"v" maxLength:"-1"`
+		}](),
+		tagged[struct {
+			V string `json:"v" minItems:"1"`
+		}](),
+		tagged[struct {
+			V int `json:"v" enum:"1,2"`
+		}](),
+		tagged[struct {
+			V int `json:"v" format:"email"`
+		}](),
+		tagged[struct {
 			V string `json:"v" required:"true"`
 		}](),
 		tagged[struct {
@@ -290,57 +311,4 @@ func TestTagsBoundArguments(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTagsThatDoNotFit are mistakes of the program, found when it starts.
-func TestTagsThatDoNotFit(t *testing.T) {
-	type noNumber struct {
-		Bound string `json:"bound" minimum:"1"`
-	}
-	type noBound struct {
-		Bound int `json:"bound" minimum:"one"`
-	}
-	type noText struct {
-		Bound int `json:"bound" minLength:"1"`
-	}
-	type noCount struct {
-		Bound string `json:"bound" maxLength:"-1"`
-	}
-	type noList struct {
-		Bound string `json:"bound" minItems:"1"`
-	}
-	type noChoice struct {
-		Bound int `json:"bound" enum:"1,2"`
-	}
-	type noFormat struct {
-		Bound int `json:"bound" format:"email"`
-	}
-	h := newHarness(t, nil)
-	wrong(t, "minimum", func() { addTyped[noNumber](h.Server) })
-	wrong(t, "minimum", func() { addTyped[noBound](h.Server) })
-	wrong(t, "minLength", func() { addTyped[noText](h.Server) })
-	wrong(t, "maxLength", func() { addTyped[noCount](h.Server) })
-	wrong(t, "minItems", func() { addTyped[noList](h.Server) })
-	wrong(t, "enum", func() { addTyped[noChoice](h.Server) })
-	wrong(t, "format", func() { addTyped[noFormat](h.Server) })
-}
-
-func addTyped[In any](s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "wrong"},
-		func(context.Context, *server.ToolCall, In) (protocol.CallToolOutcome, error) {
-			return server.Text("never"), nil
-		})
-}
-
-// wrong wants a panic that names type, field and tag.
-func wrong(t *testing.T, tag string, register func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		said, _ := recover().(string)
-		if !strings.Contains(said, ".Bound") || !strings.Contains(said, tag) {
-			t.Errorf("%s: registering panics with %q", tag, said)
-		}
-	}()
-	register()
 }

@@ -187,17 +187,15 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 }
 
 // Deliver receives the client's answer to a question of this session, for which a
-// [roundtrip.Pusher] of the session waits. A response to anything else is
-// [ErrUnsolicited] and has no effect.
-func (x *Session) Deliver(r *protocol.Response) error {
-	if r == nil || !x.pushes.deliverAnswer(r) {
-		return ErrUnsolicited
-	}
-	return nil
+// [roundtrip.Pusher] of the session waits. It reports false for a response to no pending
+// question, which has no effect: the question was withdrawn, has been answered, or was asked in
+// another session.
+func (x *Session) Deliver(r *protocol.Response) bool {
+	return r != nil && x.pushes.deliverAnswer(r)
 }
 
 // Close ends the session: its requests are cancelled with the cause
-// [ErrSessionClosed], what the client is being asked fails. It does not wait
+// errSessionClosed, what the client is being asked fails. It does not wait
 // for either. Further requests are refused.
 func (x *Session) Close() {
 	x.server.hub.removeSubscriber(x.announcements)
@@ -205,9 +203,9 @@ func (x *Session) Close() {
 	x.closed = true
 	x.mu.Unlock()
 	if x.requests != nil {
-		x.requests.CancelAll(ErrSessionClosed)
+		x.requests.CancelAll(errSessionClosed)
 	}
-	x.endLifetime(ErrSessionClosed)
+	x.endLifetime(errSessionClosed)
 	x.pushes.failPushes()
 }
 
@@ -229,10 +227,10 @@ func (x *Session) beginRequest(a *Admission) {
 	case errors.Is(err, inflight.ErrDuplicate):
 		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running"))
-		a.unfollow = context.AfterFunc(x.lifetime, func() { a.task.Cancel(ErrSessionClosed) })
+		a.unfollow = context.AfterFunc(x.lifetime, func() { a.task.Cancel(errSessionClosed) })
 		return
 	default:
-		a.task.Cancel(ErrSessionClosed)
+		a.task.Cancel(errSessionClosed)
 	}
 	if x.earlyCancels.Take(id) && !request.opensSession {
 		// Answered, lest a client wait that uses its ids more than once.

@@ -246,7 +246,7 @@ func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notificatio
 // sendNow implements [era].
 func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	if x.lifetime.Err() != nil {
-		return ErrSessionClosed
+		return errSessionClosed
 	}
 	if x.sendUnrelated == nil {
 		return ErrEnded

@@ -163,7 +163,7 @@ func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) error
 // Deliver implements [linestream.SessionPeer].
 func (p *streamPeer) Deliver(r *protocol.Response) {
 	if p.session != nil {
-		_ = p.session.Deliver(r)
+		p.session.Deliver(r)
 	}
 }
 

@@ -56,21 +56,15 @@ func TestArguments(t *testing.T) {
 	tests := []struct{ name, arguments, field string }{
 		{"all is well", `{"item":"tea","count":2,"when":"2026-01-02T03:04:05Z","extra":{"a":[1]},"photo":"AAE="}`, ""},
 		{"optional ones left out", `{"item":"tea"}`, ""},
-		{"white space", ` { "item" : "tea" } `, ""},
 		{"null for a pointer", `{"item":"tea","when":null}`, ""},
 		{"absent", ``, "item"},
-		{"required one missing", `{}`, "item"},
 		{"wrong type", `{"item":5}`, "item"},
 		{"null", `{"item":null}`, "item"},
 		{"wrong case", `{"Item":"tea"}`, "tem"},
-		{"both cases", `{"item":"tea","Item":"coffee"}`, "Item"},
 		{"unknown member", `{"item":"tea","sugar":true}`, "sugar"},
 		{"fraction", `{"item":"tea","count":1.5}`, "count"},
 		{"whole number spelled as a fraction", `{"item":"tea","count":2.0}`, ""},
-		{"whole number spelled with an exponent", `{"item":"tea","count":200e-2}`, ""},
-		{"minus zero", `{"item":"tea","count":-0}`, ""},
 		{"fraction beyond floats", `{"item":"tea","count":5.0000000000000000001}`, "count"},
-		{"exponent beyond floats", `{"item":"tea","count":1e400}`, "count"},
 		{"hostile exponent", `{"item":"tea","count":1e999999999}`, "exponent"},
 		{"null for an optional one", `{"item":"tea","count":null}`, ""},
 		{"too large for the field", `{"item":"tea","count":123456789012345678901234567890}`, "count"},
@@ -208,16 +202,6 @@ func TestOutputIsChecked(t *testing.T) {
 			h.wantBug("structuredContent")
 		})
 	}
-}
-
-func TestOutputWithoutJSON(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddToolOut(h.Server, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{}`)},
-		func(context.Context, *server.ToolCall, none) (any, error) {
-			return make(chan int), nil
-		})
-	h.call("x", "").refused(protocol.CodeInternalError)
-	h.wantBug("structured content")
 }
 
 func TestErrorsOfTools(t *testing.T) {

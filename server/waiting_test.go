@@ -227,28 +227,3 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 		})
 	}
 }
-
-// Heartbeats show the caller that its call is alive. The person has no more time for
-// that.
-func TestHeartbeatsLengthenNoClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t,
-			&server.Options{Roundtrip: roundtrip.Options{HumanTimeout: 40 * time.Second}})
-		addAsk(h.Server, false)
-		ctx, cancel := context.WithCancel(t.Context())
-		c := newTypist(t, ctx, h.Server)
-		started := time.Now()
-		c.say(askCall)
-		c.expect("elicitation/create")
-		for range 3 { // after 2, 17 and 32 s
-			c.expect(`"method":"notifications/progress"`, "waiting for an answer")
-		}
-		c.expect("notifications/cancelled")
-		c.expect(`"id":1`, `"isError":true`, "nobody answered in time")
-		if took := time.Since(started); took != 40*time.Second {
-			t.Errorf("the question was open for %s", took)
-		}
-		cancel()
-		<-c.ended
-	})
-}

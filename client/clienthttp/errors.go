@@ -15,14 +15,14 @@ import (
 const errPrefix errtext.Prefix = "clienthttp: "
 
 var (
-	// ErrClosed means that the transport was closed.
-	ErrClosed = errors.New("clienthttp: transport is closed")
-	// ErrResponseTooLarge is within the error for a message above
+	// errClosed means that the transport was closed.
+	errClosed = errors.New("clienthttp: transport is closed")
+	// errResponseTooLarge is within the error for a message above
 	// [Options.MaxResponseBytes].
-	ErrResponseTooLarge = errors.New("response is too large")
-	// ErrNoResponse is within the error for a stream that ended before the
+	errResponseTooLarge = errors.New("response is too large")
+	// errNoResponse is within the error for a stream that ended before the
 	// response: the connection broke, or the server ended it.
-	ErrNoResponse = errors.New("stream ended without a response")
+	errNoResponse = errors.New("stream ended without a response")
 )
 
 // maxExcerpt is how much of an error page is kept: enough to tell a proxy's

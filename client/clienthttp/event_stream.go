@@ -67,7 +67,7 @@ func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error
 			case !errors.Is(err, errBroken):
 				return nil, err
 			case e.lastID == "" || !e.countAttempt():
-				return nil, errPrefix.Errorf("%w: %w", ErrNoResponse, err)
+				return nil, errPrefix.Errorf("%w: %w", errNoResponse, err)
 			}
 			if err := e.awaitRetry(); err != nil {
 				return nil, err
@@ -99,7 +99,7 @@ func (e *eventStream) awaitRetry() error {
 	case <-e.ctx.Done():
 		return errPrefix.Errorf("%w", context.Cause(e.ctx))
 	case <-e.session.transport.life.Done():
-		return ErrClosed
+		return errClosed
 	}
 }
 
@@ -136,7 +136,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	}
 	x, err := s.transport.sendRequest(e.ctx, Outgoing{Method: http.MethodGet}, h, nil)
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, errClosed):
 		return nil, err // the transport is closed: no attempt can succeed
 	case isUnauthorized(err):
 		return nil, e.explainLoss(err)
@@ -168,7 +168,7 @@ func (e *eventStream) explainLoss(err error) error {
 	if e.want.IsZero() {
 		return err
 	}
-	return errPrefix.Errorf("%w: %w", ErrNoResponse, err)
+	return errPrefix.Errorf("%w: %w", errNoResponse, err)
 }
 
 // readConnection handles the events of one connection. It returns the response

@@ -79,7 +79,7 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, x.newTooLargeError("event")
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, errPrefix.Errorf("%w", ErrNoResponse)
+			return nil, errPrefix.Errorf("%w", errNoResponse)
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
@@ -216,7 +216,7 @@ func (x *httpExchange) readBody() ([]byte, error) {
 // newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
 	return errPrefix.Errorf(
-		"%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.transport.maxBytes,
+		"%s: %w: more than %d bytes", what, errResponseTooLarge, x.transport.maxBytes,
 	)
 }
 
@@ -240,7 +240,7 @@ func withoutCode(err error) error {
 }
 
 // explainError replaces err by the cause of x.ctx if that has ended: the
-// caller's cancellation, or [ErrClosed].
+// caller's cancellation, or errClosed.
 func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err

@@ -183,7 +183,7 @@ func (s *session) Handle(
 			return resp, nil
 		}
 	}
-	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, ErrNoResponse)) {
+	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, errNoResponse)) {
 		go s.cancelRequest(context.WithoutCancel(ctx), req.ID)
 	}
 	return nil, err
@@ -434,7 +434,7 @@ func (s *session) endSession(err error) (first bool) {
 // Close ends the session and tells the server (DELETE). It waits up to
 // noticeLimit for that, and may fail.
 func (s *session) Close() error {
-	if !s.endSession(ErrClosed) || s.id == "" {
+	if !s.endSession(errClosed) || s.id == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), noticeLimit)

@@ -154,10 +154,10 @@ func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error 
 }
 
 // Close cancels every running request and waits until each has released its
-// connection. Later requests fail with [ErrClosed].
+// connection. Later requests fail.
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	t.endLife(ErrClosed)
+	t.endLife(errClosed)
 	t.mu.Unlock()
 	t.running.Wait()
 	if t.ownTransport != nil {
@@ -188,7 +188,7 @@ func (t *Transport) beginRequest() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.life.Err() != nil {
-		return ErrClosed
+		return errClosed
 	}
 	t.running.Add(1)
 	return nil
@@ -225,7 +225,7 @@ func (t *Transport) sendHTTP(
 	// link after the response, while the end of the stream is still read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
-	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
+	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(errClosed) })
 	// The request is built by hand: http.NewRequest would parse the URL again.
 	// GetBody lets net/http send the request again if an idle connection was
 	// closed before it was sent.

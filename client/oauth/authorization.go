@@ -38,6 +38,7 @@ type loginData struct {
 	Verifier    string    `json:"verifier"`
 	Scopes      []string  `json:"scopes,omitempty"`
 	Began       time.Time `json:"began"`
+	OfIssuer    bool      `json:"redirect_of_issuer,omitempty"` // the callback must match it
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -66,16 +67,20 @@ func (l Login) formatRedacted() string { return "login at " + l.data.Issuer }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
 // 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters
-// of the same names.
-func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
+// of the same names, and those of the provider are added.
+func (l *loginData) authorizationURL(m *serverMetadata, p *Provider) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {
 		return "", metadataError(l.Issuer, errors.New("authorization_endpoint is no URL"))
 	}
 	q, sum := u.Query(), sha256.Sum256([]byte(l.Verifier))
+	resource := l.Resource
+	if p.NoResource {
+		resource = ""
+	}
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": l.ClientID, "redirect_uri": l.RedirectURI,
-		"state": l.State, "resource": l.Resource, "scope": joinScopes(l.Scopes),
+		"state": l.State, "resource": resource, "scope": joinScopes(p.serverScopes(l.Scopes)),
 		"code_challenge":        base64.RawURLEncoding.EncodeToString(sum[:]),
 		"code_challenge_method": "S256",
 	} {
@@ -83,8 +88,11 @@ func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 			q.Set(name, value)
 		}
 	}
-	if slices.Contains(l.Scopes, scopeOfflineAccess) {
+	if slices.Contains(l.Scopes, scopeOfflineAccess) && !p.NoPrompt {
 		q.Set("prompt", "consent") // OpenID Connect requires it for offline_access
+	}
+	for name, value := range p.AuthorizationParameters {
+		q.Set(name, value)
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
@@ -101,6 +109,9 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 		if len(q[name]) > 1 {
 			return "", callbackError("it has " + name + " twice")
 		}
+	}
+	if l.OfIssuer && !isRedirectedTo(callback, l.RedirectURI) {
+		return "", callbackError("it is that of a login at another issuer")
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
 		return "", callbackError("its state is not that of the login")
@@ -123,14 +134,32 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 	return code, nil
 }
 
+// isRedirectedTo reports whether a callback has the path and the query of a redirect URI. Hosts may
+// see another authority than the browser.
+func isRedirectedTo(callback *url.URL, redirectURI string) bool {
+	u, err := url.Parse(redirectURI)
+	if err != nil || callback.EscapedPath() != u.EscapedPath() {
+		return false
+	}
+	sent := callback.Query()
+	for name, values := range u.Query() {
+		if !slices.Equal(sent[name], values) {
+			return false
+		}
+	}
+	return true
+}
+
 // readLoginError returns the error of an authorization response (RFC 6749, section 4.1.2.1).
 func readLoginError(q url.Values) error {
 	kind, cause := ErrLogin, cmp.Or(knownErrorCode(q.Get("error")), "an unknown error code")
 	if cause == "access_denied" {
 		kind = ErrDenied
 	}
-	if text := q.Get("error_description"); text != "" {
+	text := q.Get("error_description")
+	if text != "" {
 		cause += ": " + quoteUntrusted(text)
 	}
+	cause += deviationHint(q.Get("error"), text)
 	return &Error{Kind: kind, Err: errors.New(cause)}
 }

@@ -216,6 +216,9 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	if known != nil && time.Since(known.read) < metadataLifetime {
 		return known, nil
 	}
+	if p := s.providerFor(s.resolveAlias(issuer)); p.Endpoints != nil {
+		return s.acceptServer(issuer, issuer, p.configuredServer())
+	}
 	u, err := s.guard.checkURL(issuer)
 	if err == nil && u.RawQuery != "" {
 		err = errors.New("URL has a query")
@@ -252,7 +255,8 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 }
 
 // errNoServerMetadata is the error of an authorization server without metadata.
-var errNoServerMetadata = errors.New("the authorization server has no metadata")
+var errNoServerMetadata = errors.New("the authorization server has no metadata; if its " +
+	"endpoints are known, set Provider.Endpoints")
 
 // readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3). Its
 // issuer must be the one that was named, and it must support PKCE with S256.
@@ -262,18 +266,48 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 8414"))
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
-		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q",
-			quoteUntrusted(m.Issuer), want)))
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; if "+
+			"both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
 	}
-	if !slices.Contains(m.Challenges, "S256") {
-		return nil, metadataError(at, errors.New("the authorization server does not say that it "+
-			"supports PKCE with S256 (code_challenge_methods_supported)"))
+	return s.acceptServer(at, issuer, m)
+}
+
+// acceptServer checks the metadata of an authorization server whose issuer is the right one, and
+// caches it.
+func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
+	err := s.checkEndpoints(m)
+	switch {
+	case slices.Contains(m.Challenges, "S256"), s.opts.Machine != nil: // machines have no code
+	case m.Challenges == nil && s.providerFor(m.Issuer).AssumeS256:
+	case m.Challenges == nil:
+		err = errors.New("the authorization server does not say that it supports PKCE with S256 " +
+			"(code_challenge_methods_supported); where it does, set Provider.AssumeS256")
+	default:
+		err = errors.New("code_challenge_methods_supported has no S256")
 	}
-	if err := s.checkEndpoints(m); err != nil {
+	if err == nil {
+		err = s.checkIss(m)
+	}
+	if err != nil {
 		return nil, metadataError(at, err)
 	}
 	s.cacheServer(issuer, m)
 	return m, nil
+}
+
+// checkIss returns an error for an authorization server that Options.RequireIss refuses.
+func (s *Source) checkIss(m *serverMetadata) error {
+	if !s.opts.RequireIss || m.SendsIssuer || s.registrationFor(m.Issuer) != nil ||
+		s.providerFor(m.Issuer).Issuer != "" {
+		return nil
+	}
+	for _, issuer := range s.opts.Aliases {
+		if issuer == m.Issuer {
+			return nil
+		}
+	}
+	return errors.New("it does not send iss (RFC 9207), and Options.RequireIss is set; if you " +
+		"trust it, name it in Options.Providers or Registrations")
 }
 
 // cacheServer caches the metadata of an authorization server.
@@ -292,7 +326,8 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 		name, at string
 		required bool
 	}{
-		{"authorization_endpoint", m.Authorization, true}, {"token_endpoint", m.Token, true},
+		{"authorization_endpoint", m.Authorization, s.opts.Machine == nil},
+		{"token_endpoint", m.Token, true},
 		{"registration_endpoint", m.Registration, false},
 		{"revocation_endpoint", m.Revocation, false},
 	} {
@@ -314,6 +349,9 @@ func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
 	if errors.Is(err, errNoServerMetadata) {
 		server, err = &serverMetadata{Issuer: origin, Authorization: origin + "/authorize",
 			Token: origin + "/token", Registration: origin + "/register", read: time.Now()}, nil
+		if err = s.checkIss(server); err != nil {
+			err = metadataError(origin, err)
+		}
 	}
 	if err != nil {
 		return nil, err

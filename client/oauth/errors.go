@@ -47,8 +47,10 @@ type TokenError struct {
 	Retryable bool
 	// RetryAfter is the pause before the next request, at most a day. 0: the response has none.
 	RetryAfter time.Duration
-	// Err is the cause. It does not quote the server.
+	// Err is the cause. Text of a server is quoted, and cut after 200 bytes.
 	Err error
+
+	unreadable bool // the server has answered, neither with tokens nor with an error
 }
 
 // Error returns a text with the issuer, the code and the cause.
@@ -87,7 +89,7 @@ const (
 	// because its state is another.
 	ErrCallback ErrorKind = "the callback is refused"
 	// ErrLogin: the authorization response has an error (RFC 6749, section 4.1.2.1) other than
-	// access_denied.
+	// access_denied, or a login has failed within the last minute and no other page is opened.
 	ErrLogin ErrorKind = "the login failed"
 	// ErrDenied: the person, or the authorization server on their behalf, has denied the login
 	// (access_denied). The same login is not requested again within five minutes.

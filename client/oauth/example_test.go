@@ -334,7 +334,7 @@ func adviceFor(err error) string {
 // and paste the address that it ends at.
 type terminal struct{ read func() string }
 
-func (t terminal) Open(context.Context, string) (oauth.Receiver, error) { return t, nil }
+func (t terminal) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return t, nil }
 
 func (terminal) RedirectURI() string { return "http://127.0.0.1/callback" }
 
@@ -355,7 +355,7 @@ func ExampleInteraction() {
 	var in oauth.Interaction = terminal{read: func() string {
 		return "http://127.0.0.1/callback?code=x"
 	}}
-	receiver, err := in.Open(context.Background(), "")
+	receiver, err := in.Open(context.Background(), oauth.Redirect{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type impatientPerson struct {
 	looking *sync.Mutex // held while they do
 }
 
-func (p impatientPerson) Open(ctx context.Context, hint string) (oauth.Receiver, error) {
+func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
 	looked := make(chan struct{})
 	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
 		p.looking.Lock()
@@ -36,7 +36,7 @@ func (p impatientPerson) Open(ctx context.Context, hint string) (oauth.Receiver,
 		p.browser.Wait()
 		return err
 	}}
-	receiver, err := loopback.Open(ctx, hint)
+	receiver, err := loopback.Open(ctx, r)
 	return impatientReceiver{receiver, looked}, err
 }
 
@@ -133,11 +133,12 @@ func spoiled(t *testing.T, f fault, name string) (*site, *oauth.Source) {
 	})
 }
 
-// mended ends the faults, and has the person log in.
+// mended ends the faults, and has the person log in after a minute.
 func (s *site) mended(t *testing.T, source *oauth.Source) {
 	t.Helper()
 	s.as.Behave()
 	s.resource.Behave()
+	source.AgeFailures(time.Minute)
 	noError.check(t, s.call(t.Context(), source, "search"))
 }
 
@@ -379,8 +380,8 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 	}
 }
 
-// TestRefreshThatFails: only invalid_grant and invalid_client forget anything, whatever else goes
-// wrong nobody has to log in again.
+// TestRefreshThatFails: after a well-formed error the person logs in again. Whatever else goes
+// wrong, nobody has to.
 func TestRefreshThatFails(t *testing.T) {
 	const refresh, retryAfter = oauthtest.Refresh, 17
 	for name, test := range map[string]struct {
@@ -391,7 +392,9 @@ func TestRefreshThatFails(t *testing.T) {
 		"invalid_grant": {replied(refresh, refusal(http.StatusBadRequest, "invalid_grant")),
 			noError, 2},
 		"an error of no standard": {replied(refresh, refusal(http.StatusBadRequest, "made_up")),
-			retryable, 1},
+			noError, 2},
+		"an error with 200": {replied(refresh, refusal(http.StatusOK, "bad_refresh_token")),
+			noError, 2},
 		"status 503": {replied(refresh, unavailable), retryable, 1},
 		"status 429": {replied(refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
 			Header: http.Header{"Retry-After": {fmt.Sprint(retryAfter)}}}), retryable, 1},
@@ -467,7 +470,7 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 // A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
-func (panickingPerson) Open(context.Context, string) (oauth.Receiver, error) {
+func (panickingPerson) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
 	panic("a bug of the host")
 }
 

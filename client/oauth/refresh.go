@@ -14,7 +14,40 @@ const (
 	refreshAhead = 30 * time.Second
 	// earlyRefreshPause is the least time from a failed early refresh to the next one.
 	earlyRefreshPause = 5 * time.Second
+	// maxFailedRefreshes is the number of failures after which a request is sent with its expired
+	// token: the server may have moved to another authorization server.
+	maxFailedRefreshes = 3
 )
+
+// A failedRefreshes counts the refreshes of a token that have failed one after the other.
+type failedRefreshes struct {
+	token string
+	count int
+}
+
+// countFailedRefresh counts a failed refresh of a token.
+func (s *Source) countFailedRefresh(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failedRefreshes.token != token {
+		s.failedRefreshes = failedRefreshes{token: token}
+	}
+	s.failedRefreshes.count++
+}
+
+// hasRefreshFailedOften reports whether the refresh of a token has failed maxFailedRefreshes times.
+func (s *Source) hasRefreshFailedOften(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failedRefreshes.token == token && s.failedRefreshes.count >= maxFailedRefreshes
+}
+
+// isUnreadable reports whether the token endpoint has answered, neither with tokens nor with an
+// error: nobody can tell whether trying again will help.
+func isUnreadable(err error) bool {
+	failed := (*TokenError)(nil)
+	return errors.As(err, &failed) && failed.unreadable
+}
 
 // validFor returns the remaining lifetime of the token. A token without an expiry is valid until
 // the server refuses it.
@@ -73,6 +106,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	}
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {
+		s.countFailedRefresh(sent)
 		return err
 	}
 	client, err := s.clientByID(ctx, server, old.record.ClientID)
@@ -98,6 +132,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 		return errors.Join(err, s.dropRefreshToken(ctx, old))
 	}
 	if err != nil {
+		s.countFailedRefresh(sent)
 		return err
 	}
 	return s.saveLogin(ctx, old.issuer, old.resource, record)

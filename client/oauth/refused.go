@@ -20,7 +20,9 @@ const (
 	// asked for the same meanwhile, and a server that has refused a token which was just issued
 	// leads to no other login.
 	failureMemory = 5 * time.Minute
-	// maxDenials bounds the denied logins within failureMemory. After them no other begins.
+	// loginPause is the least time from a login that has failed in another way to the next page.
+	loginPause = time.Minute
+	// maxDenials bounds the cached failures of logins. After them no other begins.
 	maxDenials = 3
 	// justIssuedAge is the greatest age of a token that counts as just issued.
 	justIssuedAge = 10 * time.Second
@@ -82,6 +84,9 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
+	if err := s.providerFor(current.issuer).checkChallenge(c.scopes); err != nil {
+		return false, errors.Join(lack, err)
+	}
 	all := headers.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {
@@ -149,7 +154,8 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
 	case moved: // neither its refresh token nor its age counts there
 	case record.Refresh != "" && !s.wasRefusedWhenIssued(sent):
-		if err := s.refreshToken(ctx, sent); !isFinalRefusal(err) {
+		err := s.refreshToken(ctx, sent)
+		if !isFinalRefusal(err) && !(isUnreadable(err) && s.hasRefreshFailedOften(sent)) {
 			return err // replaced, or a transient failure
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:

@@ -36,8 +36,9 @@ type Source struct {
 	renewal            *renewal // in flight; nil: none
 	servers            map[string]*serverMetadata
 	stepUps            map[string][]time.Time // when each operation led to a login for more scopes
-	failures           map[string]failure     // denied logins, by failureKey
+	failures           map[string]failure     // logins that have failed, by failureKey
 	lastRefused        refusedToken
+	failedRefreshes    failedRefreshes
 	earlyRefreshFrom   time.Time // no early refresh starts before
 	loggedOutPartition string    // cache partition while logged out
 }
@@ -48,10 +49,11 @@ type refusedToken struct {
 	at    time.Time
 }
 
-// A failure is a denied login, cached for failureMemory.
+// A failure is a login that has failed after its page was opened. Until it ends, no other page is
+// opened for the same login.
 type failure struct {
-	err error
-	at  time.Time
+	err      error
+	at, ends time.Time
 }
 
 var _ clienthttp.Authorizer = (*Source)(nil)
@@ -67,7 +69,7 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if err := opts.check(); err != nil {
+	if err := opts.check(endpoint); err != nil {
 		return nil, err
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
@@ -192,7 +194,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	case current.record.Refresh == "": // sent until the server refuses it
 	case valid <= 0:
 		_, err := s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
-		if err != nil && !isFinalRefusal(err) {
+		if err != nil && !isFinalRefusal(err) && !s.hasRefreshFailedOften(current.record.Access) {
 			return nil, err
 		}
 		if current = s.currentTokens(); current == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,6 +33,12 @@ type grant interface {
 	isReusable() bool
 }
 
+// newLoginRecord returns the record of a login that has requested scopes.
+func newLoginRecord(scopes []string) *tokenRecord {
+	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: scopes,
+		Granted: scopes}
+}
+
 // A codeGrant is the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
 type codeGrant struct {
 	login *loginData
@@ -44,8 +51,7 @@ func (g codeGrant) parameters() url.Values {
 }
 
 func (g codeGrant) newRecord() *tokenRecord {
-	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: g.login.Scopes,
-		Granted: g.login.Scopes}
+	return newLoginRecord(g.login.Scopes)
 }
 
 func (g codeGrant) isReusable() bool { return false }
@@ -71,45 +77,101 @@ func (g refreshGrant) isReusable() bool { return true }
 
 // A tokenResponse is the response of a token endpoint (RFC 6749, sections 5.1 and 5.2).
 type tokenResponse struct {
-	Code     string      `json:"error"`
-	Access   string      `json:"access_token"`
-	Type     string      `json:"token_type"`
-	Refresh  string      `json:"refresh_token"`
-	Lifetime json.Number `json:"expires_in"`
-	Scope    any         `json:"scope"`
+	Code        string      `json:"error"`
+	Description string      `json:"error_description"`
+	Access      string      `json:"access_token"`
+	Type        string      `json:"token_type"`
+	Refresh     string      `json:"refresh_token"`
+	Lifetime    json.Number `json:"expires_in"`
+	Scope       any         `json:"scope"`
 }
 
-// requestToken requests a token for a resource (RFC 8707) by a grant.
+// requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
+// provider of the authorization server.
 func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *clientID,
 	resource string, g grant) (*tokenRecord, error) {
-	form := g.parameters()
-	form.Set("resource", resource)
+	form, p := g.parameters(), s.providerFor(m.Issuer)
+	if !p.NoResource {
+		form.Set("resource", resource)
+	}
+	if form.Has("scope") {
+		form.Set("scope", joinScopes(p.serverScopes(strings.Fields(form.Get("scope")))))
+	}
+	for name, value := range p.TokenParameters {
+		form.Set(name, value)
+	}
 	r, err := client.newRequest(ctx, m.Token, form)
 	if err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
-	body, _, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated, http.StatusAccepted,
+	r.Header.Set("Accept", "application/json")
+	body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated, http.StatusAccepted,
 		http.StatusNonAuthoritativeInfo)
-	var response tokenResponse
-	if unreadable := jsonx.Unmarshal(body, &response); unreadable != nil {
-		response = tokenResponse{}
-	}
+	response := readTokenResponse(h, body)
 	if err == nil && response.Code == "" && response.Access == "" {
-		err = errors.New("the answer is not that of a token endpoint")
+		err = errNoTokenResponse
 	}
 	if err != nil || response.Code != "" {
-		return nil, s.tokenError(ctx, m, client, response.Code, err)
+		return nil, s.tokenError(ctx, m, client, response.redact(form, client), err)
 	}
 	record := g.newRecord()
-	if err := record.setResponse(&response); err != nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable()}
+	if err := record.setResponse(response, p); err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable(),
+			unreadable: true}
 	}
 	record.ClientID = client.id
 	return record, nil
 }
 
+// errNoTokenResponse is the error of a response with neither a token nor an error.
+var errNoTokenResponse = errors.New("the answer is not that of a token endpoint")
+
+// readTokenResponse decodes the response of a token endpoint: JSON, or a form, which some
+// authorization servers send in spite of Accept. Zero: it is neither, or has a member twice.
+func readTokenResponse(h http.Header, body []byte) *tokenResponse {
+	response := &tokenResponse{}
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		if jsonx.Unmarshal(body, response) != nil {
+			return &tokenResponse{}
+		}
+		return response
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return response
+	}
+	for _, values := range form {
+		if len(values) > 1 {
+			return response
+		}
+	}
+	response = &tokenResponse{Code: form.Get("error"), Description: form.Get("error_description"),
+		Access: form.Get("access_token"), Type: form.Get("token_type"),
+		Refresh: form.Get("refresh_token"), Lifetime: json.Number(form.Get("expires_in"))}
+	if form.Has("scope") {
+		response.Scope = form.Get("scope")
+	}
+	return response
+}
+
+// redact drops the description of an error that quotes a secret of the request.
+func (r *tokenResponse) redact(form url.Values, client *clientID) *tokenResponse {
+	secrets := []string{client.secret}
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
+		"assertion", "subject_token"} {
+		secrets = append(secrets, form.Get(name))
+	}
+	for _, secret := range secrets {
+		if secret != "" && strings.Contains(r.Description, secret) {
+			r.Description = ""
+		}
+	}
+	return r
+}
+
 // setResponse checks a token response and sets its fields.
-func (r *tokenRecord) setResponse(response *tokenResponse) error {
+func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 	if !strings.EqualFold(response.Type, "Bearer") {
 		return errors.New("the token is not of type Bearer")
 	}
@@ -128,7 +190,7 @@ func (r *tokenRecord) setResponse(response *tokenResponse) error {
 		r.Refresh = response.Refresh
 	}
 	if granted, ok := response.Scope.(string); ok {
-		r.Granted = headers.ParseScopes(granted)
+		r.Granted = p.localScopes(headers.ParseScopes(granted))
 	}
 	return nil
 }
@@ -146,26 +208,48 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	return time.Duration(min(seconds, int64(maxExpiry/time.Second))) * time.Second, nil
 }
 
-// tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). After
-// invalid_client it forgets a dynamic registration, which the server no longer knows.
-func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID, code string,
-	err error) error {
-	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(code), Retryable: true, Err: err}
-	refused := (*authhttp.StatusError)(nil)
-	if !errors.As(err, &refused) {
+// tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). A
+// well-formed error is final with every status but 429 and 5xx, also with a code that no
+// specification has: the same request would be refused again. After invalid_client tokenError
+// forgets a dynamic registration, which the server no longer knows.
+func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
+	response *tokenResponse, err error) error {
+	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
+		Err: err}
+	if refused := (*authhttp.StatusError)(nil); errors.As(err, &refused) {
+		failed.RetryAfter = refused.RetryAfter
+		if refused.Status >= 500 || refused.Status == http.StatusTooManyRequests {
+			return failed
+		}
+		failed.unreadable = true
+	}
+	if response.Code == "" {
+		failed.unreadable = failed.unreadable || errors.Is(err, errNoTokenResponse)
 		return failed
 	}
-	failed.RetryAfter = refused.RetryAfter
-	if refused.Status >= 500 || refused.Status == http.StatusTooManyRequests {
-		return failed
-	}
-	failed.Retryable = failed.Code == ""
+	failed.Retryable = false
+	failed.Err = response.refusal(err)
 	if failed.Code == "invalid_client" && client.dynamic {
 		if err := s.forgetClient(ctx, m.Issuer, client.id); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
 	return failed
+}
+
+// refusal returns the cause of an error response: the status, if it is err, and the description.
+func (r *tokenResponse) refusal(err error) error {
+	text := "it was refused"
+	if err != nil {
+		text = err.Error()
+	}
+	if knownErrorCode(r.Code) == "" {
+		text += ", code " + quoteUntrusted(r.Code)
+	}
+	if r.Description != "" {
+		text += ", " + quoteUntrusted(r.Description)
+	}
+	return errors.New(text + deviationHint(r.Code, r.Description))
 }
 
 // requestRevocation revokes the refresh token of a login, or the access token if there is no other

@@ -79,7 +79,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
-func (visitor) Open(context.Context, string) (oauth.Receiver, error) { return visitor{}, nil }
+func (visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return visitor{}, nil }
 
 // RedirectURI implements [oauth.Receiver].
 func (visitor) RedirectURI() string { return redirectURI }

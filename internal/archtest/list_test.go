@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -64,7 +65,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// list runs go list with flags; without patterns it covers the module.
+// list runs go list with flags, in the workspace; without patterns it covers the module.
 func list(t *testing.T, flags []string, patterns ...string) []pkg {
 	t.Helper()
 	if len(patterns) == 0 {
@@ -73,6 +74,7 @@ func list(t *testing.T, flags []string, patterns ...string) []pkg {
 	cmd := exec.CommandContext(t.Context(), "go",
 		slices.Concat([]string{"list"}, flags, patterns)...)
 	cmd.Dir = root(t)
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=") // each module may be tested by itself
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

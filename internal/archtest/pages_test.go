@@ -2,7 +2,6 @@ package archtest_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,7 +40,7 @@ func readPage(t *testing.T, name string) string {
 // TestPagesCodeCompiles wants every line of Go on the pages, block by block and in order, in one Go
 // file of the module: what is compiled and run there cannot be wrong here.
 func TestPagesCodeCompiles(t *testing.T) {
-	files := goFiles(t, moduleRoot(t))
+	files := goFiles(t, root(t))
 	blocks := 0
 	for _, page := range pages(t) {
 		for _, block := range goBlock.FindAllStringSubmatch(readPage(t, page), -1) {
@@ -57,16 +56,6 @@ func TestPagesCodeCompiles(t *testing.T) {
 	if blocks == 0 {
 		t.Fatal("the pages have no Go code")
 	}
-}
-
-func moduleRoot(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/rondo-mcp/rondo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // goFiles returns the text of every Go file, white space folded line by line.

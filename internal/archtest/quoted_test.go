@@ -16,7 +16,7 @@ var quoted = map[string]string{
 }
 
 func TestPagesShowTestedFiles(t *testing.T) {
-	root := moduleRoot(t)
+	root := root(t)
 	page := readPage(t, "server/README.md")
 	for name, block := range quoted {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))

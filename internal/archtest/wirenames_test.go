@@ -13,6 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
+// troubleshooting is the page that says what to do.
+const troubleshooting = "server/TROUBLESHOOTING.md"
+
 // TestTroubleshootingNamesEveryName wants each code, reason, log entry and metric on the page.
 func TestTroubleshootingNamesEveryName(t *testing.T) {
 	page := readPage(t, troubleshooting)

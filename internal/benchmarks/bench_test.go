@@ -2,24 +2,29 @@ package benchmarks_test
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 )
 
-// allOps are the operations that are compared, and those that only we are measured by.
-func allOps() []measure.Op { return slices.Concat(measure.Ops(), clientOps(), routerOps()) }
+// peerOps are the operations by which peers are compared.
+func peerOps() []op { return slices.Concat(handlerOps(), legacyOps(), authorityOps()) }
 
-// Benchmark repeats each operation, for profiles and for tools that compare two
-// versions; cmd/bench compares peers. A name is group/row/peer:
-//
-//	go test -run '^$' -bench 'Benchmark/handler/leg_2/rondo' -cpuprofile cpu.out .
+// allOps are those, and those that only we are measured by.
+func allOps() []op { return slices.Concat(peerOps(), clientOps(), routerOps()) }
+
+// name spells an operation as benchstat reads it.
+func (o op) name() string {
+	name := "group=" + o.group + "/row=" + o.row + "/peer=" + o.peer
+	return strings.ReplaceAll(strings.ReplaceAll(name, ", ", "_"), " ", "_")
+}
+
+// Benchmark repeats each operation. See the README for how to compare the peers.
 func Benchmark(b *testing.B) {
-	for _, op := range allOps() {
-		b.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(b *testing.B) {
-			do, stop, err := op.Start()
+	for _, o := range allOps() {
+		b.Run(o.name(), func(b *testing.B) {
+			do, stop, err := o.start()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -36,9 +41,9 @@ func Benchmark(b *testing.B) {
 
 // TestOps holds that every operation can be repeated for every peer.
 func TestOps(t *testing.T) {
-	for _, op := range allOps() {
-		t.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(t *testing.T) {
-			do, stop, err := op.Start()
+	for _, o := range allOps() {
+		t.Run(o.name(), func(t *testing.T) {
+			do, stop, err := o.start()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,38 +57,46 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestMemory measures once what is not an operation.
-func TestMemory(t *testing.T) {
-	for _, c := range measure.CachedTokens() {
-		t.Run(strings.Join([]string{c.Group, c.Row, c.Peer}, "/"), func(t *testing.T) {
-			if _, err := c.Run(0); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
-
 // TestWaitingTakesNoMemory holds that a server keeps nothing for a person who
 // thinks. The runtime may grow meanwhile, but not every time.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
-	leg1 := slices.IndexFunc(measure.Handler(), func(op measure.Op) bool {
-		return op.Row == measure.Leg1Row && op.Peer == measure.Rondo
+	asks := slices.IndexFunc(handlerOps(), func(o op) bool {
+		return o.row == leg1Row && o.peer == ours
 	})
 	least := math.Inf(1)
 	for range attempts {
-		ask, stop, err := measure.Handler()[leg1].Start()
+		ask, stop, err := handlerOps()[asks].start()
 		if err != nil {
 			t.Fatal(err)
 		}
-		sample, err := measure.Kept(1000, ask)
+		least = min(least, measureKept(t, 1000, ask))
 		stop()
-		if err != nil {
-			t.Fatal(err)
-		}
-		least = min(least, sample[measure.Memory])
 	}
 	if least > noise {
 		t.Errorf("a flow that waits takes %.0f bytes at least, want none", least)
 	}
+}
+
+// measureKept returns the memory, in objects and stacks, that each of n more calls of do keeps.
+func measureKept(t *testing.T, n int, do func() error) float64 {
+	t.Helper()
+	before := int64(0)
+	for i := range 10 + n { // ten for what is made once
+		if i == 10 {
+			before = inUse()
+		}
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return max(0, float64(inUse()-before)/float64(n))
+}
+
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC() // twice, for what pools hold
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 )
 
 var update = flag.Bool("update", false, "write what is measured to "+budgetFile)
@@ -30,16 +28,16 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 
 // budgeted are the operations that have a budget: what this library does for
 // every call.
-func budgeted() []measure.Op {
+func budgeted() []op {
 	rows := []string{
-		measure.EchoRow, measure.Leg1Row, measure.Leg2Row, measure.ObservedEchoRow,
-		measure.ObservedFlowRow,
-		measure.ProductionEchoRow, measure.ProductionFlowRow,
-		measure.SessionEchoRow, measure.PushRow, measure.PushInPlaceRow,
-		measure.OpenEchoRow, measure.CachedEchoRow,
+		echoRow, leg1Row, leg2Row, observedEchoRow,
+		observedFlowRow,
+		productionEchoRow, productionFlowRow,
+		sessionEchoRow, pushRow, pushInPlaceRow,
+		openEchoRow, cachedEchoRow,
 	}
-	ops := slices.DeleteFunc(measure.Ops(), func(op measure.Op) bool {
-		return op.Peer != measure.Rondo || !slices.Contains(rows, op.Row)
+	ops := slices.DeleteFunc(peerOps(), func(o op) bool {
+		return o.peer != ours || !slices.Contains(rows, o.row)
 	})
 	return slices.Concat(ops, clientOps(), routerOps())
 }
@@ -49,9 +47,9 @@ func budgeted() []measure.Op {
 func TestAllocationBudget(t *testing.T) {
 	var measured strings.Builder
 	budget := readBudget(t)
-	for _, op := range budgeted() {
-		name := op.Group + ", " + op.Row
-		got := allocations(t, op)
+	for _, o := range budgeted() {
+		name := o.group + ", " + o.row
+		got := allocations(t, o)
 		fmt.Fprintf(&measured, "%s: %d\n", name, got)
 		want, ok := budget[name]
 		delete(budget, name)
@@ -84,9 +82,9 @@ func TestAllocationBudget(t *testing.T) {
 // empty pools at times that nobody can tell, so there is none, and the average
 // of many runs, rounded down, leaves out what happens now and then, such as
 // growing a map.
-func allocations(t *testing.T, op measure.Op) int {
+func allocations(t *testing.T, o op) int {
 	t.Helper()
-	do, stop, err := op.Start()
+	do, stop, err := o.start()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,25 +10,24 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // clientOps are what our client does for a plain call and for a flow of two legs.
 // An http.RoundTripper answers from memory, so that nothing else is measured.
-func clientOps() []measure.Op {
+func clientOps() []op {
 	deploy := map[string]any{"environment": wire.Environment, "version": wire.Release}
-	return []measure.Op{
+	return []op{
 		clientOp("echo", wire.Echo, map[string]any{"message": wire.Hello, "upper": false},
 			wire.Hello),
 		clientOp("two legs", wire.Deploy, deploy, wire.Deployment().Deployed()),
 	}
 }
 
-func clientOp(row, tool string, args map[string]any, want string) measure.Op {
-	return measure.Op{Group: "client", Row: row, Peer: measure.Rondo,
-		Start: func() (func() error, func(), error) {
+func clientOp(row, tool string, args map[string]any, want string) op {
+	return op{"client", row, ours,
+		func() (func() error, func(), error) {
 			c, err := newClient()
 			if err != nil {
 				return nil, nil, err

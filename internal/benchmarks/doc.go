@@ -4,10 +4,7 @@
 // It is a module of its own, so that what is compared never enters the module
 // graph of a user. See the README for how to run it and what the rows mean.
 //
-//   - wire: the tools, messages and answers that all peers share
+//   - wire: the tools, messages and answers that all peers share, and calls of
+//     a handler without a socket
 //   - peers: the programs that are compared
-//   - drive: calling a handler without a socket, sessions, load over loopback
-//   - cases: what is compared, one file for each group of rows
-//   - measure: rounds, medians, ratios, the table
-//   - cmd/bench: the command
 package benchmarks

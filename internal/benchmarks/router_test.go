@@ -12,16 +12,15 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // routerOps are a question that the router of a gateway, which logs and counts, takes to a client
 // in this process. It answers at once.
-func routerOps() []measure.Op {
-	return []measure.Op{{Group: "router", Row: "one elicitation", Peer: measure.Rondo,
-		Start: func() (func() error, func(), error) {
+func routerOps() []op {
+	return []op{{"router", "one elicitation", ours,
+		func() (func() error, func(), error) {
 			g, err := newGateway()
 			if err != nil {
 				return nil, nil, err

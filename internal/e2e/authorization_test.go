@@ -29,7 +29,7 @@ import (
 // A visitor logs in with a browser that does not come back by itself.
 type visitor struct{ browser *oauthtest.Browser }
 
-func (v visitor) Open(context.Context, string) (oauth.Receiver, error) { return v, nil }
+func (v visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return v, nil }
 
 func (visitor) RedirectURI() string { return "http://127.0.0.1:9/callback" }
 

@@ -15,14 +15,11 @@
 //	MCP Inspector    inspector_test.go     HTTP, process  2026-07-28, 2025-11-25
 //
 // Our client against the servers of others, which play the same scenarios by
-// script_test.go; what goes wrong in them is in files of its own. In sessions
-// their handlers push their questions or, "returned", leave that to the
-// implementation.
+// script_test.go. In sessions their handlers push their questions or,
+// "returned", leave that to the implementation.
 //
 //	official Go SDK  gosdk_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
-//	                 gosdk_mistakes_test.go
 //	mcp-go           mcpgo_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
-//	                 mcpgo_mistakes_test.go
 //	TypeScript 1     tsserver_test.go        HTTP, process  2025-11-25
 //
 // Where a peer makes something else of a scenario than it should, its file says
@@ -48,10 +45,9 @@
 //
 // # Shapes
 //
-// What makes servers that exist hard to retrofit is rebuilt as small servers, one shape in each
-// shape_*_test.go, on both SDKs where the SDK can have it. Each runs bare and behind the adapter,
-// against every client, in both eras: what asks nothing is the same byte for byte, nothing is done
-// twice or without an answer, and a state of one caller is of no use to another.
+// A server that an author wrote before there was rondo, on both SDKs, behind the adapter and with
+// every client in both eras (shape_*_test.go): its HTTP server limits how long a response may take,
+// and calls are abandoned while the person looks at a question.
 //
 // # Running
 //

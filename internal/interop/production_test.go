@@ -115,7 +115,7 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 	token := d.issuer.Issue(oauthtest.Grant{Resource: d.url,
 		Scopes: []string{"accounts:read", "accounts:pay"}})
 	if of != "TypeScript" {
-		return shapeClients()[of](t, d.url, revision, newVisit(t, token, nil), who, false)
+		return shapeClients()[of](t, d.url, revision, newVisit(t, token), who, false)
 	}
 	var negotiate any = "legacy"
 	if revision == modern {

@@ -3,14 +3,10 @@ package interop_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
@@ -25,7 +21,7 @@ import (
 // A dialerOf connects a client of some make to an endpoint.
 type dialerOf func(t *testing.T, endpoint, revision string, v *visit, who *person, mute bool) peer
 
-// shapeClients are the clients that visit every shape, by make.
+// shapeClients are the clients that visit a site, by make.
 func shapeClients() map[string]dialerOf {
 	return map[string]dialerOf{
 		"official": func(t *testing.T, endpoint, revision string, v *visit, who *person,
@@ -70,14 +66,9 @@ type visit struct {
 	conns []net.Conn
 }
 
-func newVisit(t *testing.T, token string, header http.Header) *visit {
-	v := &visit{header: maps.Clone(header), cancelled: make(chan struct{})}
-	if v.header == nil {
-		v.header = http.Header{}
-	}
-	if token != "" {
-		v.header.Set("Authorization", "Bearer "+token)
-	}
+func newVisit(t *testing.T, token string) *visit {
+	v := &visit{header: http.Header{"Authorization": {"Bearer " + token}},
+		cancelled: make(chan struct{})}
 	v.transport = &http.Transport{DialContext: v.dial}
 	t.Cleanup(v.transport.CloseIdleConnections)
 	return v
@@ -129,178 +120,5 @@ func (v *visit) disconnect() {
 	v.gone = true
 	for _, conn := range v.conns {
 		_ = conn.Close()
-	}
-}
-
-// A raw client sends what it is told, and returns what comes back byte by byte.
-type raw struct {
-	t                         *testing.T
-	endpoint, revision, token string
-	client                    *http.Client
-	session                   string
-	id                        int
-	opened                    rawReply // to initialize, in sessions
-}
-
-// A rawReply is a response.
-type rawReply struct {
-	status            int
-	contentType, body string
-
-	code   int // of the error; 0: none
-	result json.RawMessage
-}
-
-const rawCapabilities = `{"elicitation":{"form":{},"url":{}}}`
-
-// newRaw connects; with no token it sends none.
-func newRaw(t *testing.T, endpoint, revision, token string, header http.Header) *raw {
-	t.Helper()
-	v := newVisit(t, token, header)
-	c := &raw{t: t, endpoint: endpoint, revision: revision, token: token, client: v.client()}
-	if revision != modern {
-		c.opened = c.send("initialize", `{"protocolVersion":"`+revision+`","capabilities":`+
-			rawCapabilities+`,"clientInfo":{"name":"raw","version":"1"}}`)
-		c.send("notifications/initialized", `{}`)
-	}
-	return c
-}
-
-// send sends a request, or a notification, and reads the response to its end.
-func (c *raw) send(method, params string) rawReply {
-	c.t.Helper()
-	id := ""
-	if !strings.HasPrefix(method, "notifications/") {
-		c.id++
-		id = fmt.Sprintf(`"id":%d,`, c.id)
-	}
-	if c.revision == modern {
-		comma := ","
-		if params == "{}" {
-			comma = ""
-		}
-		params = fmt.Sprintf(`%s%s"_meta":{%q:%q,%q:{"name":"raw","version":"1"},%q:%s}}`,
-			strings.TrimSuffix(params, "}"), comma, protocol.MetaProtocolVersion, modern,
-			protocol.MetaClientInfo, protocol.MetaClientCapabilities, rawCapabilities)
-	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":%q,"params":%s}`, id, method, params)
-	req, err := http.NewRequestWithContext(within(c.t, patience), http.MethodPost, c.endpoint,
-		strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var named struct{ Name, URI string }
-	_ = json.Unmarshal([]byte(params), &named)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	if c.revision == modern {
-		req.Header.Set("Mcp-Method", method)
-		req.Header.Set("Mcp-Name", named.Name+named.URI)
-	}
-	if method != "initialize" {
-		req.Header.Set("MCP-Protocol-Version", c.revision)
-	}
-	if c.session != "" {
-		req.Header.Set("Mcp-Session-Id", c.session)
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if got := resp.Header.Get("Mcp-Session-Id"); got != "" {
-		c.session = got
-	}
-	return readReply(resp, string(text))
-}
-
-func readReply(resp *http.Response, body string) rawReply {
-	reply := rawReply{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type"),
-		body: body}
-	lines := []string{body}
-	if strings.HasPrefix(reply.contentType, "text/event-stream") {
-		lines = strings.Split(body, "\n")
-	}
-	for _, line := range lines {
-		var m struct {
-			Result json.RawMessage
-			Error  struct{ Code int }
-		}
-		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &m) == nil {
-			reply.code, reply.result = m.Error.Code, m.Result
-		}
-	}
-	return reply
-}
-
-// asks reports whether the reply asks.
-func (r rawReply) asks() bool { return strings.Contains(string(r.result), `"input_required"`) }
-
-// do sends a request; with an earlier reply, its state and the answers to its questions.
-func (c *raw) do(r request, earlier *rawReply, given answers) rawReply {
-	c.t.Helper()
-	params := map[string]any{"name": r.Target}
-	if len(r.Args) > 0 {
-		params["arguments"] = r.Args
-	}
-	if earlier != nil {
-		if !earlier.asks() {
-			c.t.Fatalf("got %d %s, want questions", earlier.status, earlier.body)
-		}
-		var asked struct {
-			InputRequests map[string]struct{ Params struct{ Message, URL string } }
-			RequestState  string
-		}
-		if err := json.Unmarshal(earlier.result, &asked); err != nil {
-			c.t.Fatal(err)
-		}
-		responses := map[string]any{}
-		for key, question := range asked.InputRequests {
-			answer := map[string]any{"action": "accept"}
-			if text := given[question.Params.Message]; text != "{}" {
-				answer["content"] = json.RawMessage(text)
-			}
-			responses[key] = answer
-			if at := question.Params.URL; at != "" {
-				openPage(c.t, within(c.t, patience), at)
-			}
-		}
-		params["inputResponses"], params["requestState"] = responses, asked.RequestState
-	}
-	text, err := json.Marshal(params)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return c.send(r.Method, string(text))
-}
-
-// A plainRequest asks nothing.
-type plainRequest struct{ method, params string }
-
-func (r plainRequest) String() string { return r.method + " " + r.params }
-
-// plainRequests are answered by every shape (addPlainOfficial, addPlainMCPGo).
-func plainRequests() []plainRequest {
-	return []plainRequest{
-		{"tools/list", `{}`},
-		{"prompts/list", `{}`},
-		{"resources/list", `{}`},
-		{"resources/templates/list", `{}`},
-		{"tools/call", `{"name":"version","arguments":{"a":[1,2.50,"\u00e9"]}}`},
-		{"tools/call", `{"name":"broken","arguments":{}}`},
-		{"tools/call", `{"name":"coded","arguments":{}}`},
-		{"tools/call", `{"name":"nowhere","arguments":{}}`},
-		{"tools/call", `{"name":"version","arguments":{}}`},
-		{"prompts/get", `{"name":"hello"}`},
-		{"prompts/get", `{"name":"broken"}`},
-		{"prompts/get", `{"name":"nowhere"}`},
-		{"resources/read", `{"uri":"doc://readme"}`},
-		{"resources/read", `{"uri":"doc://broken"}`},
-		{"resources/read", `{"uri":"doc://nowhere"}`},
-		{"nowhere/method", `{}`},
 	}
 }

@@ -4,8 +4,8 @@ package interop_test
 
 import "testing"
 
-// TestShapesWithTypeScript: the TypeScript SDK's clients visit every shape.
-func TestShapesWithTypeScript(t *testing.T) {
+// TestWriteTimeoutWithTypeScript is TestWriteTimeout with the TypeScript SDK's clients.
+func TestWriteTimeoutWithTypeScript(t *testing.T) {
 	for _, route := range []struct {
 		name, module, revision string
 		negotiate              any
@@ -25,38 +25,11 @@ func TestShapesWithTypeScript(t *testing.T) {
 				return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute,
 					"negotiate": route.negotiate, "headers": headers})
 			}
-			for name, all := range allShapes() {
-				for sdk, x := range all {
-					t.Run(name+"/"+sdk, func(t *testing.T) {
-						t.Run("accept", func(t *testing.T) {
-							x.checkAccept(t, dial, route.revision)
-						})
-						t.Run("no way to ask", func(t *testing.T) {
-							x.checkMute(t, dial, route.revision)
-						})
-						if x.asksIn(route.revision) {
-							t.Run("refuse", func(t *testing.T) {
-								x.checkRefusals(t, dial, route.revision)
-							})
-						}
-					})
-				}
+			for sdk, x := range shapes() {
+				t.Run(sdk, func(t *testing.T) {
+					x.checkWriteTimeout(t, dial, route.revision, true)
+				})
 			}
 		})
-	}
-}
-
-// allShapes are all shapes by name.
-func allShapes() map[string]shapes {
-	return map[string]shapes{
-		"server per request":           serversPerRequest(),
-		"stateless with a fallback":    statelessWithFallback(),
-		"questions in a round tripper": roundTrippers(),
-		"hooks and a rate limiter":     limitedServers(),
-		"authentication of the author": ownAuthentication(),
-		"visit with a nonce":           visitsWithNonce(),
-		"write timeout":                writeTimeouts(),
-		"two replicas":                 twoReplicas(),
-		"two stateless replicas":       twoStatelessReplicas(),
 	}
 }

@@ -2,70 +2,50 @@ package interop_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/protocol"
+	mcpgomcp "github.com/mark3labs/mcp-go/mcp"
+	mcpgoserver "github.com/mark3labs/mcp-go/server"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
-// A shape is a server as its author wrote it, before there was rondo, with one thing about it that
-// makes it hard to retrofit. Its handlers push their questions with the SDK's own methods. The
-// tests of a shape serve it twice: bare, with the SDK alone, and with the adapter in front, as the
-// adapter's page says.
-type shape struct {
-	// serve returns the server's handler. It may be called for several sites.
-	serve func(t *testing.T, s *site) http.Handler
-	// configure changes the HTTP server before it starts; nil: nothing.
-	configure func(*httptest.Server)
-	// alone is the text of the result where the client cannot be asked; empty: an error.
-	alone string
-	// sessionless means that clients of older revisions cannot be asked.
-	sessionless bool
-	// visits means that the second question is a visit.
-	visits bool
-	// header is sent by all clients.
-	header http.Header
-	// tokens are those that the server knows, as the bearer of the clients; nil: any.
-	tokens []string
-}
+// A shape returns the handler of a server as its author wrote it, before there was rondo, on one
+// of the SDKs. Its tool "remove" asks two questions with the SDK's own methods and then acts. The
+// adapter is in front of it, as the adapter's page says.
+type shape func(t *testing.T, s *site) http.Handler
 
-// shapes are the same shape by the SDK that it is built on.
-type shapes map[string]shape
-
-// checkAll checks each.
-func checkAll(t *testing.T, all shapes) {
-	for name, x := range all {
-		t.Run(name, x.check)
-	}
+// shapes are the servers by the SDK that they are built on.
+func shapes() map[string]shape {
+	return map[string]shape{"official": serveOfficial, "mcp-go": serveMCPGo}
 }
 
 // A site is where one server of a shape runs, and remembers what it did.
 type site struct {
-	bare              bool // the SDK alone
 	keepsWriteTimeout bool // the author does not lift it
-	freshNonces       bool // each round draws a nonce of its own
-	keepsSignIn       bool // nobody is asked to sign in who has done so
-	logins            *loginPage
-	revision          string
 
 	mu      sync.Mutex
 	acts    map[string]int // by name
-	running int
-	idle    chan struct{} // closed when no handler runs; nil: nobody waits
+	running int            // handlers
+	idle    chan struct{}  // closed when no handler runs; nil: nobody waits
 	hangUps []func()
 	ctx     context.Context
 	end     context.CancelFunc
 }
 
-func newSite(revision string) *site {
+func newSite() *site {
 	ctx, end := context.WithCancel(context.Background())
-	return &site{revision: revision, acts: map[string]int{}, ctx: ctx, end: end}
+	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
 // act is what must not happen without an answer. Like a statement of a database it does not happen
@@ -173,9 +153,8 @@ var (
 )
 
 // removePart asks two questions, of which the second depends on the answer to the first, and then
-// calls remove.
-func (s *site) removePart(ctx context.Context, name string, ask questioner,
-	remove func(ctx context.Context) error) (string, error) {
+// acts.
+func (s *site) removePart(ctx context.Context, name string, ask questioner) (string, error) {
 	ctx, leave := s.enter(ctx)
 	defer leave()
 	action, content, err := ask(ctx, "Which part of "+name+"?", partForm)
@@ -193,43 +172,32 @@ func (s *site) removePart(ctx context.Context, name string, ask questioner,
 	if action != "accept" || content["sure"] != true {
 		return "left " + name + " alone", nil
 	}
-	if err := remove(ctx); err != nil {
+	if err := s.act(ctx, name); err != nil {
 		return "", err
 	}
 	return "removed a part of " + name, nil
 }
 
-// agreeing answers both questions about each name.
-func (x shape) agreeing(names ...string) answers {
-	all := answers{}
-	for _, name := range names {
-		all["Which part of "+name+"?"] = `{"part":"drafts"}`
-		all["Remove drafts of "+name+"?"] = `{"sure":true}`
-		if x.visits {
-			all["Remove drafts of "+name+"?"] = "{}"
-		}
-	}
-	return all
+// removal is the request that asks two questions, and removed the text of the result when both
+// were accepted.
+func removal() request { return tool("remove", map[string]string{"name": "books"}) }
+
+const removed = "removed a part of books"
+
+// agreeing answers both questions.
+func agreeing() answers {
+	return answers{"Which part of books?": `{"part":"drafts"}`,
+		"Remove drafts of books?": `{"sure":true}`}
 }
 
-// removal is the request that asks two questions about name, and then acts.
-func removal(name string) request { return tool("remove", map[string]string{"name": name}) }
-
-// doneText is the text of the result when both questions were accepted, and leftText that when one
-// was refused.
-func doneText(name string) string { return "removed a part of " + name }
-func leftText(name string) string { return "left " + name + " alone" }
-
-// asksIn reports whether clients of a revision can be asked.
-func (x shape) asksIn(revision string) bool { return revision == modern || !x.sessionless }
-
-// open serves the shape on loopback until the end of the test.
-func (x shape) open(t *testing.T, s *site) (endpoint string) {
+// open serves the shape on loopback until the end of the test. configure, unless it is nil, changes
+// the HTTP server before it starts.
+func (x shape) open(t *testing.T, s *site, configure func(*httptest.Server)) (endpoint string) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(x.serve(t, s))
+	server := httptest.NewUnstartedServer(x(t, s))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up
-	if x.configure != nil {
-		x.configure(server)
+	if configure != nil {
+		configure(server)
 	}
 	server.Start()
 	t.Cleanup(func() {
@@ -240,145 +208,110 @@ func (x shape) open(t *testing.T, s *site) (endpoint string) {
 	return server.URL + "/mcp"
 }
 
-// dial connects a client with its person to a site, as the bearer of a token.
-func (x shape) dial(t *testing.T, make dialerOf, endpoint, revision string, who *person,
-	mute bool) (peer, *visit) {
+// removeArgs are the arguments of the tool "remove".
+var removeArgs = json.RawMessage(
+	`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)
+
+func serveOfficial(t *testing.T, s *site) http.Handler {
 	t.Helper()
-	token := "alice"
-	if len(x.tokens) > 0 {
-		token = x.tokens[0]
-	}
-	if x.visits {
-		who.open = func(ctx context.Context, at string) { openPage(t, ctx, at) }
-	}
-	v := newVisit(t, token, x.header)
-	return make(t, endpoint, revision, v, who, mute), v
-}
-
-// check holds a shape against everything that is promised to every server.
-func (x shape) check(t *testing.T) {
-	for _, revision := range []string{modern, v20251125} {
-		t.Run(revision, func(t *testing.T) {
-			for name, dial := range shapeClients() {
-				t.Run(name, func(t *testing.T) { x.checkClient(t, dial, revision) })
+	srv := mcp.NewServer(&mcp.Implementation{Name: "shape", Version: "1.0.0"}, nil)
+	srv.AddTool(&mcp.Tool{Name: "remove", InputSchema: removeArgs},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var in struct{ Name string }
+			if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+				return nil, err
 			}
-			t.Run("what does not ask is as without rondo", func(t *testing.T) {
-				x.checkPlain(t, revision)
-			})
+			text, err := s.removePart(ctx, in.Name, askOfficial(req.Session))
+			if err != nil {
+				return nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 		})
-	}
-	t.Run("a state of another caller is refused", x.checkTheft)
-}
-
-func (x shape) checkClient(t *testing.T, dial dialerOf, revision string) {
-	t.Run("accept", func(t *testing.T) { x.checkAccept(t, dial, revision) })
-	t.Run("no way to ask", func(t *testing.T) { x.checkMute(t, dial, revision) })
-	if !x.asksIn(revision) {
-		return
-	}
-	t.Run("refuse", func(t *testing.T) { x.checkRefusals(t, dial, revision) })
-	t.Run("parallel", func(t *testing.T) { x.checkParallel(t, dial, revision) })
-	t.Run("cancel", func(t *testing.T) { x.checkAbandoned(t, dial, revision, false) })
-	t.Run("disconnect", func(t *testing.T) { x.checkAbandoned(t, dial, revision, true) })
-}
-
-func (x shape) checkAccept(t *testing.T, dial dialerOf, revision string) {
-	s := newSite(revision)
-	who := newPerson(t, x.agreeing("books"))
-	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
-	got, err := c.do(within(t, patience), removal("books"))
-	if !x.asksIn(revision) {
-		who.wantAsked(0)
-		if err != nil || got != x.alone {
-			t.Errorf("got %q, %v, want %q", got, err, x.alone)
+	s.onHangUp(func() {
+		for session := range srv.Sessions() {
+			_ = session.Close()
 		}
-		s.wantActs(t)
-		return
+	})
+	a, err := gosdk.New(&gosdk.Options{UnmodifiedHandlers: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := doneText("books"); err != nil || got != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
+	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv }, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	who.wantAsked(1)
-	s.wantActs(t, "books")
+	return h
 }
 
-func (x shape) checkRefusals(t *testing.T, dial dialerOf, revision string) {
-	s := newSite(revision)
-	endpoint := x.open(t, s)
-	const which, whether, drafts = "Which part of books?", "Remove drafts of books?",
-		`{"part":"drafts"}`
-	for name, given := range map[string]answers{
-		"first declined":   {which: "decline"},
-		"first cancelled":  {which: "cancel"},
-		"second declined":  {which: drafts, whether: "decline"},
-		"second cancelled": {which: drafts, whether: "cancel"},
-	} {
-		who := newPerson(t, given)
-		c, _ := x.dial(t, dial, endpoint, revision, who, false)
-		got, err := c.do(within(t, patience), removal("books"))
-		if want := leftText("books"); err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
-		}
-		who.wantAsked(1)
-	}
-	s.wantActs(t)
-}
-
-// A client that cannot be asked gets the same outcome from both servers in a session, where the
-// handler sees the SDK's own error. Nothing is done for it in either era.
-func (x shape) checkMute(t *testing.T, dial dialerOf, revision string) {
-	var texts [2]string
-	for i, bare := range []bool{false, true} {
-		s := newSite(revision)
-		s.bare = bare
-		c, _ := x.dial(t, dial, x.open(t, s), revision, newPerson(t, nil), true)
-		got, err := c.do(within(t, patience), removal("books"))
+// askOfficial asks over a session of the official Go SDK.
+func askOfficial(session *mcp.ServerSession) questioner {
+	return func(ctx context.Context, message string, schema map[string]any) (string,
+		map[string]any, error) {
+		answer, err := session.Elicit(ctx,
+			&mcp.ElicitParams{Message: message, RequestedSchema: schema})
 		if err != nil {
-			got = "error of the request: " + err.Error()
+			return "", nil, err
 		}
-		texts[i] = got
-		if !bare && x.alone != "" && got != x.alone {
-			t.Errorf("got %q, want %q", got, x.alone)
-		}
-		s.wantActs(t)
-		if strings.Contains(got, "removed") {
-			t.Errorf("got %q", got)
-		}
-	}
-	if revision != modern && texts[0] != texts[1] {
-		t.Errorf("got %q, and %q from the SDK alone", texts[0], texts[1])
+		return answer.Action, answer.Content, nil
 	}
 }
 
-// checkParallel makes 25 calls at once, with two questions each.
-func (x shape) checkParallel(t *testing.T, dial dialerOf, revision string) {
-	const calls = 25
-	var names []string
-	for i := range calls {
-		names = append(names, fmt.Sprint("book-", i))
-	}
-	s := newSite(revision)
-	who := newPerson(t, x.agreeing(names...))
-	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
-	ctx := within(t, patience)
-	var all sync.WaitGroup
-	for _, name := range names {
-		all.Go(func() {
-			got, err := c.do(ctx, removal(name))
-			if want := doneText(name); err != nil || got != want {
-				t.Errorf("got %q, %v, want %q", got, err, want)
+func serveMCPGo(t *testing.T, s *site) http.Handler {
+	t.Helper()
+	srv := mcpgoserver.NewMCPServer("shape", "1.0.0", mcpgoserver.WithToolCapabilities(false),
+		mcpgoserver.WithElicitation())
+	srv.AddTool(mcpgomcp.NewToolWithRawSchema("remove", "", removeArgs),
+		func(ctx context.Context, r mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult, error) {
+			text, err := s.removePart(ctx, r.GetString("name", ""), askMCPGo(srv))
+			if err != nil {
+				return nil, err
 			}
+			return mcpgomcp.NewToolResultText(text), nil
 		})
+	a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
-	who.wantAsked(1)
-	s.wantActs(t, names...)
+	if err := a.Install(srv); err != nil {
+		t.Fatal(err)
+	}
+	return a.Handler(mcpgoserver.NewStreamableHTTPServer(srv,
+		mcpgoserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))))
 }
 
-// checkAbandoned ends a call while the person looks at the second question.
+// askMCPGo asks over the session of mcp-go that the context has.
+func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
+	return func(ctx context.Context, message string, schema map[string]any) (string,
+		map[string]any, error) {
+		answer, err := srv.RequestElicitation(ctx, mcpgomcp.ElicitationRequest{
+			Params: mcpgomcp.ElicitationParams{Message: message, RequestedSchema: schema}})
+		if err != nil {
+			return "", nil, err
+		}
+		content, _ := answer.Content.(map[string]any)
+		return string(answer.Action), content, nil
+	}
+}
+
+// TestAbandonedCalls: a client cancels a call, or its process ends, while the person looks at the
+// second question. The handler ends and does not act.
+func TestAbandonedCalls(t *testing.T) {
+	for sdk, x := range shapes() {
+		for _, revision := range []string{modern, v20251125} {
+			for name, dial := range shapeClients() {
+				for how, disconnect := range map[string]bool{"cancel": false, "disconnect": true} {
+					t.Run(sdk+"/"+revision+"/"+name+"/"+how, func(t *testing.T) {
+						x.checkAbandoned(t, dial, revision, disconnect)
+					})
+				}
+			}
+		}
+	}
+}
+
 func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disconnect bool) {
-	s := newSite(revision)
-	who := newPerson(t, x.agreeing("books"))
+	s := newSite()
+	who := newPerson(t, agreeing())
 	looks, over := make(chan struct{}), make(chan struct{})
 	who.before = func(ctx context.Context, question string) {
 		if question == "Remove drafts of books?" {
@@ -389,12 +322,13 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 			}
 		}
 	}
-	c, v := x.dial(t, dial, x.open(t, s), revision, who, false)
+	v := newVisit(t, "alice")
+	c := dial(t, x.open(t, s, nil), revision, v, who, false)
 	ctx, cancel := context.WithCancel(within(t, patience))
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.do(ctx, removal("books"))
+		_, err := c.do(ctx, removal())
 		ended <- err
 	}()
 	select {
@@ -422,65 +356,4 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 	s.hangUp()
 	s.waitIdle(t)
 	s.wantActs(t)
-}
-
-// checkTheft presents a state of one caller with the token of another.
-func (x shape) checkTheft(t *testing.T) {
-	tokens := []string{"alice", "bob"}
-	if len(x.tokens) > 0 {
-		tokens = x.tokens
-	}
-	s := newSite(modern)
-	endpoint := x.open(t, s)
-	alice := newRaw(t, endpoint, modern, tokens[0], x.header)
-	bob := newRaw(t, endpoint, modern, tokens[1], x.header)
-	nobody := newRaw(t, endpoint, modern, "", x.header)
-	r, given := removal("books"), x.agreeing("books")
-	first := alice.do(r, nil, nil)
-	second := alice.do(r, &first, given)
-	for _, reply := range []rawReply{first, second} {
-		for name, thief := range map[string]*raw{"bob": bob, "nobody": nobody} {
-			got := thief.do(r, &reply, given)
-			if got.status == http.StatusUnauthorized && name == "nobody" {
-				continue
-			}
-			if got.code != protocol.CodeInvalidParams || got.asks() {
-				t.Fatalf("%s got %d %.300s", name, got.status, got.body)
-			}
-		}
-	}
-	s.wantActs(t)
-	if last := alice.do(r, &second, given); last.asks() || last.code != 0 {
-		t.Errorf("got %s", last.body)
-	}
-	s.wantActs(t, "books")
-}
-
-// checkPlain compares what the two servers answer to requests that ask nothing.
-func (x shape) checkPlain(t *testing.T, revision string) {
-	var replies [2][]rawReply
-	for i, bare := range []bool{false, true} {
-		s := newSite(revision)
-		s.bare = bare
-		c := newRaw(t, x.open(t, s), revision, "alice", x.header)
-		if len(x.tokens) > 0 {
-			c.token = x.tokens[0]
-		}
-		replies[i] = append(replies[i], c.opened)
-		for _, r := range plainRequests() {
-			replies[i] = append(replies[i], c.send(r.method, r.params))
-		}
-	}
-	for i, ours := range replies[0] {
-		name := "the opening"
-		if i > 0 {
-			name = fmt.Sprint(plainRequests()[i-1])
-		}
-		theirs := replies[1][i]
-		if ours.status != theirs.status || ours.body != theirs.body ||
-			ours.contentType != theirs.contentType {
-			t.Errorf("%s: got %d %s %s, and from the SDK alone %d %s %s", name, ours.status,
-				ours.contentType, ours.body, theirs.status, theirs.contentType, theirs.body)
-		}
-	}
 }

@@ -16,8 +16,7 @@ import (
 // longer. In a session the response waits for the person, so the author lifts the limit for it, as
 // the adapters' pages say. In revision 2026-07-28 no response waits.
 func TestWriteTimeout(t *testing.T) {
-	for sdk, x := range writeTimeouts() {
-		t.Run(sdk, x.check)
+	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {
 			for name, dial := range shapeClients() {
 				t.Run(sdk+"/"+revision+"/"+name, func(t *testing.T) {
@@ -28,21 +27,6 @@ func TestWriteTimeout(t *testing.T) {
 		t.Run(sdk+"/a session whose limit is not lifted", func(t *testing.T) {
 			x.checkWriteTimeout(t, shapeClients()["rondo"], v20251125, false)
 		})
-	}
-}
-
-func writeTimeouts() shapes {
-	return shapes{
-		"official": {serve: func(t *testing.T, s *site) http.Handler {
-			srv := s.newOfficial()
-			s.addOfficialRemove(srv)
-			return s.liftWriteTimeout(s.serveOneOfficial(t, srv))
-		}},
-		"mcp-go": {serve: func(t *testing.T, s *site) http.Handler {
-			srv := s.newMCPGo()
-			s.addMCPGoRemove(srv)
-			return s.liftWriteTimeout(s.serveOneMCPGo(t, srv))
-		}},
 	}
 }
 
@@ -59,15 +43,18 @@ func (s *site) liftWriteTimeout(next http.Handler) http.Handler {
 // checkWriteTimeout lets the timeout pass while the person looks at each question.
 func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, lifted bool) {
 	clock := writeClock{failed: make(chan struct{})}
-	x.configure = func(server *httptest.Server) {
+	limited := shape(func(t *testing.T, s *site) http.Handler {
+		return s.liftWriteTimeout(x(t, s))
+	})
+	s := newSite()
+	s.keepsWriteTimeout = !lifted
+	who := newPerson(t, agreeing())
+	who.before = func(context.Context, string) { clock.expire() }
+	endpoint := limited.open(t, s, func(server *httptest.Server) {
 		server.Config.WriteTimeout = time.Hour // which clock lets pass
 		server.Listener = &clockedListener{server.Listener, &clock}
-	}
-	s := newSite(revision)
-	s.keepsWriteTimeout = !lifted
-	who := newPerson(t, x.agreeing("books"))
-	who.before = func(context.Context, string) { clock.expire() }
-	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
+	})
+	c := dial(t, endpoint, revision, newVisit(t, "alice"), who, false)
 	ctx, cancel := context.WithCancel(within(t, patience))
 	defer cancel()
 	if !lifted {
@@ -79,7 +66,7 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, l
 			}
 			cancel()
 		}()
-		if got, err := c.do(ctx, removal("books")); err == nil {
+		if got, err := c.do(ctx, removal()); err == nil {
 			t.Errorf("got %q, which the server cannot have sent", got)
 		}
 		s.hangUp()
@@ -87,9 +74,9 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, l
 		s.wantActs(t)
 		return
 	}
-	got, err := c.do(ctx, removal("books"))
-	if want := doneText("books"); err != nil || got != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
+	got, err := c.do(ctx, removal())
+	if err != nil || got != removed {
+		t.Errorf("got %q, %v, want %q", got, err, removed)
 	}
 	who.wantAsked(1)
 	s.wantActs(t, "books")

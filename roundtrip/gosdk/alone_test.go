@@ -52,8 +52,13 @@ func newAskless() *mcp.Server {
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: raw(`{"type":"object"}`)}, handle)
 	}
 	prompt := func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		if req.Params.Arguments["topic"] == "" {
+		switch req.Params.Arguments["topic"] {
+		case "":
 			return nil, errors.New("no topic")
+		case "coded":
+			return nil, &jsonrpc.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
+		case "wrapped":
+			return nil, fmt.Errorf("reading: %w", &jsonrpc.Error{Code: -32603, Message: "broken"})
 		}
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user",
 			Content: &mcp.TextContent{Text: req.Params.Arguments["topic"]}}}}, nil
@@ -61,8 +66,13 @@ func newAskless() *mcp.Server {
 	server.AddPrompt(&mcp.Prompt{Name: "brief",
 		Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, prompt)
 	read := func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-		if strings.HasSuffix(req.Params.URI, "/0") {
+		switch _, box, _ := strings.Cut(req.Params.URI, "/box/"); box {
+		case "0":
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)
+		case "1":
+			return nil, errors.New("the disk is full")
+		case "2":
+			return nil, &jsonrpc.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
 		}
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
 			{URI: req.Params.URI, MIMEType: "text/plain", Text: "1 < 2 & é\u2028"},
@@ -129,9 +139,12 @@ func asklessRequests(revision string) [][2]string {
 		{"tools/call", `{"name":"unknown","arguments":{}}`},
 		{"prompts/get", `{"name":"brief","arguments":{"topic":"<rondos>"}}`},
 		{"prompts/get", `{"name":"brief"}`}, {"prompts/get", `{"name":"unknown"}`},
+		{"prompts/get", `{"name":"brief","arguments":{"topic":"coded"}}`},
+		{"prompts/get", `{"name":"brief","arguments":{"topic":"wrapped"}}`},
 		{"resources/read", `{"uri":"vault://codes"}`},
 		{"resources/read", `{"uri":"vault://box/7"}`},
 		{"resources/read", `{"uri":"vault://box/0"}`},
+		{"resources/read", `{"uri":"vault://box/1"}`}, {"resources/read", `{"uri":"vault://box/2"}`},
 		{"resources/read", `{"uri":"vault://unknown"}`},
 		{"completion/complete", asklessCompletion("x")},
 		{"completion/complete", asklessCompletion("none")},

@@ -33,7 +33,7 @@ type pushedQuestionKey struct{}
 // asks again. Push therefore calls them with a question that has no schema, and the
 // sending middleware puts the real one in its place.
 func (p pusher) Push(ctx context.Context, q protocol.InputRequest,
-	extend func()) (json.RawMessage, error) {
+	extend, _ func()) (json.RawMessage, error) {
 	asked, err := encodeQuestion(p.call.Version, q)
 	if err != nil {
 		return nil, err

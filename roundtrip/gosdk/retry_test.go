@@ -184,27 +184,3 @@ func TestMalformedRetriesAreRefused(t *testing.T) {
 		w.call("t", `,"inputResponses":{"q":{"action":"decline"}},"inputResponses":{}`).wantError(protocol.CodeParseError, http.StatusBadRequest)
 	})
 }
-
-// Answers to what was not asked are no consent.
-func TestUnsolicitedAnswersAreNoConsent(t *testing.T) {
-	w := dialWire(t, single(t,
-		asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
-	w.call("t", `,"inputResponses":{"q":{"action":"accept","content":{"reason":"because"}}}`).wantAsks("q")
-}
-
-// States are of one call: of its arguments, its tool, its user.
-func TestStateOfAnotherCallIsRefused(t *testing.T) {
-	server := serverOf(t, guarded())
-	w := dialWire(t, server)
-	first := w.call("deploy", "")
-	const yes = `,"inputResponses":{"confirm":{"action":"accept","content":{"reason":"because"}}},"requestState":`
-	other := w.send(protocol.MethodCallTool, `{"name":"deploy","arguments":{"env":"test"}`+yes+string(first.member("requestState"))+`}`)
-	other.wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
-	if other.Error == nil || !strings.Contains(string(other.Error.Data), "invalid_request_state") {
-		t.Errorf("got %s", other.body)
-	}
-	w.send(protocol.MethodCallTool, `{"name":"fail","arguments":{"env":"prod"}`+yes+string(first.member("requestState"))+`}`).
-		wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
-	w.send(protocol.MethodCallTool, `{"name":"deploy","arguments":{"env":"prod"}`+yes+string(first.member("requestState"))+`}`).
-		wantText("done: because")
-}

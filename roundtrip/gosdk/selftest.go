@@ -296,7 +296,7 @@ func checkUnvalidated(ctx context.Context) error {
 			c.Version = protocol.V20251125
 			var err error
 			answer, err = pusher{c}.Push(ctx, &protocol.ElicitForm{Message: "probe",
-				Schema: json.RawMessage(probeForm)}, func() {})
+				Schema: json.RawMessage(probeForm)}, func() {}, func() {})
 			if err != nil {
 				return nil, err
 			}

@@ -40,6 +40,23 @@ func isRefusal(got string) bool {
 	return strings.HasPrefix(got, "error: ") || strings.HasPrefix(got, "failed: ")
 }
 
+// openBlind is a client of an older revision that answers each question with an error.
+func openBlind(t *testing.T, transport mcp.Transport) peer {
+	t.Helper()
+	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errors.New("no eyes")
+		},
+	})
+	session, err := c.Connect(within(t), transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return sdkPeer{session}
+}
+
 // TestSwallowedRefusals: a handler that drops the error of a question which its
 // client cannot be asked does not get to say that it went on, by whatever way the
 // client came, and one that says so does.
@@ -54,23 +71,24 @@ func TestSwallowedRefusals(t *testing.T) {
 				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
 			return err
 		},
-		"TryElicit": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryElicit(ctx, session, formQuestion())
+		"Elicit, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion(), roundtrip.IfPossible())
 			return err
 		},
-		"TryCreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+		"CreateMessage, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.CreateMessage(ctx, session,
+				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}},
+				roundtrip.IfPossible())
 			return err
 		},
-		"TryCreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessageWithTools(ctx, session,
+		"CreateMessageWithTools, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.CreateMessageWithTools(ctx, session,
 				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
-					Messages: []*mcp.SamplingMessageV2{}})
+					Messages: []*mcp.SamplingMessageV2{}}, roundtrip.IfPossible())
 			return err
 		},
-		"TryListRoots": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryListRoots(ctx, session, &mcp.ListRootsParams{})
+		"ListRoots, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.ListRoots(ctx, session, &mcp.ListRootsParams{}, roundtrip.IfPossible())
 			return err
 		},
 	}
@@ -85,14 +103,14 @@ func TestSwallowedRefusals(t *testing.T) {
 					}
 					err := ask(ctx, req.Session)
 					_, cannot := errors.AsType[*roundtrip.PushError](err)
-					if cannot != strings.HasPrefix(name, "Try") {
+					if cannot != strings.HasSuffix(name, "if possible") {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
 				}, withFunnel(roundtrip.Options{Observer: seen}))
 				p, _ := r.open(t, server, newPerson(t, nil), true)
 				got := reached(t, p)
-				if strings.HasPrefix(name, "Try") {
+				if strings.HasSuffix(name, "if possible") {
 					if got != "DELETED" || seen.failedPushes(true) != 1 {
 						t.Errorf("got %q, events %v", got, seen.all())
 					}
@@ -195,17 +213,7 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 	}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: seen}))
 	ours, theirs := mcp.NewInMemoryTransports()
 	run(t, server, theirs)
-	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return nil, errors.New("no eyes")
-		},
-	})
-	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = session.Close() })
-	if got := reached(t, sdkPeer{session}); !strings.HasPrefix(got,
+	if got := reached(t, openBlind(t, ours)); !strings.HasPrefix(got,
 		"error: the client could not ") {
 		t.Errorf("got %q", got)
 	}
@@ -245,25 +253,9 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 						&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
 					server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
 						tool)
-					session, err := server.Connect(t.Context(), theirs, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = session.Close() })
+					connectRaw(t, server, theirs)
 				}
-				c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
-					ElicitationHandler: func(context.Context,
-						*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						return nil, errors.New("no eyes")
-					},
-				})
-				session, err := c.Connect(within(t), ours,
-					&mcp.ClientSessionOptions{ProtocolVersion: legacy})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = session.Close() })
-				texts = append(texts, reached(t, sdkPeer{session}))
+				texts = append(texts, reached(t, openBlind(t, ours)))
 			}
 			if texts[0] != texts[1] || !strings.Contains(texts[0], "not confirmed: ") {
 				t.Errorf("got %q, and %q without the adapter", texts[1], texts[0])
@@ -287,17 +279,10 @@ func TestFallbackWithoutSessionsIsReported(t *testing.T) {
 				&mcp.TextContent{Text: "deleted unasked"}}}, nil, nil
 		})
 		var seen observer
-		a, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Observer: &seen},
+		installWith(t, server, &gosdk.Options{Options: roundtrip.Options{Observer: &seen},
 			UnmodifiedHandlers: true, MustAsk: mustAsk})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := a.Handler(func(*http.Request) *mcp.Server { return server },
-			&mcp.StreamableHTTPOptions{Stateless: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		endpoint, recorder := serve(t, h)
+		endpoint, recorder := serve(t, handlerOf(t, server,
+			&mcp.StreamableHTTPOptions{Stateless: true}))
 		got := reached(t, dialSDK(t, newPerson(t, nil), false, legacy,
 			&mcp.StreamableClientTransport{Endpoint: endpoint,
 				HTTPClient: &http.Client{Transport: recorder}}))

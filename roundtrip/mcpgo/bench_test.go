@@ -14,7 +14,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
 // BenchmarkTwoLegs is a question and its answer through ServeHTTP, with mcp-go
@@ -73,27 +72,4 @@ func twoLegs(b *testing.B, h http.Handler) {
 			b.Fatalf("got %s", got.text())
 		}
 	}
-}
-
-// BenchmarkInstall is what a server costs that lives for one request: with mcp-go alone, and
-// installed.
-func BenchmarkInstall(b *testing.B) {
-	a, err := mcpgo.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("mcp-go", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			newHostServer()
-		}
-	})
-	b.Run("installed", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := a.Install(newHostServer()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

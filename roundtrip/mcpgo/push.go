@@ -48,7 +48,7 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	return nil
 }
 
-var _ roundtrip.TimedPusher = (*pusher)(nil)
+var _ roundtrip.Pusher = (*pusher)(nil)
 
 // takesJSONAlone reports whether nothing but the response can be sent in response to the call.
 func (p *pusher) takesJSONAlone() bool {
@@ -64,15 +64,9 @@ func (p *pusher) CannotPush() string {
 	return p.rewriter.adapter.endpoint.CannotAsk(p.rewriter.header, p.rewriter.session)
 }
 
-// Push implements [roundtrip.Pusher].
-func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
-	extend func()) (json.RawMessage, error) {
-	return p.PushTimed(ctx, question, extend, func() {})
-}
-
-// PushTimed implements [roundtrip.TimedPusher]. A question that mcp-go takes into its queue counts
+// Push implements [roundtrip.Pusher]. A question that mcp-go takes into its queue counts
 // as written.
-func (p *pusher) PushTimed(ctx context.Context, question protocol.InputRequest, _,
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _,
 	written func()) (json.RawMessage, error) {
 	request, err := encodeQuestion(question)
 	if err != nil {

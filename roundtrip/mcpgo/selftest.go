@@ -162,7 +162,7 @@ func (h host) checkPush(ctx context.Context) error {
 				return nil, errors.New("the session is not there, or forgets what its client can do")
 			}
 			raw, err := p.Push(ctx, &protocol.ElicitForm{Message: "?",
-				Schema: json.RawMessage(probeSchema)}, func() {})
+				Schema: json.RawMessage(probeSchema)}, func() {}, func() {})
 			return mcp.NewToolResultText(string(version) + " " + client.asked + " " + string(raw)),
 				err
 		})

@@ -310,39 +310,6 @@ func checkHeartbeats(t *testing.T, transport, revision string, interval time.Dur
 	}
 }
 
-func TestNoHeartbeats(t *testing.T) {
-	for name, c := range map[string]struct {
-		off  bool
-		call string
-	}{
-		"off":               {true, fmt.Sprintf(callReport, `"p"`)},
-		"without a token":   {false, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report"}}`},
-		"with a huge token": {false, fmt.Sprintf(callReport, `"`+strings.Repeat("x", 300)+`"`)},
-	} {
-		for _, transport := range []string{"http", "lines"} {
-			t.Run(name+"/"+transport, func(t *testing.T) {
-				inFakeTime(t, transport, func(t *testing.T, interval time.Duration) {
-					s := newHostServer()
-					addReporter(s, func(string) {})
-					opts := &mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}
-					if c.off {
-						opts.Heartbeat = -1
-					}
-					x := openSession(t, transport, v20251125, install(t, s, opts), s)
-					x.say(c.call)
-					question := x.question()
-					time.Sleep(4 * interval) // in which some would go out
-					x.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
-					x.response("7")
-					if strings.Contains(x.text(), "waiting for an answer") {
-						t.Errorf("said was %s", x.text())
-					}
-				})
-			})
-		}
-	}
-}
-
 // A visit that is finished is announced to the client of a session under the id
 // under which it was asked for, if the revision has such a notification.
 func TestFinishedVisitsAreAnnounced(t *testing.T) {

@@ -235,23 +235,10 @@ func TestRefusedState(t *testing.T) {
 				a.Result.RequestState[30:32], "zz", 1)
 			return r.retry(a, yes)
 		}, event.ReasonTampered},
-		{"other tool", func(r request,
-			a answered) request {
-			r.target = "steps"
-			return r.retry(a, yes)
-		}, event.ReasonTarget},
 		{"other arguments", func(r request, a answered) request {
 			r.arguments = `{"n":1}`
 			return r.retry(a, yes)
 		}, event.ReasonArguments},
-		{"other method", func(r request, a answered) request {
-			r.method, r.target = protocol.MethodGetPrompt, "brief"
-			return r.retry(a, yes)
-		}, event.ReasonMethod},
-		{"nonsense", func(r request, _ answered) request {
-			r.more = `,"requestState":"no state!"`
-			return r
-		}, event.ReasonMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			found := &bugs{}

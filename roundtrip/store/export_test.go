@@ -6,3 +6,10 @@ func (g *MemoryGuard) Bytes() int {
 	defer g.mu.Unlock()
 	return int(g.claims.Bytes())
 }
+
+const (
+	MaxGuardEntries = maxGuardEntries
+	MaxGuardBytes   = maxGuardBytes
+	MaxStoreEntries = maxStoreEntries
+	MaxStoreBytes   = maxStoreBytes
+)

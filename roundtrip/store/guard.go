@@ -71,17 +71,17 @@ type Claim interface {
 	Release(ctx context.Context) error
 }
 
-// MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
-// default. At the limit new claims are refused: forgetting one would let it be
-// used twice. With rounds of an hour, the default, one principal may spend 33
-// states a second for ever, and all together four times as many. Each takes
-// about 250 bytes.
-const MaxGuardEntries = 500_000
-
-// MaxGuardBytes is how much of recorded outcomes a [MemoryGuard] keeps, over
-// all of its entries. Beyond it the oldest outcomes are forgotten. Their states
-// stay spent, but a replay is refused instead of getting its outcome again.
-const MaxGuardBytes = 64 << 20
+const (
+	// maxGuardEntries is how many unexpired states a MemoryGuard remembers by
+	// default. At the limit new claims are refused: forgetting one would let it be
+	// used twice. With rounds of an hour, the default, one principal may spend 33
+	// states a second for ever, and all together four times as many. Each takes
+	// about 250 bytes.
+	maxGuardEntries = 500_000
+	// maxGuardBytes is how much of recorded outcomes a MemoryGuard keeps, over
+	// all of its entries. Beyond it the oldest outcomes are forgotten.
+	maxGuardBytes = 64 << 20
+)
 
 // A MemoryGuard is a [Guard] for a single process. One principal may use a
 // quarter of its entries and bytes. Anonymous callers may together use
@@ -115,13 +115,15 @@ type memoryClaim struct {
 var errNotHeld = errors.New("guard: the claim is not held any more")
 
 // NewMemoryGuard returns a guard that remembers at most max unexpired states,
-// or [MaxGuardEntries] if max is 0.
+// or 500,000 if max is 0. Of their outcomes it keeps 64 MiB: beyond that it forgets the
+// oldest. Such a state stays spent, but a replay is refused instead of getting its outcome
+// again.
 func NewMemoryGuard(max int) *MemoryGuard {
 	if max <= 0 {
-		max = MaxGuardEntries
+		max = maxGuardEntries
 	}
 	return &MemoryGuard{claims: quota.NewStore[claim](quota.StoreOptions{
-		MaxEntries: int64(max), MaxBytes: MaxGuardBytes,
+		MaxEntries: int64(max), MaxBytes: maxGuardBytes,
 		Local: quota.OwnerDigest(protocol.LocalPrincipal()),
 	})}
 }

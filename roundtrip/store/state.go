@@ -39,11 +39,11 @@ type StateStore interface {
 	Get(ctx context.Context, id string) ([]byte, error)
 }
 
-// MaxStoreEntries is how many states a [MemoryStateStore] holds by default.
-const MaxStoreEntries = 10_000
+// maxStoreEntries is how many states a MemoryStateStore holds by default.
+const maxStoreEntries = 10_000
 
-// MaxStoreBytes is how much a [MemoryStateStore] holds over all of its states.
-const MaxStoreBytes = 64 << 20
+// maxStoreBytes is how much a MemoryStateStore holds over all of its states.
+const maxStoreBytes = 64 << 20
 
 // A MemoryStateStore is a [StateStore] for a single process. It refuses new
 // states when it is full, and those of a principal that has a quarter of it.
@@ -55,14 +55,13 @@ type MemoryStateStore struct {
 	states *quota.Store[[]byte]
 }
 
-// NewMemoryStateStore returns a store that holds at most max states, or
-// [MaxStoreEntries] if max is 0, and never more than [MaxStoreBytes] in all.
+// NewMemoryStateStore returns a store that holds at most max states,
 func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
-		max = MaxStoreEntries
+		max = maxStoreEntries
 	}
 	return &MemoryStateStore{states: quota.NewStore[[]byte](quota.StoreOptions{
-		MaxEntries: int64(max), MaxBytes: MaxStoreBytes,
+		MaxEntries: int64(max), MaxBytes: maxStoreBytes,
 		Local: quota.OwnerDigest(protocol.LocalPrincipal()),
 	})}
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,22 +88,4 @@ func TestMemoryStateStoreShares(t *testing.T) {
 func refusedFor(err error, limit string) bool {
 	full, ok := errors.AsType[*store.QuotaError](err)
 	return ok && full.Limit == limit && full.RetryAfter == time.Minute
-}
-
-// TestNoPrincipalFillsAStoreForOthers, at the defaults.
-func TestNoPrincipalFillsAStoreForOthers(t *testing.T) {
-	s := store.NewMemoryStateStore(0)
-	later := time.Now().Add(time.Hour)
-	n := 0
-	for err := error(nil); err == nil; n++ {
-		err = s.Put(t.Context(), fmt.Sprint("m", n), "mallory", []byte("state"), later)
-	}
-	if n-1 != store.MaxStoreEntries/4 {
-		t.Errorf("one principal stored %d states", n-1)
-	}
-	for _, owner := range []string{"alice", ""} {
-		if err := s.Put(t.Context(), "of "+owner, owner, []byte("state"), later); err != nil {
-			t.Errorf("%q: %v", owner, err)
-		}
-	}
 }

@@ -3,6 +3,7 @@ package bearer
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,9 +37,11 @@ func readClaims(data []byte) (*claims, error) {
 	}
 	read(c.readClaim("iss", &c.issuer))
 	read(c.readClaim("sub", &c.subject))
-	read(c.readClaim("client_id", &c.clientID))
-	if c.clientID == "" { // some issuers have the client in azp (OpenID Connect Core, section 2)
-		read(c.readClaim("azp", &c.clientID))
+	// Keycloak and Entra ID have the client in azp, Okta in cid, Entra ID of version 1 in appid.
+	for _, name := range []string{"client_id", "azp", "cid", "appid"} {
+		if c.clientID == "" {
+			read(c.readClaim(name, &c.clientID))
+		}
 	}
 	read(c.readTime("exp", &c.expiry))
 	read(c.readTime("nbf", &c.notBefore))
@@ -80,7 +83,18 @@ func (c *claims) isNotAccessToken() bool {
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
 	}
-	return tokenUse != "" && tokenUse != "access" || typ != "" && !strings.EqualFold(typ, "Bearer")
+	// Hydra writes access_token, which Cognito calls access.
+	return tokenUse != "" && tokenUse != "access" && tokenUse != "access_token" ||
+		typ != "" && !strings.EqualFold(typ, "Bearer")
+}
+
+// marksAccess reports whether the claims have one that access tokens have and ID tokens have not:
+// the scopes, or the client that may use the token. azp does not count, which ID tokens have
+// (OpenID Connect Core, section 2), nor do roles, which those of Entra ID have. azpacr is how the
+// client has authenticated itself to Entra ID, in access tokens alone.
+func (c *claims) marksAccess() bool {
+	return slices.ContainsFunc([]string{"scope", "scp", "client_id", "cid", "appid", "azpacr"},
+		c.hasClaim)
 }
 
 // maxSeconds is the last second of the year 9999, the latest time that is accepted.

@@ -100,7 +100,7 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, s
 	}()
 	defer func() {
 		if p := recover(); p != nil { // of Options.Subject
-			v.decision = decision{err: refuse(wrongSubject, fmt.Errorf("panic: %v", p))}
+			v.decision = decision{err: refuse(wrongSubject, "", fmt.Errorf("panic: %v", p))}
 		}
 	}()
 	v.decision = g.verifyToken(ctx, token)

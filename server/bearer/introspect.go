@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
@@ -19,10 +20,10 @@ const (
 	maxIntrospections = 64
 )
 
-// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section 2)
-// and returns the claims of an active one. The end of ctx ends the wait for a free slot. A request
-// in flight is not cancelled, since the response can be cached; it keeps the deadline of ctx.
-func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
+// lookUpToken has the issuer or the host look a token up, and returns the claims of an active one.
+// The end of ctx ends the wait for a free slot. A look-up in flight is not cancelled, since the
+// response can be cached; it keeps the deadline of ctx.
+func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
 	select {
 	case i.introspecting <- struct{}{}:
 		defer func() { <-i.introspecting }()
@@ -34,6 +35,15 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	}
 	ctx, cancel := withoutCancel(ctx)
 	defer cancel()
+	if i.Verify != nil {
+		return i.verifyByHost(ctx, token)
+	}
+	return i.introspectToken(ctx, token)
+}
+
+// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section
+// 2).
+func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	r, err := authhttp.NewForm(ctx, i.Introspection.URL,
 		url.Values{"token": {token}, "token_type_hint": {"access_token"}})
 	if err != nil {
@@ -79,11 +89,13 @@ func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	var tokenType string
 	switch err := c.readClaim("token_type", &tokenType); {
 	case !*active:
-		return nil, refuse(inactive, nil)
+		return nil, refuse(inactive, "", nil)
 	case c.issuer != "" && c.issuer != i.URL:
-		return nil, refuse(unknownIssuer, nil)
-	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer"):
-		return nil, refuse(badType, errors.New("it is no bearer token"))
+		return nil, refuse(unknownIssuer, hintIssuer, describeIssuer(c))
+	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer") &&
+		tokenType != "access_token": // of Hydra
+		return nil, refuse(badType, hintTokenType,
+			fmt.Errorf("token_type is %s", errtext.Value(tokenType)))
 	}
 	return c, nil
 }

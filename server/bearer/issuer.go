@@ -41,7 +41,8 @@ const (
 type issuer struct {
 	Issuer
 	http          *http.Client
-	introspecting chan struct{}                     // semaphore: an element for each request
+	introspecting chan struct{}                     // semaphore: an element for each look-up
+	hostCalls     chan struct{}                     // semaphore of calls of Verify that run
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
@@ -57,7 +58,8 @@ type issuer struct {
 // newIssuer returns an issuer that sends its requests by client.
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
-		introspecting: make(chan struct{}, maxIntrospections)}
+		introspecting: make(chan struct{}, maxIntrospections),
+		hostCalls:     make(chan struct{}, maxHostCalls)}
 	if configured.Keys == nil {
 		return i, nil
 	}
@@ -83,7 +85,7 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
 		i.refreshKeysLocked()
 		if len(found) == 0 {
-			return nil, refuse(unknownKey, nil)
+			return nil, refuse(unknownKey, hintKey, nil)
 		}
 		return found, nil
 	}
@@ -104,7 +106,7 @@ func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.Keys != nil || issued.Before(i.fetched) {
-		return nil, refuse(badSignature, nil)
+		return nil, refuse(badSignature, "", nil)
 	}
 	if err := i.awaitFetchLocked(ctx, "", issued); err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		return key.KeyID == id
 	})
 	if i.fetchErr == nil && (named || issued.Before(i.fetched)) {
-		return refuse(unknownKey, nil)
+		return refuse(unknownKey, hintKey, nil)
 	}
 	after := max(i.fetchPauseLocked(), time.Second)
 	if i.fetchErr != nil {

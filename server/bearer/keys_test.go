@@ -600,7 +600,7 @@ func TestWrongConfiguration(t *testing.T) {
 		"empty scope":      func(o *bearer.Options) { o.Supported = []string{""} },
 		"algorithm none":   func(o *bearer.Options) { o.Algorithms = []string{"none"} },
 		"algorithm HS256":  func(o *bearer.Options) { o.Algorithms = []string{"HS256"} },
-		"empty audience":   func(o *bearer.Options) { o.Audiences = []string{""} },
+		"empty audience":   func(o *bearer.Options) { o.Issuers[0].Audiences = []string{""} },
 		"anonymous, scopes": func(o *bearer.Options) {
 			o.Anonymous, o.Scopes = true, []string{"a"}
 		},

@@ -2,11 +2,13 @@ package bearer
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -43,7 +45,10 @@ func (g *ResourceServer) encodeMetadata() ([]byte, error) {
 		Name: g.opts.Name, Documentation: g.opts.Documentation,
 	}
 	for _, issuer := range g.opts.Issuers {
-		document.Issuers = append(document.Issuers, issuer.URL)
+		at := cmp.Or(issuer.LoginURL, issuer.URL)
+		if !slices.Contains(document.Issuers, at) {
+			document.Issuers = append(document.Issuers, at)
+		}
 	}
 	return json.Marshal(document)
 }

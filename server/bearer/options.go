@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,14 +46,10 @@ type Options struct {
 	// for equal scopes, which always include each other. Calls may overlap. Nil: no scope
 	// includes another.
 	Implies func(have, need string) bool
-	// Audiences are accepted in the place of Resource, for authorization servers without resource
-	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server
-	// alone.
-	Audiences []string
 	// Subject returns the principal of a verified token, which must not be anonymous. If it
 	// returns an error or panics, the token is refused with 401, and the observer of the server
-	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token, or
-	// "client:" and the client id for a token without a subject.
+	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token. A token
+	// without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
 	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
 	// a token that is refused is still refused. It cannot be combined with Scopes.
@@ -86,9 +83,9 @@ type Options struct {
 	FetchFailed func(issuerURL string, err error)
 }
 
-// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys and
-// Introspection may be set. With none of them, tokens are JSON Web Tokens, and the metadata of the
-// issuer has the URL of its keys.
+// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys,
+// Introspection and Verify may be set. With none of them, tokens are JSON Web Tokens, and the
+// metadata of the issuer has the URL of its keys.
 type Issuer struct {
 	// URL is the issuer identifier, as in the tokens and the metadata, which is compared byte for
 	// byte: https, or http to a loopback host.
@@ -98,8 +95,54 @@ type Issuer struct {
 	// Keys is a JSON Web Key Set (RFC 7517), for issuers whose keys are never fetched.
 	Keys []byte
 	// Introspection has the issuer introspect each token (RFC 7662), also JSON Web Tokens. One
-	// issuer may have it: tokens that name no issuer are sent there.
+	// issuer may have it or Verify: tokens that name no issuer are sent there.
 	Introspection *Introspection
+	// Verify looks a token up where the issuer has an endpoint of its own in the place of
+	// introspection, such as GitHub and Google. It returns what the issuer says of the token, or
+	// [ErrInactive] for one that is not valid, which gets 401. Any other error, a panic, and a call
+	// that does not return within 15 seconds are 503. Audience must be the resources that the
+	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
+	// token was issued to. The server compares them with Options.Resource and Audiences: a token
+	// that the issuer gave to somebody else's client must not be accepted because it is valid.
+	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
+	// shared, and 64 calls may overlap.
+	Verify func(ctx context.Context, token string) (*Token, error)
+
+	// Audiences are accepted in the place of Options.Resource, for authorization servers without
+	// resource indicators (RFC 8707). They are compared byte for byte. Each must belong to this
+	// server alone.
+	Audiences []string
+	// NoAudience accepts tokens without an audience, for authorization servers that write none. A
+	// token with the audience of another server is still refused.
+	NoAudience *NoAudience
+	// ScopesOf returns the scopes of a verified token, for issuers that have them elsewhere or call
+	// them otherwise than tools do. t.Scopes are those of the claims scope or scp. If it returns an
+	// error, panics, or returns more than 1000 scopes or what is none, the token is refused with
+	// 401; if it does not return within 15 seconds, the request gets 503. Calls may overlap; the
+	// result is cached with the token. Nil: t.Scopes.
+	ScopesOf func(t *Token) ([]string, error)
+	// Machines accepts tokens without the claim sub: their principal is "client:" and the client
+	// id. It is for issuers whose tokens without a person are all of programs. Otherwise two people
+	// who use one client would be one principal, so that such tokens are refused, unless
+	// Options.Subject names their principal.
+	Machines bool
+	// Type is a type in the header of JSON Web Tokens that is accepted besides those that
+	// Options.StrictType tells of, in any case of letters, such as "Bearer". Empty: none.
+	Type string
+	// Unmarked accepts JSON Web Tokens that nothing tells from ID tokens: their type is not at+jwt,
+	// and they have none of the claims scope, scp, client_id, cid, appid and azpacr. An ID token
+	// has the client id as its audience, so that it must not be combined with that in Audiences.
+	// ID tokens that can be told, by their nonce or hashes, are refused with it, too.
+	Unmarked bool
+	// LoginURL is the authorization server that metadata and clients use in the place of URL, for
+	// an issuer that signs tokens and has no login of its own: version 1 of Entra ID, or any
+	// tenant. Empty: URL.
+	LoginURL string
+	// AnyTenant accepts tokens of all tenants of the issuer, whoever owns them. Exactly one segment
+	// of the path of URL is "{tenantid}", which stands for a GUID that the claim tid of the token
+	// must repeat. Principals and Token.Issuer have the issuer of the token, with its tenant. It
+	// needs LoginURL, and KeysURL or Keys.
+	AnyTenant bool
 }
 
 // An Introspection is the introspection endpoint of an [Issuer], and the credentials for it (RFC
@@ -138,10 +181,6 @@ func (o *Options) check() error {
 	if o.Anonymous && len(o.Scopes) > 0 {
 		return errors.New("bearer: Options.Anonymous and Options.Scopes exclude each other")
 	}
-	if slices.Contains(o.Audiences, "") { // an environment variable that is not set, for example
-		return errors.New("bearer: Options.Audiences has an empty entry: a token with an empty " +
-			"audience would be accepted")
-	}
 	return errors.Join(o.checkScopes(), o.checkAlgorithms())
 }
 
@@ -159,31 +198,42 @@ func (o *Options) checkIssuers() error {
 			return fmt.Errorf("bearer: two entries of Options.Issuers have the URL %s", issuer.URL)
 		}
 		seen[issuer.URL] = true
-		if issuer.Introspection != nil {
+		if issuer.Introspection != nil || issuer.Verify != nil {
 			introspecting++
 		}
 	}
 	if introspecting > 1 {
-		return errors.New("bearer: two issuers have Introspection: a token that names no issuer " +
-			"would be shown to the wrong one")
+		return errors.New("bearer: two issuers have Introspection or Verify: a token that names no " +
+			"issuer would be shown to the wrong one")
 	}
 	return nil
 }
 
 // check returns the first mistake in the issuer, or nil. newIssuer checks the keys.
 func (i *Issuer) check() error {
-	if err := checkIdentifier("Issuer.URL", i.URL); err != nil {
+	if i.URL == "" {
+		return errors.New("bearer: Issuer.URL is empty")
+	}
+	if err := i.checkTenants(); err != nil {
+		return err
+	}
+	plain := strings.Replace(i.URL, tenantMark, "tenant", 1) // braces are for AnyTenant alone
+	if err := checkIdentifier("Issuer.URL", plain); err != nil {
+		return err
+	}
+	if err := i.checkAudiences(); err != nil {
 		return err
 	}
 	ways := 0
-	for _, set := range []bool{i.KeysURL != "", i.Keys != nil, i.Introspection != nil} {
+	for _, set := range []bool{i.KeysURL != "", i.Keys != nil, i.Introspection != nil,
+		i.Verify != nil} {
 		if set {
 			ways++
 		}
 	}
 	if ways > 1 {
-		return fmt.Errorf("bearer: issuer %s: KeysURL, Keys and Introspection exclude each other",
-			i.URL)
+		return fmt.Errorf("bearer: issuer %s: KeysURL, Keys, Introspection and Verify exclude each "+
+			"other", i.URL)
 	}
 	if i.KeysURL != "" {
 		return checkEndpoint("Issuer.KeysURL", i.KeysURL)

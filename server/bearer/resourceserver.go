@@ -24,6 +24,7 @@ type ResourceServer struct {
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
 	http         *http.Client
+	hostCalls    chan struct{} // semaphore: an element for each function of the host that runs
 
 	metadataURL, metadataPath string
 	metadata                  []byte
@@ -46,8 +47,9 @@ func New(opts Options) (*ResourceServer, error) {
 		opts.Supported = opts.Scopes
 	}
 	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
-		issuers: map[string]*issuer{},
-		http:    newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
+		issuers:   map[string]*issuer{},
+		hostCalls: make(chan struct{}, maxHostCalls),
+		http:      newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, &g.opts, g.http)
@@ -55,7 +57,7 @@ func New(opts Options) (*ResourceServer, error) {
 			return nil, err
 		}
 		g.issuers[configured.URL] = i
-		if configured.Introspection != nil {
+		if configured.Introspection != nil || configured.Verify != nil {
 			g.opaqueIssuer = i
 		}
 	}
@@ -77,7 +79,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 		return serverhttp.Identity{}, g.authError(err)
 	}
 	if len(g.opts.Scopes) > 0 && id.Access.Check(g.opts.Scopes...) != nil {
-		return serverhttp.Identity{}, g.insufficientScopeError(false, nil)
+		return serverhttp.Identity{}, g.insufficientScopeError(id, nil)
 	}
 	return id, nil
 }
@@ -94,9 +96,9 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 //	        → verifyToken
 //	          → selectIssuer        by the unverified iss claim
 //	          → verifySignature     by the keys of the issuer, or
-//	            verifyByIntrospection
-//	          → checkClaims         time, audience, type
-//	          → resolveIdentity     principal and access
+//	            verifyByLookUp      introspection, or Issuer.Verify
+//	          → checkClaims         time, audience, tenant, type
+//	          → resolveIdentity     scopes, principal and access
 func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.readToken(r.Header)
 	if err != nil {
@@ -112,7 +114,7 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	}
 	// The cache holds well-formed tokens only, and costs less than this check.
 	if !authhttp.IsToken(token) {
-		return serverhttp.Identity{}, refuse(badHeader, nil)
+		return serverhttp.Identity{}, refuse(badHeader, "", nil)
 	}
 	return g.verifyOnce(r.Context(), sum, token)
 }
@@ -123,17 +125,17 @@ func (g *ResourceServer) readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return "", refuse(noToken, nil)
+		return "", refuse(noToken, "", nil)
 	case len(values) > 1:
-		return "", refuse(severalHeaders, nil)
+		return "", refuse(severalHeaders, "", nil)
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", refuse(noToken, nil)
+		return "", refuse(noToken, "", nil)
 	}
 	token = strings.Trim(token, " ")
 	if len(token) > maxTokenBytes {
-		return "", refuse(badHeader, nil)
+		return "", refuse(badHeader, "", nil)
 	}
 	return token, nil
 }

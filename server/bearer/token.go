@@ -13,16 +13,17 @@ import (
 // introspection response. It does not hold the token, so that a handler cannot pass it on to
 // another server. It must not be changed; its methods may be called concurrently.
 type Token struct {
-	// Issuer is the URL of the issuer, as in [Issuer].URL.
+	// Issuer is the URL of the issuer, as in [Issuer].URL; with Issuer.AnyTenant it has the tenant.
 	Issuer string
 	// Subject is the claim sub: the person. Empty: the token is of no person.
 	Subject string
-	// ClientID is the claim client_id, or else azp: the client that the token was issued to.
-	// Empty: the token has neither.
+	// ClientID is the claim client_id, or else azp, cid or appid: the client that the token was
+	// issued to. Empty: the token has none of them.
 	ClientID string
 	// Audience is the claim aud: the resources that the token was issued for.
 	Audience []string
-	// Scopes are the granted scopes: the claim scope, or else scp.
+	// Scopes are the granted scopes: those that Issuer.ScopesOf returned, or else the claim scope,
+	// or else scp.
 	Scopes []string
 	// Expiry is the claim exp: when the token expires. Zero: an introspection response without
 	// it.

@@ -3,10 +3,11 @@ package bearer
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -18,45 +19,68 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	header, payload := splitJWT(token)
 	if header == nil {
 		if g.opaqueIssuer == nil {
-			return decision{err: refuse(malformed, nil)}
+			return decision{err: refuse(malformed, hintOf(token), nil)}
 		}
-		return g.verifyByIntrospection(ctx, g.opaqueIssuer, token)
+		return g.verifyByLookUp(ctx, g.opaqueIssuer, token)
 	}
 	c, err := readClaims(payload)
 	if err != nil {
-		return decision{err: refuse(malformed, err)}
+		return decision{err: refuse(malformed, "", err)}
 	}
 	i := g.selectIssuer(c)
 	switch {
 	case i == nil:
-		return decision{err: refuse(unknownIssuer, nil)}
-	case i.Introspection != nil:
-		return g.verifyByIntrospection(ctx, i, token)
+		return decision{err: refuse(unknownIssuer, hintIssuer, describeIssuer(c))}
+	case i.Introspection != nil || i.Verify != nil:
+		return g.verifyByLookUp(ctx, i, token)
 	}
 	if err := g.verifySignature(ctx, i, header, token, payload, c.issued); err != nil {
 		return decision{err: err}
 	}
-	if err := g.checkClaims(c, true); err != nil {
+	if err := g.checkClaims(i, c, true); err != nil {
 		return decision{err: err}
 	}
-	return g.resolveIdentity(i, c, maxCacheTime)
+	if kind, _ := readType(header); !isAccessType(kind) && !c.marksAccess() && !i.Unmarked {
+		return decision{err: refuse(badType, hintUnmarked, nil)}
+	}
+	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }
 
+// hintOf returns the hint about a token that is no JSON Web Token: an encrypted one has five parts
+// (RFC 7516, section 7.1).
+func hintOf(token string) hint {
+	if strings.Count(token, ".") == 4 {
+		return hintEncrypted
+	}
+	return hintOpaque
+}
+
+// describeIssuer returns the issuer of a token, as a cause.
+func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
+
 // selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
-// iss the one with introspection. Nil: it is not configured.
+// iss the one that looks tokens up. Nil: it is not configured.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
 	}
-	return g.issuers[c.issuer]
+	if i := g.issuers[c.issuer]; i != nil {
+		return i
+	}
+	for _, i := range g.issuers {
+		if _, ok := i.matchTenant(c.issuer); ok && i.AnyTenant {
+			return i
+		}
+	}
+	return nil
 }
 
-// verifyByIntrospection has the issuer introspect a token, and checks the claims of the response.
-func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
+// verifyByLookUp has the issuer or the host look a token up, and checks the claims of the response.
+func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer,
 	token string) decision {
-	c, err := i.introspectToken(ctx, token)
+	c, err := i.lookUpToken(ctx, token)
 	if err == nil {
-		err = g.checkClaims(c, false)
+		err = g.checkClaims(i, c, false)
 	}
 	if err != nil {
 		d := decision{err: err}
@@ -65,49 +89,58 @@ func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
 		}
 		return d
 	}
-	return g.resolveIdentity(i, c, maxActiveCacheTime)
+	return g.resolveIdentity(ctx, i, c, maxActiveCacheTime)
 }
 
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
-func (g *ResourceServer) checkClaims(c *claims, needExpiry bool) error {
+func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.opts.effectiveLeeway()
 	switch {
-	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
-		return refuse(expired, nil)
+	case c.expiry.IsZero() && needExpiry:
+		return refuse(expired, hintNoExpiry, nil)
+	case !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
+		return refuse(expired, "", nil)
 	case now.Add(leeway).Before(c.notBefore), now.Add(leeway).Before(c.issued):
-		return refuse(notYetValid, nil)
-	case !slices.ContainsFunc(c.audience, g.isAudience):
-		return refuse(wrongAudience, errors.New(g.audienceHint()))
+		return refuse(notYetValid, hintClock, nil)
+	}
+	if err := i.checkTenant(c); err != nil {
+		return err
+	}
+	if err := g.checkAudience(i, c); err != nil {
+		return err
+	}
+	switch {
 	case c.isNotAccessToken():
-		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
+		return refuse(badType, hintNotAccess, nil)
 	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
-		return refuse(badType, errors.New("it is bound to a key"))
+		return refuse(badType, hintBound, nil)
 	}
 	return nil
-}
-
-// isAudience reports whether an audience of a token is this server.
-func (g *ResourceServer) isAudience(name string) bool {
-	return name == g.opts.Resource || slices.Contains(g.opts.Audiences, name)
 }
 
 // resolveIdentity makes the decision for verified claims: the principal and the access of the
 // request. It is cached for at most keep, and no longer than the token is valid. Options.Subject
 // may refuse it.
-func (g *ResourceServer) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
+func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
+	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
 		Scopes: c.scopes, Expiry: c.expiry, claims: c.all}
-	principalOf := g.opts.Subject
-	if principalOf == nil {
-		principalOf = defaultPrincipal
+	if i.AnyTenant {
+		t.Issuer = c.issuer
 	}
-	p, err := principalOf(t)
-	if err == nil && p.Anonymous() {
-		err = errors.New("the principal is anonymous")
+	scopes, err := g.findScopes(ctx, i, t)
+	if err == nil {
+		err = i.checkOwnScope(c, scopes)
 	}
 	if err != nil {
-		return decision{err: refuse(wrongSubject, err)}
+		return decision{err: err}
+	}
+	granted := *t // ScopesOf may have kept t
+	granted.Scopes = scopes
+	p, err := g.findPrincipal(ctx, i, &granted)
+	if err != nil {
+		return decision{err: err}
 	}
 	until := time.Now().Add(keep)
 	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
@@ -115,26 +148,48 @@ func (g *ResourceServer) resolveIdentity(i *issuer, c *claims, keep time.Duratio
 	}
 	return decision{until: until, identity: serverhttp.Identity{
 		Principal: p,
-		Access:    &server.Access{Scopes: c.scopes, Implies: g.opts.Implies},
+		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {
-			return context.WithValue(ctx, tokenKey{}, t)
+			return context.WithValue(ctx, tokenKey{}, &granted)
 		},
 	}}
+}
+
+// findPrincipal returns the principal of a verified token: that of Options.Subject, or else
+// defaultPrincipal.
+func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token) (
+	protocol.Principal, error) {
+	principalOf := g.opts.Subject
+	if principalOf == nil {
+		principalOf = i.defaultPrincipal
+	}
+	p, err := callHost(ctx, g.hostCalls, func() (protocol.Principal, error) {
+		return principalOf(t)
+	})
+	if err == nil && p.Anonymous() {
+		err = errors.New("the principal is anonymous")
+	}
+	unavailable, refused := (*unavailableError)(nil), (*refusedError)(nil)
+	if err != nil && !errors.As(err, &unavailable) && !errors.As(err, &refused) {
+		return protocol.Principal{}, refuse(wrongSubject, hintSubject, err)
+	}
+	return p, err
 }
 
 // clientPrefix begins the subjects of principals that are clients.
 const clientPrefix = "client:"
 
 // defaultPrincipal names the principal of a token where Options.Subject is nil. It refuses a
-// subject that would name the same principal as a client.
-func defaultPrincipal(t *Token) (protocol.Principal, error) {
+// subject that would name the same principal as a client, and a token without a subject, which may
+// be that of any person who uses the client.
+func (i *issuer) defaultPrincipal(t *Token) (protocol.Principal, error) {
 	switch {
 	case strings.HasPrefix(t.Subject, clientPrefix):
-		return protocol.Principal{}, errors.New("the subject looks like that of a client")
+		return protocol.Principal{}, refuse(wrongSubject, hintClientName, nil)
 	case t.Subject != "":
 		return protocol.Principal{Issuer: t.Issuer, Subject: t.Subject}, nil
-	case t.ClientID != "":
+	case t.ClientID != "" && i.Machines:
 		return protocol.Principal{Issuer: t.Issuer, Subject: clientPrefix + t.ClientID}, nil
 	}
-	return protocol.Principal{}, errors.New("the token names neither a subject nor a client")
+	return protocol.Principal{}, refuse(wrongSubject, hintNobody, nil)
 }

@@ -32,7 +32,7 @@ func seriesOfLegs(o MetricsOptions) []Series {
 		seriesRequests: {Name: "requests_total", Labels: count,
 			Help: "Requests answered, each leg of a flow for itself."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
-			Buckets: o.DurationBuckets,
+			Buckets: durationBuckets(),
 			Help: "Time from the arrival of a request to its answer, less that for which it " +
 				"waited for people, each leg of a flow for itself."},
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: waitBuckets(),

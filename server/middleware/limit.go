@@ -21,15 +21,13 @@ const (
 	// defaultMaxCallsPerPrincipal is how many of them may be one principal's:
 	// more than an agent with parallel tool calls needs, an eighth of all.
 	defaultMaxCallsPerPrincipal = 32
-	// defaultMaxListens is how many subscriptions may be open at once. They
+	// listensPerCall is how many subscriptions may be open for each request that may run. They
 	// are cheap, and each connected client has one or two.
-	defaultMaxListens = 1024
-	// defaultMaxListensPerPrincipal leaves room for the windows and devices of
-	// one person.
-	defaultMaxListensPerPrincipal = 16
-	// defaultRetryAfter is when a refused client may try again. Most legs are
-	// over in less.
-	defaultRetryAfter = time.Second
+	listensPerCall = 4
+	// callsPerListen leaves room for the windows and devices of one person.
+	callsPerListen = 2
+	// retryAfter is when a refused client may try again. Most legs are over in less.
+	retryAfter = time.Second
 )
 
 // LimitOptions configure [Limit]. Numbers: 0 is the default, negative is no
@@ -40,22 +38,14 @@ type LimitOptions struct {
 	// CallsPerPrincipal is how many of them may be one authenticated
 	// principal's, 0: 32.
 	CallsPerPrincipal int
-	// Listens is how many subscriptions/listen may be open at once, 0:
-	// 1024. They do not count as calls.
-	Listens int
-	// ListensPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 16.
-	ListensPerPrincipal int
-	// RetryAfter is when refused clients are told to try again, 0:
-	// a second, negative: at once.
-	RetryAfter time.Duration
 }
 
 // Limit returns a middleware that bounds how many requests run at once, in all
 // and for each authenticated principal. Nobody can tell anonymous callers apart,
 // so they are one account: together they may use the first number, or all but a
 // quarter of it once somebody has authenticated. The local caller is bound by the
-// first number only. opts may be nil.
+// first number only. Subscriptions do not count as calls: four times as many may be open at once,
+// and half as many for one principal. opts may be nil.
 //
 // A request beyond a limit is refused at once with [protocol.CodeBusy], whose
 // data tells retryAfterMs and whether the "server" or the "principal" limit is
@@ -76,11 +66,11 @@ func Limit(opts *LimitOptions) server.Middleware {
 	if opts != nil {
 		o = *opts
 	}
-	o.RetryAfter = max(cmp.Or(o.RetryAfter, defaultRetryAfter), 0)
-	calls := newSlots(cmp.Or(o.Calls, defaultMaxCalls),
-		cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal))
-	listens := newSlots(cmp.Or(o.Listens, defaultMaxListens),
-		cmp.Or(o.ListensPerPrincipal, defaultMaxListensPerPrincipal))
+	total := cmp.Or(o.Calls, defaultMaxCalls)
+	share := cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal)
+	calls := newSlots(total, share)
+	// Rounded up: a share of 1 is one subscription. What is negative stays so.
+	listens := newSlots(total*listensPerCall, share-share/callsPerListen)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Refusal() != nil {
@@ -94,8 +84,8 @@ func Limit(opts *LimitOptions) server.Middleware {
 				pool.ReserveForAuthenticated()
 			}
 			if limit := pool.Take(request.Principal, 1); limit != quota.None {
-				return nil, quota.Refuse(limit, o.RetryAfter,
-					"too many requests at once; try again in %s", o.RetryAfter)
+				return nil, quota.Refuse(limit, retryAfter,
+					"too many requests at once; try again in %s", retryAfter)
 			}
 			s := &callSlot{Context: ctx, pool: pool, who: request.Principal, held: true}
 			defer s.releaseSlot()

@@ -16,13 +16,11 @@ type LogOptions struct {
 	// Level is that of the entry for each leg, info by default. Legs that end
 	// in an internal error are logged as warnings whatever it is.
 	Level event.Level
-	// OmitMessages leaves the messages of JSON-RPC errors out. Set it when
-	// handlers quote what they were told in the protocol errors they return.
-	OmitMessages bool
-	// OmitErrors leaves out the texts of the errors that handlers return and of
-	// what they panic with, and logs only their types. The texts are logged
-	// without the strings of the call's arguments, answers and state and without
-	// credentials, but a handler may put together what is not recognised.
+	// OmitErrors leaves out the messages of JSON-RPC errors and the texts of the errors
+	// that handlers return and of what they panic with, of which it logs the types. The
+	// texts are logged without the strings of the call's arguments, answers and state and
+	// without credentials, but a handler may put together what is not recognised, or
+	// quote what it was told in the protocol errors that it returns.
 	OmitErrors bool
 	// Subject names the authenticated principal of a request or an answer, in
 	// the field "subject". Nil: only what kind of principal it is is logged. Return
@@ -62,7 +60,7 @@ type LogOptions struct {
 // is that of a panic: escaped, cut at 512 bytes, and without the strings of the
 // call's arguments, answers and state and without credentials; see
 // LogOptions.OmitErrors. The message of a [*protocol.Error] is logged, since it
-// names what was wrong with a request; see LogOptions.OmitMessages. Otherwise no
+// names what was wrong with a request; see LogOptions.OmitErrors, too. Otherwise no
 // entry holds arguments, answers, author's state, requestState, results, or the
 // query, fragment or user part of a URI. What peers can choose is escaped and
 // cut at 256 bytes.
@@ -87,7 +85,7 @@ func NewLog(sink LogSink, opts *LogOptions) *Log {
 	if opts != nil {
 		l.opts = *opts
 	}
-	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitMessages,
+	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitErrors,
 		OmitErrors: l.opts.OmitErrors, Subject: l.opts.Subject}
 	l.refusals.write = l.writeOmitted
 	return l
@@ -131,7 +129,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
-		if !l.opts.OmitMessages && failure.Code != protocol.CodeHandlerError {
+		if !l.opts.OmitErrors && failure.Code != protocol.CodeHandlerError {
 			e.message = errorMessage(request.Message.Method, failure.Message)
 		}
 	}

@@ -276,17 +276,20 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 func TestLogOptions(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.LogOptions{
-		Level: event.LevelDebug, OmitMessages: true, OmitErrors: true,
+		Level: event.LevelDebug, OmitErrors: true,
 	})
 	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
+		log.Observe(ctx, event.HandlerFailed{Err: errors.New("broken"), Text: "broken"})
 		return nil, protocol.Errorf(4711, "words")
 	})
 	wantFields(t, logs.All()[0], map[string]any{"panic": "value of type string"})
-	wantFields(t, logs.All()[1], map[string]any{"error": nil, "code": 4711})
-	if got := logs.All()[1].Level; got != zap.DebugLevel {
+	wantFields(t, logs.All()[1],
+		map[string]any{"error": nil, "error_type": "*errors.errorString"})
+	wantFields(t, logs.All()[2], map[string]any{"error": nil, "code": 4711})
+	if got := logs.All()[2].Level; got != zap.DebugLevel {
 		t.Errorf("level %s, want debug", got)
 	}
 }

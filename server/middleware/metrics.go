@@ -10,16 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// defaultNamespace is the first part of the names of metrics.
-const defaultNamespace = "rondo"
+// namespace is the first part of the names of metrics.
+const namespace = "rondo"
 
 // MetricsOptions configure [Metrics]. The zero value works.
 type MetricsOptions struct {
-	// Namespace is the first part of every name, "": "rondo".
-	Namespace string
-	// DurationBuckets are the upper bounds of the histogram of durations, in
-	// seconds and increasing. Nil: from half a millisecond to a minute.
-	DurationBuckets []float64
 	// Targets are the names of tools and prompts, and the URIs of resources, that
 	// get series of their own: rondo_requests_total,
 	// rondo_request_duration_seconds and rondo_request_waiting_seconds then have
@@ -111,23 +106,10 @@ func NewMetrics(sink MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	if sink == nil {
 		sink = discard{}
 	}
-	if o.Namespace == "" {
-		o.Namespace = defaultNamespace
-	}
-	if o.DurationBuckets == nil {
-		o.DurationBuckets = durationBuckets()
-	}
-	for i, bound := range o.DurationBuckets {
-		if i > 0 && !(bound > o.DurationBuckets[i-1]) {
-			return nil, fmt.Errorf("middleware: metrics: DurationBuckets must increase, got %v "+
-				"after %v",
-				bound, o.DurationBuckets[i-1])
-		}
-	}
 	legs, events := seriesOfLegs(o), seriesOfEvents()
 	table := append(legs, events...)
 	for i := range table {
-		table[i].Name = o.Namespace + "_" + table[i].Name
+		table[i].Name = namespace + "_" + table[i].Name
 	}
 	vectors, err := sink.Register(table)
 	if err != nil {

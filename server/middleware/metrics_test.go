@@ -220,23 +220,6 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 	}
 }
 
-func TestMetricsOfLabelledServers(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	for _, name := range []string{"a", "b", "b"} {
-		m, err := middleware.NewMetrics(prom.New(
-			prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry)), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Observe(context.Background(), event.HandlerPanicked{})
-	}
-	for name, want := range map[string]float64{"a": 1, "b": 2} {
-		if got := value(t, registry, "rondo_handler_panics_total", "server", name); got != want {
-			t.Errorf("server %s counts %v panics, want %v", name, got, want)
-		}
-	}
-}
-
 func TestMetricsNameTaken(t *testing.T) {
 	for name, taken := range map[string]prometheus.Collector{
 		"other help": prometheus.NewCounter(prometheus.CounterOpts{Name: "rondo_server_bugs_total",
@@ -257,31 +240,4 @@ func TestMetricsNameTaken(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestMetricsOptions(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	if _, err := middleware.NewMetrics(prom.New(registry),
-		&middleware.MetricsOptions{Namespace: "acme",
-			DurationBuckets: []float64{1, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	value(t, registry, "acme_state_rejections_total")
-	for _, buckets := range [][]float64{{2, 1}, {1, 1}} {
-		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
-			if _, err := middleware.NewMetrics(nil,
-				&middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
-				t.Errorf("buckets %v passed", buckets)
-			}
-		})
-	}
-	if _, err := middleware.NewMetrics(prom.New(registry),
-		&middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {
-		t.Error("a namespace that is not UTF-8 passed")
-	}
-	m, err := middleware.NewMetrics(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Observe(context.Background(), event.ServerBug{}) // registered nowhere, and harmless
 }

@@ -24,7 +24,7 @@ import (
 type thinker struct{}
 
 func (thinker) Push(ctx context.Context, _ protocol.InputRequest,
-	_ func()) (json.RawMessage, error) {
+	_, _ func()) (json.RawMessage, error) {
 	time.Sleep(time.Minute)
 	return json.RawMessage(`{"action":"accept","content":{}}`), ctx.Err()
 }

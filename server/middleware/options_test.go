@@ -2,7 +2,6 @@ package middleware_test
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,14 +15,13 @@ import (
 // TestNumbersOfOptions: 0 is the default, a negative number turns something off.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Calls": false, "CallsPerPrincipal": false, "Listens": false,
-		"ListensPerPrincipal": false, "RetryAfter": false,
+		"Calls": false, "CallsPerPrincipal": false,
 	}, func(opts *middleware.LimitOptions) error {
 		return newCrowd(t, middleware.Limit(opts)).enter(protocol.MethodPing,
 			protocol.LocalPrincipal())
 	})
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Arguments": false, "Answers": false, "AnswerBytes": false, "Result": false,
+		"Arguments": false, "Result": false,
 	}, func(opts *middleware.PayloadOptions) error {
 		_, err := run(middleware.Payload(opts),
 			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
@@ -37,22 +35,6 @@ func TestNumbersOfOptions(t *testing.T) {
 		return err
 	})
 	servertest.CheckNumberFields(t, nil, func(*middleware.LogOptions) error { return nil })
-}
-
-// TestNegativeRetryAfterIsAtOnce: refused clients need not wait.
-func TestNegativeRetryAfterIsAtOnce(t *testing.T) {
-	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 1, RetryAfter: -1}))
-	if err := c.enter(protocol.MethodPing, protocol.LocalPrincipal()); err != nil {
-		t.Fatal(err)
-	}
-	e, ok := protocol.AsError(c.enter(protocol.MethodPing, protocol.LocalPrincipal()))
-	if !ok {
-		t.Fatal("a second request runs")
-	}
-	var data struct{ RetryAfterMs int64 }
-	if err := json.Unmarshal(e.Data, &data); err != nil || data.RetryAfterMs != 1 {
-		t.Errorf("got data %s, want the shortest time there is", e.Data)
-	}
 }
 
 // TestTimeoutCanBeOff: 0 is the default, a negative limit is none.

@@ -10,14 +10,11 @@ import (
 
 // The defaults of [PayloadOptions].
 const (
-	// defaultMaxArguments is far beyond what a model writes into a call, in
-	// bytes.
+	// defaultMaxArguments is far beyond what a model writes into a call, in bytes, and leaves
+	// room for a long message of a model among the answers of a leg.
 	defaultMaxArguments = 1 << 20
-	// defaultMaxAnswers is many more questions than a person is asked at once.
-	defaultMaxAnswers = 64
-	// defaultMaxAnswerBytes leaves room for a long message of a model, in
-	// bytes, all answers of a leg together.
-	defaultMaxAnswerBytes = 1 << 20
+	// maxAnswers is many more questions than a person is asked at once.
+	maxAnswers = 64
 	// defaultMaxResult is more than a model can read, and leaves room for an
 	// image or two, in bytes.
 	defaultMaxResult = 8 << 20
@@ -26,14 +23,9 @@ const (
 // PayloadOptions configure [Payload]. 0 is the default, negative is no limit.
 type PayloadOptions struct {
 	// Arguments bounds the arguments of a call as JSON text, the URI of a
-	// resource to read, and the texts of a completion request, in bytes. 0:
-	// 1 MiB.
+	// resource to read, the texts of a completion request, and the inputResponses
+	// together, keys included, in bytes. 0: 1 MiB.
 	Arguments int
-	// Answers bounds the number of inputResponses, 0: 64.
-	Answers int
-	// AnswerBytes bounds the inputResponses together, keys included, in bytes.
-	// 0: 1 MiB.
-	AnswerBytes int
 	// Result bounds what tools, prompts and resources return, in bytes: text,
 	// binary content as base64, structured content, questions. The syntax
 	// around it does not count. 0: 8 MiB.
@@ -42,7 +34,7 @@ type PayloadOptions struct {
 
 // Payload returns a middleware that bounds sizes within requests and results.
 // Whole messages are bounded by transports; these limits are tighter and say
-// which part is too large. opts may be nil.
+// which part is too large. There may be 64 inputResponses. opts may be nil.
 //
 // A request over a limit is refused with invalid params (-32602) before a
 // handler sees it, with answers and state not used up. A result over the limit
@@ -56,8 +48,6 @@ func Payload(opts *PayloadOptions) server.Middleware {
 		o = *opts
 	}
 	o.Arguments = cmp.Or(o.Arguments, defaultMaxArguments)
-	o.Answers = cmp.Or(o.Answers, defaultMaxAnswers)
-	o.AnswerBytes = cmp.Or(o.AnswerBytes, defaultMaxAnswerBytes)
 	o.Result = cmp.Or(o.Result, defaultMaxResult)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
@@ -100,19 +90,19 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name,
 			arguments, o.Arguments)
 	}
-	if n := len(retry.InputResponses); exceedsLimit(n, o.Answers) {
+	if n := len(retry.InputResponses); n > maxAnswers {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: inputResponses: %d answers are over the server's limit of %d; send "+
-				"only those that were asked for", n, o.Answers)
+				"only those that were asked for", n, maxAnswers)
 	}
 	answers := 0
 	for _, r := range retry.InputResponses {
 		answers += len(r.Key) + len(r.Result)
 	}
-	if exceedsLimit(answers, o.AnswerBytes) {
+	if exceedsLimit(answers, o.Arguments) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: inputResponses: %d bytes are over the server's limit of %d; send "+
-				"shorter ones", answers, o.AnswerBytes)
+				"shorter ones", answers, o.Arguments)
 	}
 	return nil
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-var small = &middleware.PayloadOptions{Arguments: 30, Answers: 2, AnswerBytes: 80, Result: 100}
+var small = &middleware.PayloadOptions{Arguments: 30, Result: 100}
 
 func TestPayloadOfRequests(t *testing.T) {
 	long := strings.Repeat("x", 31)
 	answer := `{"action":"decline"}`
+	many := make([]string, 65)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"%d":0`, i)
+	}
 	tests := []struct {
 		name, method string
 		members      []string
@@ -32,14 +36,14 @@ func TestPayloadOfRequests(t *testing.T) {
 			"arguments: 41 bytes are over the server's limit of 30"},
 		{"long uri", protocol.MethodReadResource, []string{`"uri":"doc://` + long + `"`},
 			"uri: 37 bytes"},
-		{"few answers", protocol.MethodCallTool,
-			[]string{`"name":"echo"`, answers(`"a":` + answer + `,"b":` + answer)}, ""},
+		{"a small answer", protocol.MethodCallTool,
+			[]string{`"name":"echo"`, answers(`"a":` + answer)}, ""},
 		{"many answers", protocol.MethodCallTool, []string{`"name":"echo"`,
-			answers(`"a":` + answer + `,"b":` + answer + `,"c":` + answer)},
-			"inputResponses: 3 answers are over the server's limit of 2"},
+			answers(strings.Join(many, ","))},
+			"inputResponses: 65 answers are over the server's limit of 64"},
 		{"large answers", protocol.MethodCallTool,
-			[]string{`"name":"echo"`, answers(`"a":{"x":"` + long + long + long + `"}`)},
-			"inputResponses: 102 bytes are over the server's limit of 80"},
+			[]string{`"name":"echo"`, answers(`"a":{"x":"` + long + `"}`)},
+			"inputResponses: 40 bytes are over the server's limit of 30"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

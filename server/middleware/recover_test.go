@@ -38,21 +38,6 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-func TestRecoverBelowLogAndMetrics(t *testing.T) {
-	r := newRig(t, func(server.Handler) server.Handler {
-		return func(context.Context, *server.Request) (protocol.Result, error) {
-			var list []int
-			return nil, protocol.Errorf(int64(list[3]), "never")
-		}
-	})
-	wantCode(t, r.call("echo", ""), protocol.CodeInternalError)
-	r.wantValue(1, "rondo_requests_total", "outcome", "internal_error")
-	r.wantValue(1, "rondo_handler_panics_total")
-	wantFields(t, r.entry("mcp.handler_panicked"), map[string]any{
-		"panic": "runtime error: index out of range [3] with length 0", "target": "echo",
-	})
-}
-
 func TestPanicWithoutRecover(t *testing.T) {
 	r := newRig(t)
 	boom := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }

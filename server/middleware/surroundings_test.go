@@ -43,14 +43,18 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 			Err: errors.New("no route")}, "mcp.store_failed", zapcore.ErrorLevel,
 			map[string]any{"resource": "guard", "operation": "claim", "error": "no route"},
 			"rondo_store_failures_total", []string{"operation", "claim"}},
-		{event.QuotaExceeded{Where: where, Resource: "meta", Limit: "request"},
+		{event.QuotaExceeded{Where: where, Resource: "meta", Limit: "request",
+			RetryAfter: 2 * time.Second},
 			"mcp.quota_exceeded", zapcore.WarnLevel,
-			map[string]any{"resource": "meta", "limit": "request"},
+			map[string]any{"resource": "meta", "limit": "request", "retry_after_ms": 2000.0},
 			"rondo_quota_refusals_total", []string{"resource", "meta"}},
 		{event.QuestionReworded{Where: where, Key: "pay", Asked: "v1", Version: "v2"},
 			"mcp.question_reworded", zapcore.WarnLevel,
 			map[string]any{"key": "pay", "asked_by": "v1", "app_version": "v2"},
 			"rondo_reworded_questions_total", nil},
+		{event.SessionEvicted{Idle: time.Minute, Limit: "server"}, "mcp.session_evicted",
+			zapcore.InfoLevel, map[string]any{"idle_ms": 60000.0, "limit": "server"},
+			"rondo_sessions_evicted_total", nil},
 	} {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
@@ -71,7 +75,9 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 			t.Errorf("the entry is %s, want %s", e.Message, c.entry)
 		}
 		wantFields(t, e, c.fields)
-		wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
+		if c.entry != "mcp.session_evicted" { // which is about no flow
+			wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
+		}
 		if e.Level != c.level {
 			t.Errorf("%s is at level %s", c.entry, e.Level)
 		}

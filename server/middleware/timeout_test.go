@@ -136,17 +136,6 @@ func TestTimeoutExemptsListen(t *testing.T) {
 	}
 }
 
-func TestTimeoutDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, err := run(middleware.Timeout(0),
-			incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-			late(nil, context.DeadlineExceeded))
-		if got, want := spell(nil, err), `23224 timed out after 1m0s {"timeoutMs":60000}`; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	})
-}
-
 func TestTimeoutIsAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, middleware.Timeout(time.Second))

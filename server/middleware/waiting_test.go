@@ -95,29 +95,6 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// What the handler and its callees see of the end.
-func TestTimeoutEndsContexts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, err := run(middleware.Timeout(time.Second),
-			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-			func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
-				child, cancel := context.WithCancel(ctx)
-				defer cancel()
-				<-child.Done()
-				if got := ctx.Err(); got != context.DeadlineExceeded {
-					t.Errorf("the context ended with %v, want DeadlineExceeded", got)
-				}
-				if got := context.Cause(child); !errors.Is(got, context.DeadlineExceeded) {
-					t.Errorf("the cause of a context below is %v, want DeadlineExceeded", got)
-				}
-				return nil, child.Err()
-			})
-		if got, want := spell(nil, err), `23224 timed out after 1s {"timeoutMs":1000}`; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	})
-}
-
 // answered is a wait for a person that ends after d, and the wait for a slot that follows.
 func answered(ctx context.Context, d time.Duration) error {
 	var w waiting.Wait

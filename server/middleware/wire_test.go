@@ -344,33 +344,6 @@ func (w *wire) wantValue(want float64, name string, labels ...string) {
 	}
 }
 
-func TestWireInvalidAnswer(t *testing.T) {
-	for _, tool := range []string{"pay", "pay_guard"} {
-		inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
-			var asked []string
-			if got := w.call(tool, answering(&asked, pays("0"), pays("5"))); got != "paid 5" {
-				t.Errorf("got %q", got)
-			}
-			if got, want := strings.Join(asked,
-				"|"), "How much?|Amount must be at least 0.01. How much?"; got != want {
-				t.Errorf("%s: asked %q, want %q", tool, got, want)
-			}
-			wantFields(t, w.entry("mcp.answer_invalid"),
-				map[string]any{"key": "payment", "field": "amount", "rule": "minimum",
-					"target": tool})
-			w.wantValue(1, "rondo_invalid_answers_total", "rule", "minimum")
-
-			asked = nil
-			got := w.call(tool, answering(&asked, pays("0")))
-			if !strings.Contains(got, `3 answers to "payment" were not valid`) ||
-				!strings.Contains(got, "Amount must be at least 0.01.") || len(asked) != 3 {
-				t.Errorf("%s: got %q after %d questions", tool, got, len(asked))
-			}
-			w.wantValue(4, "rondo_invalid_answers_total")
-		})
-	}
-}
-
 func TestWireAnswered(t *testing.T) {
 	opts := wireOptions{
 		log: middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject }}}
@@ -469,15 +442,6 @@ func TestWireHiddenErrors(t *testing.T) {
 	}
 }
 
-func TestWireOmittedErrors(t *testing.T) {
-	inBothEras(t, wireOptions{log: middleware.LogOptions{OmitErrors: true}},
-		func(t *testing.T, w *wire) {
-			w.request(protocol.MethodGetPrompt, "broken", nil)
-			wantFields(t, w.entry("mcp.handler_failed"),
-				map[string]any{"error": nil, "error_type": "*errors.errorString"})
-		})
-}
-
 // TestWireRequestID: all entries of one request can be joined, and those of two
 // kept apart.
 func TestWireRequestID(t *testing.T) {
@@ -554,18 +518,6 @@ func TestWireTargets(t *testing.T) {
 		}
 		w.wantValue(1, "rondo_build_info", "version", "(devel)")
 	})
-}
-
-// TestWireImpatientClient: the handler's error of a client that has gone is no
-// warning.
-func TestWireImpatientClient(t *testing.T) {
-	w := newWire(t, protocol.V20260728, wireOptions{})
-	w.leaveSlow()
-	e := w.await("mcp.request")
-	wantFields(t, e, map[string]any{"outcome": "cancelled", "target": "slow"})
-	if failed := w.entry("mcp.handler_failed"); failed.Level != zap.InfoLevel {
-		t.Errorf("level %s", failed.Level)
-	}
 }
 
 // leaveSlow calls the slow tool and drops the connection once it runs.

@@ -3,7 +3,6 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,54 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
-
-func TestAuthenticate(t *testing.T) {
-	const metadata = `Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"`
-	const scope = `Bearer error="insufficient_scope", scope="files:write"`
-	secret := errors.New("token was signed with the old key")
-	tests := []struct {
-		name      string
-		err       error
-		status    int
-		challenge string
-	}{
-		{"no error", nil, 200, ""},
-		{"plain error", secret, 401, "Bearer"},
-		{"zero", &serverhttp.AuthError{}, 401, "Bearer"},
-		{"401 with a challenge", &serverhttp.AuthError{Status: 401, Challenge: metadata,
-			Err: secret}, 401, metadata},
-		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, ""},
-		{"403 with a challenge", &serverhttp.AuthError{Status: 403, Challenge: scope}, 403, scope},
-		{"other status", &serverhttp.AuthError{Status: 200}, 401, "Bearer"},
-		{"wrapped", fmt.Errorf("check: %w", &serverhttp.AuthError{Status: 403}), 403, ""},
-		{"typed nil", (*serverhttp.AuthError)(nil), 401, "Bearer"},
-	}
-	srv := newServer(t, nil)
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			ts, _ := serve(t, srv, &serverhttp.Options{
-				Authenticate: func(*http.Request) (protocol.Principal, error) {
-					return protocol.Principal{Subject: "ann"}, tt.err
-				},
-			})
-			for _, method := range []string{"POST", "GET"} {
-				got := do(t, ts, method, headers("server/discover", ""),
-					body("server/discover", ""))
-				want := tt.status
-				if method == "GET" && want == 200 {
-					want = 405
-				}
-				if got.status != want || got.header.Get("WWW-Authenticate") != tt.challenge {
-					t.Errorf("%s: got status %d and challenge %q, want %d and %q",
-						method, got.status, got.header.Get("WWW-Authenticate"), want, tt.challenge)
-				}
-				if strings.Contains(got.body, "old key") {
-					t.Errorf("the response tells why: %s", got.body)
-				}
-			}
-		})
-	}
-}
 
 func TestAuthErrorText(t *testing.T) {
 	cause := errors.New("expired")
@@ -75,15 +26,16 @@ func TestAuthErrorText(t *testing.T) {
 // TestPrincipal covers what the server learns of the sender.
 func TestPrincipal(t *testing.T) {
 	ann := protocol.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}
+	hook := func(*http.Request) (protocol.Principal, error) { return ann, nil }
 	for _, tt := range []struct {
 		name    string
-		auth    func(*http.Request) (protocol.Principal, error)
+		opts    serverhttp.Options
 		want    protocol.Principal
 		private bool
 	}{
-		{"anonymous", nil, protocol.Principal{}, false},
-		{"authenticated", func(*http.Request) (protocol.Principal, error) { return ann, nil }, ann,
-			true},
+		{"anonymous", serverhttp.Options{}, protocol.Principal{}, false},
+		{"authenticated", serverhttp.Options{Authenticate: hook}, ann, true},
+		{"by an authority", serverhttp.Options{Authority: &tokens{}}, protocol.Principal{}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got server.Request
@@ -94,7 +46,7 @@ func TestPrincipal(t *testing.T) {
 				}
 			}
 			ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{look}}),
-				&serverhttp.Options{Authenticate: tt.auth})
+				&tt.opts)
 			for _, method := range []string{"tools/list", "unknown"} {
 				body := do(t, ts, "POST", headers(method, ""), body(method, "")).body
 				if got.Principal != tt.want {

@@ -1,6 +1,7 @@
 package serverhttp_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,24 +246,6 @@ func TestARequestThatLacksScopesIsChallengedBeforeItsHandlerRuns(t *testing.T) {
 		})
 }
 
-// TestScopesWithoutAnAuthoritySayWhatIsMissing: no token helps where the transport names callers and
-// not their scopes.
-func TestScopesWithoutAnAuthoritySayWhatIsMissing(t *testing.T) {
-	srv, ran := scopedServer(t, nil)
-	named := serverhttp.Options{Authenticate: func(*http.Request) (protocol.Principal, error) {
-		return protocol.Principal{Issuer: "test", Subject: "ann"}, nil
-	}}
-	eachEra(t, srv, named, "", func(t *testing.T, c *eraClient) {
-		got := c.send("", protocol.MethodCallTool, "scoped", `"name":"scoped"`)
-		if !strings.Contains(got.body, "this server does not know the scopes of its callers") {
-			t.Errorf("got status %d: %s", got.status, got.body)
-		}
-		if names := ran.take(); len(names) != 0 {
-			t.Errorf("it ran all the same: %v", names)
-		}
-	})
-}
-
 func TestARequestWithAllScopesIsServed(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
 	for _, scopes := range []string{"write,read", "all", "read,all"} {
@@ -421,8 +404,11 @@ func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 		},
 	}, "", func(t *testing.T, c *eraClient) {
 		for _, r := range scopedRequests() {
-			wantChallenge(t, c.send("", r.method, r.name, r.params), 403,
-				`Bearer error="insufficient_scope", scope="read write"`)
+			got := c.send("", r.method, r.name, r.params)
+			wantChallenge(t, got, 403, `Bearer error="insufficient_scope", scope="read write"`)
+			if !strings.Contains(got.body, "this server does not know the scopes of its callers") {
+				t.Errorf("%s: got %s", r.what, got.body)
+			}
 		}
 		if names := ran.take(); len(names) != 0 {
 			t.Errorf("these ran: %v", names)
@@ -445,7 +431,11 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 			Err: secret}, 400, `Bearer error="invalid_request"`, "", event.RefusedCredentials},
 		{"401", &serverhttp.AuthError{Status: 401, Challenge: "Bearer x=y"}, 401, "Bearer x=y", "",
 			event.RefusedUnauthenticated},
+		{"zero", &serverhttp.AuthError{}, 401, "Bearer", "", event.RefusedUnauthenticated},
 		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, "", "",
+			event.RefusedForbidden},
+		{"wrapped 403 with a challenge", fmt.Errorf("check: %w",
+			&serverhttp.AuthError{Status: 403, Challenge: "Bearer x=y"}), 403, "Bearer x=y", "",
 			event.RefusedForbidden},
 		{"503", &serverhttp.AuthError{Status: 503, RetryAfter: 1500 * time.Millisecond,
 			Challenge: "Bearer", Err: secret}, 503, "", "2", event.RefusedUnverified},
@@ -488,63 +478,21 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 			if tt.name == "plain error" && !errors.Is(refused[0].Err, secret) {
 				t.Errorf("got the error %v, want the authority's", refused[0].Err)
 			}
+
+			// Authenticate has no other status than 401 and 403.
+			ts, _ = serve(t, newServer(t, nil), &serverhttp.Options{
+				Authenticate: func(*http.Request) (protocol.Principal, error) {
+					return protocol.Principal{}, tt.err
+				}})
+			got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
+			status, challenge := tt.status, tt.challenge
+			if status == 400 || status == 503 {
+				status, challenge = 401, cmp.Or(challenge, "Bearer")
+			}
+			if got.status != status || got.header.Get("WWW-Authenticate") != challenge {
+				t.Errorf("Authenticate: got status %d and %v", got.status, got.header)
+			}
 		})
-	}
-}
-
-func TestAuthenticateHasNoOtherStatusThan401And403(t *testing.T) {
-	for _, status := range []int{400, 503} {
-		ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{
-			Authenticate: func(*http.Request) (protocol.Principal, error) {
-				return protocol.Principal{},
-					&serverhttp.AuthError{Status: status, Challenge: "Basic"}
-			},
-		})
-		got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
-		if got.status != 401 || got.header.Get("WWW-Authenticate") != "Basic" {
-			t.Errorf("%d: got status %d and %v, want 401", status, got.status, got.header)
-		}
-	}
-}
-
-func TestAuthorityAndAuthenticateExcludeEachOther(t *testing.T) {
-	_, err := serverhttp.New(newServer(t, nil), &serverhttp.Options{
-		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return protocol.Principal{}, nil
-		},
-		Authority: &tokens{},
-	})
-	if err == nil || !strings.Contains(err.Error(), "Authority") {
-		t.Errorf("got %v, want an error that names the options", err)
-	}
-}
-
-func TestAnAuthorityKeepsListsOutOfSharedCaches(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{}})
-	got := do(t, ts, "POST", headers("tools/list", ""), body("tools/list", ""))
-	if strings.Contains(got.body, `"cacheScope":"public"`) {
-		t.Errorf("got %s", got.body)
-	}
-}
-
-func TestAnAuthorityKeepsRoomForThoseItKnows(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{},
-		Limits: serverhttp.Limits{Sessions: 4}})
-	initialize := func(bearer string) int {
-		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-			bearer: bearer}
-		return read(t, c.post(initializeBody("2025-11-25"))).status
-	}
-	for range 3 {
-		if status := initialize(""); status != 200 {
-			t.Fatalf("got status %d, want 200", status)
-		}
-	}
-	if status := initialize(""); status != 503 {
-		t.Errorf("a fourth anonymous session: got status %d, want 503", status)
-	}
-	if status := initialize("Bearer ann:read"); status != 200 {
-		t.Errorf("an authenticated session: got status %d, want 200", status)
 	}
 }
 

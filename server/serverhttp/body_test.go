@@ -3,7 +3,6 @@ package serverhttp_test
 import (
 	"bufio"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -54,39 +53,6 @@ func TestBodySize(t *testing.T) {
 	}
 }
 
-// TestUnlimitedBodySize has a limit that cannot be counted beyond.
-func TestUnlimitedBodySize(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil),
-		&serverhttp.Options{Limits: serverhttp.Limits{BodyBytes: math.MaxInt64}})
-	for _, size := range []int{500, 3000, 300_000} {
-		for _, chunked := range []bool{false, true} {
-			r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(size))
-			if chunked {
-				r.ContentLength = -1
-			}
-			if got := send(t, ts, r); got.status != 200 {
-				t.Errorf("%d bytes, chunked %v: got status %d, want 200", size, chunked, got.status)
-			}
-		}
-	}
-}
-
-// TestDefaultBodySize sends more than the trusted part of a Content-Length.
-func TestDefaultBodySize(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), nil)
-	for _, tt := range []struct {
-		size, status int
-	}{{300_000, 200}, {(4 << 20), 200},
-		{(4 << 20) + 1, 413}} {
-		t.Run(strconv.Itoa(tt.size), func(t *testing.T) {
-			if got := do(t, ts, "POST", headers("server/discover", ""),
-				padded(tt.size)); got.status != tt.status {
-				t.Errorf("%d bytes: got status %d, want %d", tt.size, got.status, tt.status)
-			}
-		})
-	}
-}
-
 // TestWrongLength has a handler around that changes the body and leaves its
 // length: decompression, say.
 func TestWrongLength(t *testing.T) {
@@ -123,32 +89,6 @@ func TestWrappedBodyLimit(t *testing.T) {
 	if got := do(t, ts, "POST", headers("server/discover", ""), padded(2000)); got.status != 413 {
 		t.Errorf("got status %d, want 413", got.status)
 	}
-}
-
-// TestSlowBody announces a body that never comes.
-func TestSlowBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
-		request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
-			"Mcp-Method: server/discover")
-		got := exchange(t, conn, bufio.NewReader(conn), request[:len(request)-1])
-		if got.status != 408 || got.code() != -32600 {
-			t.Errorf("got status %d and code %d, want 408 and -32600", got.status, got.code())
-		}
-	})
-}
-
-// TestRefusalOutlivesSlowBody refuses a request by its headers while its body never comes. net/http
-// waits for the body of a refused request before it sends the refusal.
-func TestRefusalOutlivesSlowBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
-		request := rawRequest(body("server/discover", ""), "Origin: https://elsewhere.example")
-		got := exchange(t, conn, bufio.NewReader(conn), request[:len(request)-1])
-		if got.status != 403 {
-			t.Errorf("got status %d, want 403", got.status)
-		}
-	})
 }
 
 // TestCutBody ends the connection within the body, with the other direction

@@ -87,10 +87,8 @@ func TestPreflight(t *testing.T) {
 				{"parameters", "mcp-param-region, Mcp-Param-User-Id", fixed +
 					", mcp-param-region, Mcp-Param-User-Id"},
 				{"names never allowed", "cookie,x-api-key,x-forwarded-for,host", fixed},
-				{"no parameters", "mcp-param-,mcp-param,mcp-params-a,x-mcp-param-a", fixed},
 				{"odd bytes", "mcp-param-a b,mcp-param-é,mcp-param-a;q", fixed},
 				{"long name", "mcp-param-" + strings.Repeat("a", 119), fixed},
-				{"commas", ",,,,", fixed},
 				{"too many", strings.Join(many, ","), fixed + ", " + strings.Join(many[:80], ", ")},
 			} {
 				t.Run(request.name, func(t *testing.T) {
@@ -130,29 +128,16 @@ func TestPreflightOfOthers(t *testing.T) {
 		&serverhttp.Options{AllowedOrigins: []string{page, "http://127.0.0.1:6274"}})
 	own := ts.URL
 	for name, origins := range map[string][]string{
-		"another one":          {"https://evil.example.com"},
-		"prefix":               {"https://app.example.co"},
-		"longer":               {"https://app.example.com.evil.org"},
-		"subdomain":            {"https://x.app.example.com"},
-		"parent":               {"https://example.com"},
-		"null":                 {"null"},
-		"user information":     {"https://app.example.com@evil.org"},
-		"user of the page":     {"https://user:pw@app.example.com"},
-		"port":                 {"https://app.example.com:444"},
-		"the scheme's port":    {"https://app.example.com:443"},
-		"scheme":               {"http://app.example.com"},
-		"capitals":             {"https://App.example.com"},
-		"scheme in capitals":   {"HTTPS://app.example.com"},
-		"slash":                {"https://app.example.com/"},
-		"dot":                  {"https://app.example.com."},
-		"white space within":   {"https://app. example.com"},
-		"two of them":          {page, page},
-		"one and another":      {page, "https://evil.example.com"},
-		"two in one line":      {page + ", https://evil.example.com"},
-		"the same origin":      {own},
-		"another port of ours": {"http://localhost:6274"},
-		"wildcard":             {"*"},
-		"empty":                {""},
+		"another one":       {"https://evil.example.com"},
+		"subdomain":         {"https://x.app.example.com"},
+		"null":              {"null"},
+		"user of the page":  {"https://user:pw@app.example.com"},
+		"the scheme's port": {"https://app.example.com:443"},
+		"capitals":          {"https://App.example.com"},
+		"two of them":       {page, page},
+		"one and another":   {page, "https://evil.example.com"},
+		"two in one line":   {page + ", https://evil.example.com"},
+		"the same origin":   {own},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, method := range []string{"OPTIONS", "POST", "GET", "DELETE"} {

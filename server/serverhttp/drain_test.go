@@ -3,13 +3,11 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
-	"io"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -80,33 +78,6 @@ func TestShutdownCancels(t *testing.T) {
 	// The client is still there and gets what the handler made of it.
 	if got := <-done; got.status != 200 || got.Result.Content[0].Text != "ended" {
 		t.Errorf("got status %d: %s", got.status, got.body)
-	}
-}
-
-// TestShutdownEndsSubscriptions holds that a stream without an end of its own
-// neither delays the end nor is cut off.
-func TestShutdownEndsSubscriptions(t *testing.T) {
-	ts, h := serve(t, newServer(t, nil), nil)
-	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("subscriptions/listen", ""),
-		body("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	reader := sse.NewReader(response.Body, 0)
-	if event, err := reader.Next(); err != nil ||
-		!strings.Contains(string(event.Data), "acknowledged") {
-		t.Fatalf("got %s, %v, want the acknowledgment", event.Data, err)
-	}
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Errorf("got %v, want nil", err)
-	}
-	if event, err := reader.Next(); err != nil ||
-		!strings.Contains(string(event.Data), `"id":7,"result"`) {
-		t.Errorf("got %s, %v, want the response", event.Data, err)
-	}
-	if _, err := reader.Next(); err != io.EOF {
-		t.Errorf("got %v, want the end", err)
 	}
 }
 

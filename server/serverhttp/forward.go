@@ -72,7 +72,7 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hoph
 	}
 	defer h.endRequest(&rw.task)
 	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r.WithContext(ctx), owner, d.body)
-	h.srv.ReportForward(r.Context(), e) // the owner reports the request
+	h.srv.Report(r.Context(), e) // the owner reports the request
 	switch {
 	case broken:
 		panic(http.ErrAbortHandler)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -49,9 +50,6 @@ func TestRequests(t *testing.T) {
 			"unknown/method"},
 		{"initialize", headers("initialize", ""), body("initialize", ""), 404, -32601,
 			"2026-07-28"},
-		{"ping", headers("ping", ""), body("ping", ""), 404, -32601, "ping"},
-		{"logging/setLevel", headers("logging/setLevel", ""),
-			body("logging/setLevel", `"level":"info"`), 404, -32601, ""},
 		{"resources/subscribe", headers("resources/subscribe", ""),
 			body("resources/subscribe", `"uri":"test://a"`), 404, -32601, ""},
 		{"not offered", headers("prompts/list", ""), body("prompts/list", ""), 404, -32601,
@@ -60,11 +58,7 @@ func TestRequests(t *testing.T) {
 		{"no params", discover, `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, 400, -32602, protocol.MetaProtocolVersion},
 		{"no _meta", discover, unversioned("server/discover", ""), 400, -32602,
 			protocol.MetaProtocolVersion},
-		{"empty _meta", discover, unversioned("server/discover", `"_meta":{}`), 400, -32602,
-			protocol.MetaProtocolVersion},
 		{"no capabilities", discover, unversioned("server/discover", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), 400, -32602, protocol.MetaClientCapabilities},
-		{"bad params", headers("tools/call", "echo"), body("tools/call", `"name":5`), 400,
-			-32602, "name"},
 		{"missing name", headers("tools/call", ""), body("tools/call", ``), 400, -32602, "name"},
 
 		{"unknown version", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"),
@@ -74,9 +68,6 @@ func TestRequests(t *testing.T) {
 			unversioned("server/discover", ""), 400, -32022, "v999.0.0"},
 		{"legacy version in _meta", headers("server/discover", "", "Mcp-Protocol-Version",
 			"2025-11-25"), versioned("server/discover", "2025-11-25"), 400, -32022, "2025-11-25"},
-		{"unknown version and method header",
-			headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), versioned("b", "2030-01-01"),
-			400, -32022, "2030-01-01"},
 		{"versions differ", discover, versioned("server/discover", "v999.0.0"), 400, -32020,
 			"MCP-Protocol-Version"},
 		{"versions differ the other way",
@@ -84,24 +75,17 @@ func TestRequests(t *testing.T) {
 			body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
 		{"no version header", headers("server/discover", "", "Mcp-Protocol-Version", ""),
 			body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
-		{"joined version header", headers("server/discover", "", "Mcp-Protocol-Version",
-			"2026-07-28, 2026-07-28"), body("server/discover", ""), 400, -32020,
-			"MCP-Protocol-Version"},
 
 		{"no method header", headers("server/discover", "", "Mcp-Method", ""),
 			body("server/discover", ""), 400, -32020, "Mcp-Method"},
 		{"method header differs", headers("tools/list", ""), body("server/discover", ""), 400,
 			-32020, "Mcp-Method"},
-		{"method header in another case", headers("Server/Discover", ""),
-			body("server/discover", ""), 400, -32020, "Mcp-Method"},
 		{"method header differs, method unknown", headers("tools/list", ""),
 			body("unknown/method", ""), 400, -32020, "Mcp-Method"},
 		{"no name header", headers("tools/call", ""), body("tools/call", echo), 400, -32020,
 			"Mcp-Name"},
 		{"name header differs", headers("tools/call", "other"), body("tools/call", echo), 400,
 			-32020, "Mcp-Name"},
-		{"name header in another case", headers("tools/call", "Echo"), body("tools/call", echo),
-			400, -32020, "Mcp-Name"},
 		{"uri header differs", headers("resources/read", "test://b"),
 			body("resources/read", `"uri":"test://a"`), 400, -32020, "Mcp-Name"},
 		{"name header where there is none", headers("server/discover", "anything"),
@@ -112,13 +96,7 @@ func TestRequests(t *testing.T) {
 			400, -32020, `"a"`},
 		{"encoded name, bad padding", headers("tools/call", "=?base64?ZWNobw?="),
 			body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"encoded name, bad characters", headers("tools/call", "=?base64?ZW!!bw==?="),
-			body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"encoded name, upper case", headers("tools/call", "=?BASE64?ZWNobw==?="),
-			body("tools/call", echo), 400, -32020, "Mcp-Name"},
 		{"name not ASCII", headers("tools/call", protocol.EncodeHeaderValue("wörk")), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 200, 0, ""},
-		{"name not ASCII, raw", headers("tools/call", "wörk"), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
-		{"name like the sentinel", headers("tools/call", protocol.EncodeHeaderValue("=?base64?YQ==?=")), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 200, 0, ""},
 		{"name like the sentinel, raw", headers("tools/call", "=?base64?YQ==?="), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
 
 		{"session header is ignored", headers("server/discover", "", "Mcp-Session-Id", "abc"),
@@ -159,28 +137,16 @@ func TestMessages(t *testing.T) {
 	}{
 		{"empty", ``, 400, -32700, ""},
 		{"not JSON", `hello`, 400, -32700, ""},
-		{"cut off", `{"jsonrpc":"2.0","id":7`, 400, -32700, ""},
-		{"two messages", body("server/discover", "") + body("server/discover", ""), 400, -32700,
-			""},
 		{"duplicate member", `{"jsonrpc":"2.0","id":7,"method":"a","method":"b"}`, 400, -32700, ""},
-		{"duplicate member within", `{"jsonrpc":"2.0","id":7,"method":"a","params":{"x":{"y":1,"y":2}}}`, 400, -32700, ""},
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\xff\"}", 400, -32700, ""},
-		{"byte order mark", "\ufeff" + body("server/discover", ""), 400, -32700, ""},
-		{"UTF-16", "\xff\xfe{\x00}\x00", 400, -32700, ""},
 		{"too deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000), 400, -32700, ""},
 		{"batch", `[` + body("server/discover", "") + `]`, 400, -32600, ""},
-		{"empty batch", `[]`, 400, -32600, ""},
-		{"null", `null`, 400, -32600, ""},
-		{"text", `"text"`, 400, -32600, ""},
 		{"empty object", `{}`, 400, -32600, ""},
 		{"null id", `{"jsonrpc":"2.0","id":null,"method":"a"}`, 400, -32600, ""},
-		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"a"}`, 400, -32600, ""},
 		{"no jsonrpc", `{"id":7,"method":"server/discover"}`, 400, -32600, "7"},
-		{"wrong case", `{"jsonrpc":"2.0","id":"x","Method":"server/discover"}`, 400, -32600, `"x"`},
 		{"params not an object", `{"jsonrpc":"2.0","id":7,"method":"a","params":[]}`, 400, -32600, "7"},
 		{"method not a string", `{"jsonrpc":"2.0","id":9007199254740993,"method":1}`, 400, -32600, "9007199254740993"},
 		{"response", `{"jsonrpc":"2.0","id":7,"result":{}}`, 400, -32600, ""},
-		{"error response", `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}`, 400, -32600, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,21 +223,13 @@ func TestRawHeaders(t *testing.T) {
 		{"field names in lower case",
 			[]string{"mcp-protocol-version: 2026-07-28", "mcp-method: tools/call",
 				"mcp-name: echo"}, 0},
-		{"field names in upper case",
-			[]string{"MCP-PROTOCOL-VERSION: 2026-07-28", "MCP-METHOD: tools/call",
-				"MCP-NAME: echo"}, 0},
 		{"white space around values",
 			[]string{"MCP-Protocol-Version: \t2026-07-28 ", "Mcp-Method:  tools/call\t",
 				"Mcp-Name: \t echo \t "}, 0},
-		{"no white space", []string{"MCP-Protocol-Version:2026-07-28", "Mcp-Method:tools/call",
-			"Mcp-Name:echo"}, 0},
 		{"two versions", []string{version, version, method, name}, -32020},
-		{"two different versions", []string{version, "MCP-Protocol-Version: 2025-11-25", method,
-			name}, -32020},
 		{"two methods", []string{version, method, method, name}, -32020},
 		{"two names", []string{version, method, name, "Mcp-Name: rm"}, -32020},
 		{"empty version", []string{"MCP-Protocol-Version:", method, name}, -32020},
-		{"empty name", []string{version, method, "Mcp-Name:"}, -32020},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -300,30 +258,6 @@ func TestRawHeaders(t *testing.T) {
 			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
 		}
 	})
-}
-
-// A revision in a header is that revision in one spelling alone, in both eras.
-func TestRevisionHeadersAreStrict(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	session := openSession(t, ts, "2025-11-25")
-	for _, spelling := range []string{"v%s", "%s.0", `"%s"`, "%s,%[1]s", "%s; q=1", "%sT00:00:00Z",
-		"=?base64?%s?=", "%%20%s", "0%s", "%s\u00a0"} {
-		modern := fmt.Sprintf(spelling, "2026-07-28")
-		got := do(t, ts, "POST", headers("tools/list", "", "Mcp-Protocol-Version", modern),
-			body("tools/list", ""))
-		if got.status != 400 || got.Error == nil {
-			t.Errorf("%s: got status %d: %s", modern, got.status, got.body)
-		}
-		legacy := fmt.Sprintf(spelling, "2025-11-25")
-		got = read(t, session.post(toolsList, "MCP-Protocol-Version", legacy))
-		if got.status != 400 || got.Error == nil {
-			t.Errorf("%s: got status %d: %s", legacy, got.status, got.body)
-		}
-	}
-	if got := read(t, session.post(toolsList)); got.status != 200 {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
 }
 
 // TestMiddlewareSeesRefusals covers refusals of the body and of the headers.
@@ -385,29 +319,29 @@ func TestLargeResponse(t *testing.T) {
 	}
 }
 
-func TestNewPanics(t *testing.T) {
+func TestNewRefusesMistakes(t *testing.T) {
 	srv := newServer(t, nil)
-	tests := []struct {
-		name string
-		srv  *server.Server
-		opts serverhttp.Options
+	for _, tt := range []struct {
+		name, word string
+		srv        *server.Server
+		opts       serverhttp.Options
 	}{
-		{"no server", nil, serverhttp.Options{}},
-		{"origin with a path", srv,
-			serverhttp.Options{AllowedOrigins: []string{"https://example.com/"}}},
-		{"origin without scheme", srv, serverhttp.Options{AllowedOrigins: []string{"example.com"}}},
-		{"any origin", srv, serverhttp.Options{AllowedOrigins: []string{"*"}}},
-		{"host with port", srv, serverhttp.Options{AllowedHosts: []string{"example.com:80"}}},
-		{"host with scheme", srv, serverhttp.Options{AllowedHosts: []string{"http://example.com"}}},
-		{"origin with a pattern", srv,
-			serverhttp.Options{AllowedOrigins: []string{"https://*.example.com"}}},
-		{"any host", srv, serverhttp.Options{AllowedHosts: []string{"*"}}},
-		{"empty host", srv, serverhttp.Options{AllowedHosts: []string{""}}},
-	}
-	for _, tt := range tests {
+		{"no server", "nil server", nil, serverhttp.Options{}},
+		{"host with port", "AllowedHosts", srv,
+			serverhttp.Options{AllowedHosts: []string{"example.com:80"}}},
+		{"host with scheme", "AllowedHosts", srv,
+			serverhttp.Options{AllowedHosts: []string{"http://example.com"}}},
+		{"any host", "AllowedHosts", srv, serverhttp.Options{AllowedHosts: []string{"*"}}},
+		{"empty host", "AllowedHosts", srv, serverhttp.Options{AllowedHosts: []string{""}}},
+		{"name of a replica", "Replicas", srv,
+			serverhttp.Options{Replicas: &replicas.Options{Name: "a.b"}}},
+		{"two hooks", "Authority", srv,
+			serverhttp.Options{Authenticate: byBearer, Authority: &tokens{}}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if h, err := serverhttp.New(tt.srv, &tt.opts); err == nil || h != nil {
-				t.Errorf("got %v, %v, want an error", h, err)
+			h, err := serverhttp.New(tt.srv, &tt.opts)
+			if h != nil || !strings.Contains(fmt.Sprint(err), tt.word) {
+				t.Errorf("got %v, %v, want an error that names %s", h, err, tt.word)
 			}
 		})
 	}

@@ -157,7 +157,7 @@ func batchNotAllowed(v protocol.Version) *fault {
 func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Response:
-		_ = s.core.Deliver(m)
+		s.core.Deliver(m)
 	case *protocol.Notification:
 		s.core.Notify(ctx, m)
 	}
@@ -226,7 +226,7 @@ func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)
 	for _, e := range evicted {
 		e.session.endSession()
-		h.srv.ReportEviction(ctx, event.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
+		h.srv.Report(ctx, event.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
 	}
 	if refused == nil {
 		return nil

@@ -33,9 +33,10 @@ const (
 	// defaultMaxSessions bounds the legacy sessions that are open at once: some
 	// tens of megabytes when all are idle.
 	defaultMaxSessions = 10_000
-	// defaultMaxHandshakeBytes is 6.5 KiB for each of 10,000 sessions. They take
-	// about 4 themselves, and clients send less than 1.
-	defaultMaxHandshakeBytes = 64 << 20
+	// minHandshakeBytes bounds what all sessions keep of initialize, with sessionCost for each
+	// besides. It is handshakeBytes for each of 10,000: they take about 4 KiB themselves, and
+	// clients send less than 1.
+	minHandshakeBytes, handshakeBytes = 64 << 20, 6710
 	// defaultMaxSessionRequests is how many requests of one legacy session run
 	// at once. They go on without a connection, so nothing else bounds them.
 	defaultMaxSessionRequests = 64
@@ -130,7 +131,9 @@ type Limits struct {
 	// the session is ended that has been idle longest, of the same principal if
 	// it has one: no request runs and no stream is open in it, and nothing has
 	// happened for a minute. Its client is told, as after Options.SessionTimeout, to open
-	// another. Where there is none the new one is refused with 503. 0: 10,000.
+	// another. Where there is none the new one is refused with 503. 0: 10,000. What all of
+	// them keep of what their clients said at initialize is bounded in the same way: by 64 MiB,
+	// or 6.5 KiB for each where there may be more than 10,000.
 	Sessions int
 	// SessionsPerPrincipal is how many legacy sessions one authenticated principal may
 	// have open, so that nobody locks everybody else out; one more makes the
@@ -140,11 +143,6 @@ type Limits struct {
 	// users may need more. Anonymous clients cannot be told apart: together they may
 	// have all sessions where Authenticate is nil, and else all but a quarter.
 	SessionsPerPrincipal int
-	// HandshakeBytes bounds what all open legacy sessions keep of what their
-	// clients said at initialize, with 4 KiB for each session besides. One
-	// principal may use a quarter of it, anonymous clients as above, and the same
-	// sessions make room. 0: 64 MiB.
-	HandshakeBytes int64
 	// RequestsPerSession is how many requests of one legacy session may run at
 	// once, 0: 64. Those above are refused with 429. Calls
 	// that wait for a person do not run; those have a limit of their own, see
@@ -182,7 +180,6 @@ func (o *Options) withDefaults() (Options, error) {
 	opts.Limits.Sessions = cmp.Or(opts.Limits.Sessions, defaultMaxSessions)
 	opts.Limits.SessionsPerPrincipal = cmp.Or(opts.Limits.SessionsPerPrincipal,
 		int(quota.ShareOf(int64(opts.Limits.Sessions))))
-	opts.Limits.HandshakeBytes = cmp.Or(opts.Limits.HandshakeBytes, defaultMaxHandshakeBytes)
 	opts.Limits.RequestsPerSession = cmp.Or(opts.Limits.RequestsPerSession,
 		defaultMaxSessionRequests)
 	opts.Limits.BytesPerSession = cmp.Or(opts.Limits.BytesPerSession, defaultMaxSessionBytes)
@@ -197,7 +194,6 @@ func (o *Options) checkBounds() error {
 		value int64
 	}{
 		{"Limits.Sessions", int64(o.Limits.Sessions)},
-		{"Limits.HandshakeBytes", o.Limits.HandshakeBytes},
 		{"Limits.RequestsPerSession", int64(o.Limits.RequestsPerSession)},
 		{"Limits.BytesPerSession", o.Limits.BytesPerSession},
 		{"Limits.EventBytes", o.Limits.EventBytes},

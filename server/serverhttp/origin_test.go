@@ -126,35 +126,6 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestRebinding does what a page that has rebound its name does.
-func TestRebinding(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), nil)
-	own := strings.TrimPrefix(ts.URL, "http://")
-	for _, tt := range []struct {
-		name, host, origin string
-		status             int
-	}{
-		{"both foreign", "evil.example.com", "http://evil.example.com", 403},
-		{"foreign origin", own, "http://evil.example.com", 403},
-		{"foreign host", "evil.example.com", "", 403},
-		{"both own", own, "http://" + own, 200},
-		{"own host", own, "", 200},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin",
-				tt.origin), body("server/discover", ""))
-			if got.status != tt.status {
-				t.Errorf("Host %q, Origin %q: got status %d, want %d", tt.host, tt.origin, got.status,
-					tt.status)
-			}
-		})
-	}
-	// Nothing else is looked at, not even what the method would tell.
-	if got := do(t, ts, "GET", headers("", "", "Host", "evil.example.com"), ""); got.status != 403 {
-		t.Errorf("GET: got status %d, want 403", got.status)
-	}
-}
-
 // elsewhere is a listener whose connections seem to have been made to another
 // address of this machine.
 type elsewhere struct {

@@ -21,7 +21,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	}
 	p := event.HandlerPanicked{Value: v, Stack: debug.Stack()}
 	reportPanicOrAbort(r.Context(), p)
-	h.srv.ReportPanic(r.Context(), p)
+	h.srv.Report(r.Context(), p)
 	if rw.hasBegun() {
 		panic(http.ErrAbortHandler)
 	}

@@ -22,7 +22,7 @@ func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 			e.Err = f.err
 		}
 	}
-	h.srv.ReportRefusal(r.Context(), e)
+	h.srv.Report(r.Context(), e)
 }
 
 // reportBroken tells the observer of the messages of a batch that are none, all

@@ -306,22 +306,6 @@ func TestModernRequestsAreNotForwarded(t *testing.T) {
 	}
 }
 
-func TestWithoutASharedKeyNothingIsForwarded(t *testing.T) {
-	for name, o := range map[string]*replicas.Options{
-		"no key":        {Name: "a", Locate: (&fleet{}).locate},
-		"ephemeral key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: (&fleet{}).locate},
-		"no function":   {Name: "a", Keys: fleettest.NewKeyring("k1")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			srv, _ := legacyServer(t, nil)
-			ts, _ := serve(t, srv, &serverhttp.Options{Replicas: o})
-			if c := openSession(t, ts, "2025-11-25"); len(c.session) != 26 {
-				t.Errorf("the session id is %q", c.session)
-			}
-		})
-	}
-}
-
 func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
@@ -392,27 +376,6 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNotKnownIsGone(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
-	f.move("a", "")
-	wantStatus(t, "unknown name", c.call(1, "echo"), 404)
-	if got := forwards(f.all["b"]); len(got) != 1 || got[0].Outcome != event.ForwardGone {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestAFailureToLocateIsNoReasonToStartAnew(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
-	f.move("a", "broken")
-	got := c.call(1, "echo")
-	wantStatus(t, "broken directory", got, 503)
-	if got.header.Get("Retry-After") == "" {
-		t.Error("the client is not told when to come back")
-	}
-}
-
 func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
@@ -426,23 +389,6 @@ func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	wantStatus(t, "hanging owner", got, 503)
 	if got.header.Get("Retry-After") == "" {
 		t.Error("the client is not told when to come back")
-	}
-}
-
-func TestAReplicaWhoseNameLeadsElsewhereIsNotTheOwner(t *testing.T) {
-	f := newFleet(t, nil, "a", "b", "c")
-	c := openSession(t, f.all["c"].ts, "2025-11-25")
-	c.bearer = "Bearer secret"
-	// Each of two replicas takes the other for c.
-	f.move("c", f.all["b"].ts.URL)
-	wantStatus(t, "through a", c.through(f.all["a"]).call(1, "echo"), 404)
-	f.move("c", f.all["a"].ts.URL)
-	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 404)
-	f.move("c", f.all["a"].ts.URL) // itself
-	for name, m := range f.all {
-		if n := m.requests("Rondo-Replica-Hop"); n != 0 {
-			t.Errorf("%s was sent %d requests that it does not own", name, n)
-		}
 	}
 }
 
@@ -521,19 +467,6 @@ func TestAHopFitsOneRequest(t *testing.T) {
 			}
 		}))
 		wantStatus(t, name, got, test.status)
-	}
-}
-
-func TestHopHeadersOfClientsAreDropped(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25")
-	for _, header := range []string{"Rondo-Replica-Hop", "Rondo-Replica-Challenge",
-		"Rondo-Replica-Proof", "Rondo-Replica-Reply"} {
-		for _, value := range []string{"x", c.session, strings.Repeat("A", 8<<10)} {
-			wantStatus(t, "owner, "+header, c.call(1, "echo", header, value), 200)
-			wantStatus(t, "other, "+header,
-				c.through(f.all["b"]).call(1, "echo", header, value), 200)
-		}
 	}
 }
 
@@ -640,26 +573,6 @@ func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
 	}
 }
 
-func TestAForwarderThatDiesInMidStreamIsReplacedByAnother(t *testing.T) {
-	f := newFleet(t, nil, "a", "b", "c")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
-	go f.all["a"].steps.enter()
-	stream := c.callFlow(1, "steps")
-	stream.expect(`"progress":1`)
-	f.all["b"].ts.CloseClientConnections()
-	if _, err := stream.Next(); err == nil {
-		t.Fatal("the stream survives its forwarder")
-	}
-	resumed := c.through(f.all["c"]).listen(stream.LastEventID())
-	for range 3 {
-		f.all["a"].steps.allow <- struct{}{}
-	}
-	resumed.expect(`"progress":2`)
-	resumed.expect(`"progress":3`)
-	resumed.expect(`"id":1,"result"`)
-	resumed.end()
-}
-
 func TestALargeBodyIsForwarded(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
@@ -687,68 +600,6 @@ func TestKeysRotateUnderASession(t *testing.T) {
 	second := openSession(t, f.all["b"].ts, "2025-11-25")
 	wantStatus(t, "a session of the new key", second.through(f.all["a"]).call(1, "echo"), 200)
 	wantStatus(t, "with the key dropped", second.through(f.all["c"]).call(1, "echo"), 200)
-}
-
-func TestADeadOwnerIsFoundDeadOnce(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
-	f.all["a"].ts.Close()
-	const requests, workers = 10_000, 50
-	began := time.Now()
-	var next atomic.Int32
-	var wg sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
-	defer client.CloseIdleConnections()
-	for range workers {
-		wg.Go(func() {
-			for next.Add(1) <= requests {
-				r, _ := http.NewRequest("POST", c.ts.URL, strings.NewReader(toolCall(1, "echo")))
-				r.Header = c.header()
-				response, err := client.Do(r)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, response.Body)
-				if response.Body.Close(); response.StatusCode != 404 {
-					t.Errorf("got status %d", response.StatusCode)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	most := int32(time.Since(began)/time.Second) + 2
-	if n := f.located.Load(); n < 1 || n > most {
-		t.Errorf("%d requests made %d attempts to reach the owner, want at most %d", requests, n,
-			most)
-	}
-}
-
-func TestASessionIsOfItsPrincipalThroughAnyReplica(t *testing.T) {
-	f := newFleet(t, &serverhttp.Options{Authenticate: func(r *http.Request) (
-		protocol.Principal, error) {
-		subject, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
-			return protocol.Principal{}, errors.New("no token")
-		}
-		return protocol.Principal{Issuer: "i", Subject: subject}, nil
-	}}, "a", "b")
-	ada := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
-		version: "2025-11-25", bearer: "Bearer ada"}
-	ada.initialize()
-	through := ada.through(f.all["b"])
-	wantStatus(t, "its principal", through.call(1, "echo"), 200)
-	mallory := *through
-	mallory.bearer = "Bearer mallory"
-	wantStatus(t, "another", mallory.call(1, "echo"), 404)
-	wantStatus(t, "another, DELETE", read(t, mallory.do(t.Context(), "DELETE", "")), 404)
-	hops := f.all["a"].requests("Rondo-Replica-Hop")
-	mallory.bearer = ""
-	wantStatus(t, "nobody", mallory.call(1, "echo"), 401)
-	if f.all["a"].requests("Rondo-Replica-Hop") != hops {
-		t.Error("the forwarder does not authenticate the caller")
-	}
-	wantStatus(t, "its principal again", through.call(1, "echo"), 200)
 }
 
 func TestADrainingOwnerServesItsSessions(t *testing.T) {
@@ -792,16 +643,5 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := f.all["a"].h.Drain(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestReplicasRefuseWhatCannotWork(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	for _, name := range []string{"", "A", "a.b", "a/b", strings.Repeat("a", 64)} {
-		_, err := serverhttp.New(srv, &serverhttp.Options{
-			Replicas: &replicas.Options{Name: name}})
-		if err == nil || !strings.Contains(err.Error(), "Replicas") {
-			t.Errorf("the name %q: got %v", name, err)
-		}
 	}
 }

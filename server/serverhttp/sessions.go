@@ -73,10 +73,11 @@ func newSessions(o *Options) *sessionTable {
 			Local: protocol.LocalPrincipal(),
 		})
 	}
+	handshakes := max(int64(o.Limits.Sessions)*handshakeBytes, minHandshakeBytes)
 	t := &sessionTable{
 		maxRunning: o.Limits.RequestsPerSession,
 		count:      pool(int64(o.Limits.Sessions), int64(o.Limits.SessionsPerPrincipal)),
-		bytes:      pool(o.Limits.HandshakeBytes, quota.ShareOf(o.Limits.HandshakeBytes)),
+		bytes:      pool(handshakes, quota.ShareOf(handshakes)),
 		logs:       replay.NewShared(o.Limits.BytesPerSession, eventLife),
 		events:     pool(o.Limits.EventBytes, quota.ShareOf(o.Limits.EventBytes)),
 		byID:       map[string]*session{},
@@ -142,7 +143,7 @@ func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	if limit = t.bytes.Take(p, cost); limit != quota.None {
 		t.count.Give(p, 1)
 	}
-	return limit, "Limits.HandshakeBytes"
+	return limit, "Limits.Sessions" // by which the bytes grow, too
 }
 
 // giveReserved gives the room back that was reserved for a session of p.

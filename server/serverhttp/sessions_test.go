@@ -17,28 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-func TestMaxSessions(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, h := serve(t, srv, &serverhttp.Options{Limits: serverhttp.Limits{Sessions: 2}})
-	first := openSession(t, ts, "2025-11-25")
-	openSession(t, ts, "2025-11-25")
-	got := read(t, (&legacyClient{TB: t, ts: ts,
-		client: ts.Client()}).post(initializeBody("2025-11-25")))
-	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
-		string(got.ID) != "0" {
-		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"),
-			got.body)
-	}
-	if got := first.call(1, "echo"); got.Error != nil {
-		t.Errorf("a session that was open: %s", got.body)
-	}
-	read(t, first.do(t.Context(), "DELETE", ""))
-	openSession(t, ts, "2025-11-25")
-	if n := serverhttp.Sessions(h); n != 2 {
-		t.Errorf("%d sessions are open, want 2", n)
-	}
-}
-
 func TestMaxSessionRequests(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts, _ := serve(t, srv, &serverhttp.Options{Limits: serverhttp.Limits{RequestsPerSession: 2}})
@@ -184,22 +162,6 @@ func TestShutdownEndsSessions(t *testing.T) {
 	}
 	if n := serverhttp.Sessions(h); n != 0 {
 		t.Errorf("%d sessions are open, want none", n)
-	}
-}
-
-func TestShutdownCancelsSessions(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, h := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
-	f := c.callFlow(1, "elicit")
-	f.expect("elicitation/create")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := h.Shutdown(ctx); err == nil {
-		t.Error("got nil, want an error")
-	}
-	if err := <-steps.ended; err == nil {
-		t.Error("the push did not fail")
 	}
 }
 

@@ -1,8 +1,5 @@
 package wire
 
-// These files put load on servers: a handler without a socket, legacy
-// sessions, and many connections over loopback.
-
 import (
 	"bytes"
 	"context"

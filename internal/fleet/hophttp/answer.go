@@ -3,17 +3,14 @@ package hophttp
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/replicas"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // headerAttempt names the attempt to bring an answer to its owner: it is the same each time that
@@ -91,8 +88,8 @@ func (d *answerDelivery) send(ctx context.Context) error {
 		again, err := d.sendOnce(ctx)
 		if !again || humantime.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
-				!errors.Is(err, ErrOutcomeUnknown) {
-				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+				failureOf(err).outcome != event.ForwardUnknown {
+				err = newFailure(event.ForwardUnknown, err)
 			}
 			return err
 		}
@@ -113,26 +110,10 @@ func (d *answerDelivery) sendOnce(ctx context.Context) (again bool, err error) {
 	case status != 0:
 		d.response = response
 		return false, nil
-	case errors.Is(hop.Err, ErrOutcomeUnknown):
-		d.uncertain = true
-	case isSurelyGone(hop.Err) && d.uncertain:
-		return false, fmt.Errorf("%w: %v", ErrOutcomeUnknown, hop.Err)
-	case isSurelyGone(hop.Err):
-		return false, hop.Err
 	}
-	return true, hop.Err
-}
-
-// isSurelyGone reports whether an owner cannot be alive: its address refuses connections, has
-// another process, or is that of no replica. Whatever else fails may pass, and the answers to a
-// living owner must not be thrown away.
-func isSurelyGone(err error) bool {
-	if !errors.Is(err, ErrOwnerGone) || errors.Is(err, errSilent) {
-		return false
-	}
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOther) ||
-		errors.Is(err, replicas.ErrUnknown) || isDNS && dns.IsNotFound
+	failed := failureOf(hop.Err)
+	d.uncertain = d.uncertain || failed.outcome == event.ForwardUnknown
+	return !failed.dead, hop.Err
 }
 
 // An answerResponse keeps the response of an owner to an answer.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -342,28 +343,30 @@ func TestAnswerOutlivesAPartition(t *testing.T) {
 }
 
 // An answer to a living owner is never thrown away because the network is broken.
-func TestSurelyGone(t *testing.T) {
-	gone := hophttp.ErrOwnerGone
+func TestOwnersThatAreDead(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  error
 		want bool
 	}{
-		{"refused", errors.Join(gone, syscall.ECONNREFUSED), true},
-		{"another process", errors.Join(gone, hophttp.ErrOther), true},
-		{"no replica has the name", errors.Join(gone, replicas.ErrUnknown), true},
-		{"a proxy in front of it", gone, false},
-		{"a connection that broke", errors.Join(gone, syscall.ECONNRESET), false},
-		{"no such host", errors.Join(gone, &net.DNSError{IsNotFound: true}), true},
-		{"DNS that is down", errors.Join(gone, &net.DNSError{IsTimeout: true}), false},
-		{"a dial that timed out", errors.Join(gone, &net.OpError{Err: syscall.ETIMEDOUT}), false},
-		{"no route", errors.Join(gone, &net.OpError{Err: syscall.EHOSTUNREACH}), false},
-		{"no network", errors.Join(gone, syscall.ENETUNREACH), false},
-		{"unreachable", hophttp.ErrUnreachable, false},
-		{"outcome unknown", hophttp.ErrOutcomeUnknown, false},
+		{"refused", syscall.ECONNREFUSED, true},
+		{"another process", fmt.Errorf("%w: no proof", hophttp.ErrOther), true},
+		{"no replica has the name", replicas.ErrUnknown, true},
+		{"a proxy in front of it", errors.New("status 503"), false},
+		{"a connection that broke", syscall.ECONNRESET, false},
+		{"no such host", &net.DNSError{IsNotFound: true}, true},
+		{"DNS that is down", &net.DNSError{IsTimeout: true}, false},
+		{"a dial that timed out", &net.OpError{Err: syscall.ETIMEDOUT}, false},
+		{"no route", &net.OpError{Err: syscall.EHOSTUNREACH}, false},
+		{"no network", syscall.ENETUNREACH, false},
+		{"no descriptor", syscall.EMFILE, false},
 	} {
-		if got := hophttp.IsSurelyGone(test.err); got != test.want {
+		err := &url.Error{Op: "Post", Err: test.err}
+		if got := hophttp.IsDead(err); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+		if got := hophttp.IsChallengedDead(t.Context(), err); got != test.want {
+			t.Errorf("%s, challenged: %v, want %v", test.name, got, test.want)
 		}
 	}
 }

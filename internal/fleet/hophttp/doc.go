@@ -10,8 +10,8 @@
 // sessions, and cannot prove the start number.
 //
 // Whoever serves clients calls [Forwarder.AnswerChallenge] and [Forwarder.Receive] for each
-// request, then [Forwarder.FindOwner] and [Forwarder.Forward], or [Forwarder.Send] for a request
-// that no client waits for; [Forwarder.Wrap] does all of that around a handler. A request is
+// request, then [Forwarder.FindOwner] and [Forwarder.Forward]; [Forwarder.Wrap] does all of that
+// around a handler. A request is
 // passed on once. Its owner checks the hop, then serves it as it serves its own clients'
 // requests: it authenticates the caller again.
 //

@@ -11,8 +11,13 @@ func (f *Forwarder) DialWith(dial func(ctx context.Context, network, address str
 	f.transport.DialContext = dial
 }
 
-// IsSurelyGone is isSurelyGone.
-var IsSurelyGone = isSurelyGone
+// IsDead reports whether an owner to which there is no connection cannot be alive.
+func IsDead(err error) bool { return newConnectFailure(err).dead }
+
+// IsChallengedDead is the same for an owner that has not answered a challenge.
+func IsChallengedDead(ctx context.Context, err error) bool {
+	return newChallengeFailure(ctx, false, err).dead
+}
 
 // ErrOther is errOther.
 var ErrOther = errOther

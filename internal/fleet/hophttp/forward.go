@@ -14,29 +14,27 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-var (
-	// ErrOwnerGone: the owner has surely not received the request, and cannot.
-	ErrOwnerGone = errors.New("the replica that owns the session is gone")
-	// ErrOutcomeUnknown: the owner may have received the request, and its response, or
-	// whether there will be one, is not known.
-	ErrOutcomeUnknown = errors.New("the replica that owns the session did not answer")
-	// ErrUnreachable: the owner has surely not received the request. It may be alive.
-	ErrUnreachable = errors.New("the replica that owns the session cannot be reached")
-
-	errRefused = fmt.Errorf("%w: it refused the request", ErrOwnerGone)
-	// errStale: the owner has not served the request, and may with another ticket.
-	errStale = fmt.Errorf("%w: it refused its ticket", ErrOwnerGone)
-)
-
 // Forward passes r on to the owner of the session that it names, with body in the place of
-// its own, and the response to w. Where the event has no status nothing was written to w. Its
-// error is one of Send. broken means that the client has only a part of the response: the handler
-// must panic with [http.ErrAbortHandler], so that it does not look like all of it.
+// its own, and the response to w. Where the event has no status nothing was written to w. broken
+// means that the client has only a part of the response: the handler must panic with
+// [http.ErrAbortHandler], so that it does not look like all of it.
+//
+// The URL is that of the owner with the query of r. Headers and Host are those of r, and the owner
+// authenticates by them; HeaderSession must be among them, once. It ends with the context of r, and
+// when nothing comes from the owner for half a minute.
+//
+// The owner gets the request once. Where it does not accept the ticket it has not served the
+// request, which is then sent once more with another. So is a GET whose owner did not answer: it
+// does nothing that could be done twice.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
 	e event.RequestForwarded, broken bool) {
 	began := time.Now()
 	e = event.RequestForwarded{Owner: owner.Name, HTTPMethod: r.Method, RemoteAddr: r.RemoteAddr}
-	response, err := f.Send(r, owner, body)
+	response, err := f.sendOnce(r, owner, body)
+	if failed := failureOf(err); failed.stale || r.Method == http.MethodGet &&
+		failed.outcome == event.ForwardUnknown && !failed.silent {
+		response, err = f.sendOnce(r, owner, body)
+	}
 	if err == nil {
 		defer response.Body.Close()
 		e.Status = response.StatusCode
@@ -46,49 +44,13 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 	return e, broken
 }
 
-func outcomeOf(ctx context.Context, err error) event.ForwardOutcome {
-	switch {
-	case err == nil:
-		return event.ForwardAnswered
-	case errors.Is(context.Cause(ctx), context.Canceled): // the client is gone
-		return event.ForwardAbandoned
-	case errors.Is(err, ErrOwnerGone):
-		return event.ForwardGone
-	case errors.Is(err, ErrOutcomeUnknown):
-		return event.ForwardUnknown
-	case errors.Is(err, ErrUnreachable):
-		return event.ForwardUnreachable
+// sendOnce sends a request to an owner that proves itself and reads the head of the response, whose
+// body must be closed. The error is a failure, or the cause of the end of the context.
+func (f *Forwarder) sendOnce(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
+	p, err := f.findProof(r.Context(), owner)
+	if err != nil {
+		return nil, err
 	}
-	return event.ForwardAbandoned
-}
-
-// Send sends r to an owner, with body in the place of its own, and returns the response, whose
-// body must be closed. The URL is that of the owner with the query of r. Headers and Host are
-// those of r, and the owner authenticates by them; HeaderSession must be among them, once. It
-// ends with the context of r, and when nothing comes from the owner for half a minute. The error
-// wraps one of those above, or is the cause of the end of the context: of a request that was not
-// sent, or of a GET.
-//
-// The owner gets the request once. Where it does not accept the ticket it has not served the
-// request, which is then sent once more with another. So is a GET whose owner did not answer: it
-// does nothing that could be done twice.
-func (f *Forwarder) Send(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
-	for attempt := 1; ; attempt++ {
-		p, err := f.findProof(r.Context(), owner)
-		if err != nil {
-			return nil, err
-		}
-		response, err := f.sendOnce(r, p, body)
-		again := errors.Is(err, errStale) || r.Method == http.MethodGet &&
-			errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, errSilent)
-		if !again || attempt == 2 {
-			return response, err
-		}
-	}
-}
-
-// sendOnce sends a request with a proof and reads the head of the response.
-func (f *Forwarder) sendOnce(r *http.Request, p *proof, body []byte) (*http.Response, error) {
 	flight := f.watchFlight(r.Context(), p.peer)
 	connected := false // a connection was ready to be written to
 	u := *p.url
@@ -98,7 +60,7 @@ func (f *Forwarder) sendOnce(r *http.Request, p *proof, body []byte) (*http.Resp
 		r.Method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		flight.end()
-		return nil, fmt.Errorf("%w: %w", ErrOwnerGone, err)
+		return nil, newFailure(event.ForwardGone, err)
 	}
 	token := f.codec.Seal(KindHop, p.ticket, digest(r.Header.Get(HeaderSession)), digest(body),
 		r.Method, r.RemoteAddr)
@@ -107,7 +69,7 @@ func (f *Forwarder) sendOnce(r *http.Request, p *proof, body []byte) (*http.Resp
 	response, err := f.transport.RoundTrip(sent)
 	if err != nil {
 		defer flight.end()
-		return nil, f.classifyFailure(sent, p, connected, err)
+		return nil, f.noteFailure(sent, p, connected, err)
 	}
 	flight.ReadCloser, response.Body = response.Body, flight
 	if err := f.readReply(response, token); err != nil {
@@ -153,37 +115,39 @@ func (f *Forwarder) readReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
-		return fmt.Errorf("%w: who answered at its address, with status %d, is another",
-			ErrOutcomeUnknown, response.StatusCode)
+		return newFailure(event.ForwardUnknown, fmt.Errorf(
+			"who answered at its address, with status %d, is another", response.StatusCode))
 	case reply[1] == VerdictTaken, reply[1] == VerdictHost &&
 		(response.StatusCode == http.StatusUnauthorized ||
 			response.StatusCode == http.StatusForbidden):
 		return nil
 	case reply[1] == VerdictHost:
-		return fmt.Errorf("%w: what stands before the owner answered with status %d",
-			ErrOutcomeUnknown, response.StatusCode)
+		return newFailure(event.ForwardUnknown, fmt.Errorf(
+			"what stands before the owner answered with status %d", response.StatusCode))
 	case reply[1] == VerdictStale:
-		return errStale
+		return &failure{outcome: event.ForwardGone, stale: true,
+			err: errors.New("it refused its ticket")}
 	}
-	return errRefused
+	return newFailure(event.ForwardGone, errors.New("it refused the request"))
 }
 
-// classifyFailure says what it means that there is no response.
-func (f *Forwarder) classifyFailure(sent *http.Request, p *proof, connected bool,
-	err error) error {
+// noteFailure returns why there is no response to a request, for which a connection was ready or
+// not, and drops the proof that it was sent with. Of a request that was not sent, and of a GET,
+// which does nothing that could be done twice, it returns the cause of the end of its context.
+func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, err error) error {
 	ctx := sent.Context()
 	switch {
 	case ctx.Err() != nil && (!connected || sent.Method == http.MethodGet):
-		return context.Cause(ctx) // a GET does nothing that could be done twice
+		return context.Cause(ctx)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+		return newFailure(event.ForwardUnknown, context.Cause(ctx))
 	case connected:
 		f.dropProof(p, nil)
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		return newFailure(event.ForwardUnknown, err)
 	}
-	err = fmt.Errorf("%w: %w", ErrOwnerGone, err)
-	f.dropProof(p, err)
-	return err
+	failed := newConnectFailure(err)
+	f.dropProof(p, failed)
+	return failed
 }
 
 const (

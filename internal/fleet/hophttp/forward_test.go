@@ -3,7 +3,6 @@ package hophttp_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -291,8 +290,6 @@ func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
 		t.Error("a name that is none is accepted")
 	}
 }
-
-func isUnreachable(err error) bool { return errors.Is(err, hophttp.ErrUnreachable) }
 
 // A client that names a header in Connection asks proxies to remove it. What the owner reads
 // decides what it does, so that it reads the same through whichever replica.

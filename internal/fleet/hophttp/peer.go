@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"syscall"
 	"time"
 
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -52,8 +51,8 @@ type proof struct {
 
 // findProof returns a proof of an owner. Callers share one attempt to get it, and its failure for
 // failureLife. After a failure only the caller that begins the next attempt waits for it:
-// requests for an owner that stays dead do not pile up. The error wraps ErrOwnerGone or
-// ErrUnreachable, or is the cause of the end of ctx.
+// requests for an owner that stays dead do not pile up. The error is a failure, or the cause of the
+// end of ctx.
 func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) {
 	for {
 		f.mu.Lock()
@@ -90,7 +89,8 @@ func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p.attempt == attempt { // it has not ended just now
-		p.failed = fmt.Errorf("%w: the attempt to locate the replica does not end", ErrUnreachable)
+		p.failed = newFailure(event.ForwardUnreachable,
+			errors.New("the attempt to locate the replica does not end"))
 		p.until = time.Now()
 	}
 }
@@ -109,9 +109,6 @@ func (f *Forwarder) attemptProof(p *peer) {
 	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
 	defer cancel()
 	got, err := f.proveOwner(ctx, p)
-	if err != nil && !errors.Is(err, ErrUnreachable) {
-		err = fmt.Errorf("%w: %w", ErrOwnerGone, err)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p.failed, p.until = err, time.Now().Add(failureLife)
@@ -154,9 +151,10 @@ func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
 	case last != nil:
 		return last.url, nil
 	case errors.Is(err, replicas.ErrUnknown):
-		return nil, err
+		return nil, newConnectFailure(err)
 	}
-	return nil, fmt.Errorf("%w: the replica cannot be located: %w", ErrUnreachable, err)
+	return nil, newFailure(event.ForwardUnreachable,
+		fmt.Errorf("the replica cannot be located: %w", err))
 }
 
 // callLocate calls the function of the host, which may panic.
@@ -177,7 +175,7 @@ func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, er
 }
 
 // proveOwner asks who is at the address of an owner to prove its start number. Nothing of
-// a client's is sent.
+// a client's is sent. The error is a failure.
 func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	at, err := f.findURL(ctx, p)
 	if err != nil {
@@ -188,7 +186,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 		GotConn: func(httptrace.GotConnInfo) { connected = true },
 	}), http.MethodPost, at.String(), nil)
 	if err != nil {
-		return nil, err
+		return nil, newFailure(event.ForwardGone, err)
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
@@ -197,7 +195,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	r.Header["Idempotency-Key"] = nil
 	response, err := f.transport.RoundTrip(r)
 	if err != nil {
-		return nil, classifyNoProof(ctx, connected, err)
+		return nil, newChallengeFailure(ctx, connected, err)
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
 	response.Body.Close()
@@ -207,15 +205,12 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 		err = fmt.Errorf("who answers at the address of the owner, with status %d, "+
 			"does not prove to be it", response.StatusCode)
 		if answersForOthers(response.StatusCode) {
-			return nil, err
+			return nil, newFailure(event.ForwardGone, err)
 		}
-		return nil, fmt.Errorf("%w: %w", errOther, err)
+		return nil, newConnectFailure(fmt.Errorf("%w: %w", errOther, err))
 	}
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
 }
-
-// errOther means that another process has the address of an owner.
-var errOther = errors.New("the address has another process")
 
 // answersForOthers reports whether a status may be that of a proxy before the owner.
 func answersForOthers(status int) bool {
@@ -225,21 +220,4 @@ func answersForOthers(status int) bool {
 		return true
 	}
 	return false
-}
-
-// classifyNoProof says what it means that an owner was sent a challenge and there is no response.
-func classifyNoProof(ctx context.Context, connected bool, err error) error {
-	timeout, ok := errors.AsType[net.Error](err)
-	_, dns := errors.AsType[*net.DNSError](err)
-	switch {
-	case connected && ctx.Err() != nil:
-		return fmt.Errorf("%w: %w: %w", ErrUnreachable, errSilent, err)
-	case ctx.Err() == nil && ok && timeout.Timeout() && !dns,
-		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return fmt.Errorf("%w: %w", errSilent, err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
-		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks what it takes
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return fmt.Errorf("the owner cannot be reached: %w", err)
 }

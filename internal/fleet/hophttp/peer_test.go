@@ -18,14 +18,15 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// forwardTo passes a request on to an owner, and returns why there was no response.
-func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) error {
+// forwardTo passes a request on to an owner, and returns what came of it.
+func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) event.ForwardOutcome {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
 	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping))
-	return e.Err
+	return e.Outcome
 }
 
 func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
@@ -49,8 +50,8 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 				})
 				owner := hophttp.NewOwner("a")
 				began := time.Now()
-				if err := forwardTo(f, owner); !isUnreachable(err) {
-					t.Errorf("the first request: got %v", err)
+				if got := forwardTo(f, owner); got != event.ForwardUnreachable {
+					t.Errorf("the first request: got %v", got)
 				}
 				if took := time.Since(began); took > 5*time.Second {
 					t.Errorf("the first request took %v", took)
@@ -61,8 +62,8 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 				synctest.Wait()
 				began = time.Now()
 				for range 10_000 {
-					if err := forwardTo(f, owner); !isUnreachable(err) {
-						t.Fatalf("got %v", err)
+					if got := forwardTo(f, owner); got != event.ForwardUnreachable {
+						t.Fatalf("got %v", got)
 					}
 				}
 				if took := time.Since(began); took != 0 {
@@ -106,8 +107,8 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	for range workers {
 		senders.Go(func() {
 			for next.Add(1) <= requests {
-				if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
-					t.Errorf("got %v", err)
+				if got := forwardTo(f, owner); got != event.ForwardGone {
+					t.Errorf("got %v", got)
 					return
 				}
 				if n := int32(runtime.NumGoroutine()); n > most.Load() {
@@ -197,8 +198,8 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 	}))
 	f := newForwarder(t, "b", locatedAt(t, stranger.URL))
 	owner := hophttp.NewOwner("a")
-	if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
-		t.Errorf("got %v", err)
+	if got := forwardTo(f, owner); got != event.ForwardGone {
+		t.Errorf("got %v", got)
 	}
 	if hops.Load() != 0 {
 		t.Error("the stranger was sent a request")
@@ -217,8 +218,8 @@ func TestAReplyFitsOneHop(t *testing.T) {
 				digest("another hop"), hophttp.VerdictTaken))
 		})))
 	f := newForwarder(t, "b", locatedAt(t, owner.URL))
-	if err := forwardTo(f, a.Self()); !errors.Is(err, hophttp.ErrOutcomeUnknown) {
-		t.Errorf("got %v", err)
+	if got := forwardTo(f, a.Self()); got != event.ForwardUnknown {
+		t.Errorf("got %v", got)
 	}
 }
 

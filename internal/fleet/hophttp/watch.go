@@ -2,10 +2,10 @@ package hophttp
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -16,9 +16,6 @@ const (
 	// streams carry a comment before it is over.
 	maxSilence = 30 * time.Second
 )
-
-// errSilent means that nothing came from the address of an owner in time.
-var errSilent = errors.New("the owner does not answer")
 
 // A flight is one request to an owner, and the body of its response. What is read of it is a sign
 // of life of the owner, who is watched until it is closed.
@@ -59,8 +56,8 @@ func (x *flight) watchOwner() {
 	switch {
 	case x.ctx.Err() != nil:
 		return
-	case silence >= maxSilence && errors.Is(x.peer.failed, errSilent):
-		x.cut(fmt.Errorf("%w: %w", ErrOutcomeUnknown, errSilent))
+	case silence >= maxSilence && failureOf(x.peer.failed).silent:
+		x.cut(&failure{outcome: event.ForwardUnknown, err: errSilent, silent: true})
 		return
 	case wait <= 0:
 		f.beginAttemptLocked(x.peer)

@@ -14,6 +14,7 @@ type code struct {
 	challenge string
 	grant     Grant
 	used      bool
+	noRefresh bool
 	family    int // once it was used
 }
 
@@ -66,7 +67,9 @@ func hasRepeated(values url.Values) bool {
 // answerConsent returns the parameters of the redirect except state and iss.
 func (s *Server) answerConsent(client *Client, query url.Values) Document {
 	challenge := query.Get("code_challenge")
-	resource := query.Get("resource")
+	deviations := s.deviationsNow()
+	resource, _ := deviations.resourceOf(query)
+	refusal := deviations.refuseAuthorization(query)
 	switch {
 	case query.Get("response_type") != "code":
 		return failed("unsupported_response_type")
@@ -74,8 +77,8 @@ func (s *Server) answerConsent(client *Client, query url.Values) Document {
 		return failed("invalid_request")
 	case !client.mayUse("authorization_code"):
 		return failed("unauthorized_client")
-	case !isResource(resource):
-		return failed("invalid_target")
+	case refusal != "":
+		return failed(refusal)
 	case query.Has("scope") && query.Get("scope") == "":
 		return failed("invalid_scope")
 	}
@@ -88,7 +91,8 @@ func (s *Server) answerConsent(client *Client, query url.Values) Document {
 	s.secrets = append(s.secrets, made)
 	s.codes[made] = &code{redirect: query.Get("redirect_uri"), challenge: challenge,
 		grant: Grant{Client: client.ID, Subject: s.subject, Resource: resource,
-			Scopes: s.grantableLocked(strings.Fields(query.Get("scope")))}}
+			Scopes: s.grantableLocked(deviations.scopesOf(query))},
+		noRefresh: deviations.AccessType && query.Get("access_type") != "offline"}
 	return Document{{"code", made}}
 }
 

@@ -60,13 +60,19 @@ type Server struct {
 	subject  string
 	denied   bool
 	narrow   []string // nil: do not narrow
+
+	deviations   Deviations
+	assertions   map[string]Assertion
+	assertionIDs map[string]bool // jti of client assertions
+	idp          *Server         // nil: the server itself
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
 func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{recorder: newRecorder(), subject: "alice", clients: make(map[string]*Client),
-		codes: make(map[string]*code), tokens: make(map[string]*token)}
+		codes: make(map[string]*code), tokens: make(map[string]*token),
+		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -181,6 +187,10 @@ func (s *Server) refuseRequest(w http.ResponseWriter, e Endpoint, code string) {
 	if code == "invalid_client" {
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Basic realm="oauthtest"`)
+	}
+	if (e == Token || e == Refresh) && s.deviationsNow().Form {
+		s.sendForm(w, e, failed(code))
+		return
 	}
 	s.sendDocument(w, e, status, failed(code))
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -41,6 +40,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 		s.refuseRequest(w, r.Endpoint, "unauthorized_client")
 		return
 	}
+	if isMachine(r.Form.Get("grant_type")) {
+		s.serveMachine(w, r, client)
+		return
+	}
 	exchange := s.redeemLocked
 	if r.Endpoint == Refresh {
 		exchange = s.refreshLocked
@@ -50,6 +53,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 	s.mu.Unlock()
 	if failure != "" {
 		s.refuseRequest(w, r.Endpoint, failure)
+		return
+	}
+	if s.deviationsNow().Form {
+		s.sendForm(w, r.Endpoint, d)
 		return
 	}
 	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
@@ -73,12 +80,16 @@ func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 		r.Form.Get("redirect_uri") != found.redirect {
 		return nil, "invalid_grant"
 	}
-	if r.Form.Get("resource") != found.grant.Resource {
+	if resource, ok := s.deviations.resourceOf(r.Form); !ok || resource != found.grant.Resource {
 		return nil, "invalid_target"
 	}
 	s.families++
 	found.used, found.family = true, s.families
-	return s.issueLocked(client, found.grant, found.grant.Scopes, s.families), ""
+	d := s.issueLocked(client, found.grant, found.grant.Scopes, s.families)
+	if found.noRefresh {
+		Remove("refresh_token")(&d)
+	}
+	return d, ""
 }
 
 // refreshLocked exchanges a refresh token for new tokens, or returns the code of an error.
@@ -91,12 +102,12 @@ func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
 		s.revokeLocked(found.family)
 		return nil, "invalid_grant"
 	}
-	if r.Form.Get("resource") != found.grant.Resource {
+	if resource, ok := s.deviations.resourceOf(r.Form); !ok || resource != found.grant.Resource {
 		return nil, "invalid_target"
 	}
 	scopes := found.grant.Scopes
 	if r.Form.Has("scope") {
-		scopes = strings.Fields(r.Form.Get("scope"))
+		scopes = s.deviations.scopesOf(r.Form)
 		if slices.ContainsFunc(scopes, func(scope string) bool {
 			return !slices.Contains(found.grant.Scopes, scope)
 		}) {
@@ -116,7 +127,7 @@ func (s *Server) issueLocked(client *Client, grant Grant, scopes []string, famil
 		{"access_token", s.makeAccessLocked(narrow, family)},
 		{"token_type", "Bearer"},
 		{"expires_in", int(s.opts.Lifetime / time.Second)},
-		{"scope", strings.Join(scopes, " ")},
+		{"scope", s.deviations.joinScopes(scopes)},
 	}
 	if !s.opts.NoRefresh && client.mayUse("refresh_token") {
 		text := "refresh-" + rand.Text()

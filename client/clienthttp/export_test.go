@@ -1,0 +1,8 @@
+package clienthttp
+
+// Errors that callers do not tell apart, and tests do.
+var (
+	ErrClosed           = errClosed
+	ErrResponseTooLarge = errResponseTooLarge
+	ErrNoResponse       = errNoResponse
+)

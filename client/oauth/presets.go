@@ -1,0 +1,70 @@
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// EntraID returns the provider of a tenant of Microsoft Entra ID, for an MCP server that is
+// registered there as the API api (its Application ID URI, for example "api://notes"). tenant is
+// the id of the tenant, in lower case. scopes are named as the server names them, without api.
+//
+// The v2.0 endpoints have no code_challenge_methods_supported, refuse resource, and name the scopes
+// of an API by its URI:
+// https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow and
+// https://learn.microsoft.com/entra/identity-platform/scopes-oidc.
+func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
+	p := Provider{Issuer: "https://login.microsoftonline.com/" + tenant + "/v2.0", AssumeS256: true,
+		NoPrompt: true, NoResource: true, Endpoint: endpoint, Scopes: scopes,
+		ScopeNames: map[string]string{}}
+	for _, scope := range scopes {
+		p.ScopeNames[scope] = api + "/" + scope
+	}
+	isID := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString
+	switch {
+	case !isID(tenant):
+		p.mistake = fmt.Errorf("%q is not the id of a tenant; for the people of any tenant write "+
+			"a Provider for {tenantid}, see the README", tenant)
+	case api == "" || len(scopes) == 0:
+		p.mistake = errors.New("EntraID needs an API and its scopes")
+	}
+	return p
+}
+
+// Google returns the provider of Google. Its tokens are for no server in particular: scopes say
+// what the MCP server at endpoint can do with them. A refresh token comes with access_type=offline
+// after consent: https://developers.google.com/identity/protocols/oauth2/web-server.
+func Google(endpoint string, scopes ...string) Provider {
+	return Provider{Issuer: "https://accounts.google.com", NoResource: true, Endpoint: endpoint,
+		Scopes: scopes, AuthorizationParameters: map[string]string{"access_type": "offline",
+			"prompt": "consent"}}
+}
+
+// GitHub returns the provider of github.com. It has no metadata, supports PKCE with S256, and its
+// tokens are for no server in particular: scopes say what the MCP server at endpoint can do with
+// them. https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps.
+func GitHub(endpoint string, scopes ...string) Provider {
+	const issuer = "https://github.com/login/oauth"
+	return Provider{Issuer: issuer, AssumeS256: true, NoResource: true, Endpoint: endpoint,
+		Scopes: scopes, Endpoints: &ServerEndpoints{Authorization: issuer + "/authorize",
+			Token: issuer + "/access_token"}}
+}
+
+// Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server that is the
+// resource server identifier there. scopes are named as the MCP server names them, without the
+// identifier. The metadata has no code_challenge_methods_supported, and the names of scopes begin
+// with the identifier: https://docs.aws.amazon.com/cognito/latest/developerguide, the pages
+// authorization-endpoint.html and cognito-user-pools-define-resource-servers.html.
+func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {
+	p := Provider{Issuer: "https://cognito-idp." + region + ".amazonaws.com/" + pool,
+		AssumeS256: true, NoPrompt: true, Endpoint: endpoint, Scopes: scopes,
+		ScopeNames: map[string]string{}}
+	for _, scope := range scopes {
+		p.ScopeNames[scope] = identifier + "/" + scope
+	}
+	if region == "" || pool == "" || identifier == "" || len(scopes) == 0 {
+		p.mistake = errors.New("Cognito needs a region, a user pool, an identifier and scopes")
+	}
+	return p
+}

@@ -1,0 +1,263 @@
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+)
+
+// A Provider names the deviations of one authorization server from the specification. Each field is
+// a decision of the host: with the zero value of a field the client is strict. The errors that a
+// deviation causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
+type Provider struct {
+	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
+	// another.
+	Issuer string
+	// AssumeS256 accepts metadata without code_challenge_methods_supported, as of Entra ID. PKCE
+	// with S256 is used all the same. A list without S256 is refused.
+	AssumeS256 bool
+	// NoPrompt does not send prompt=consent with offline_access.
+	NoPrompt bool
+
+	// NoResource does not send the resource parameter, which Entra ID refuses. The token is then
+	// for whatever its scopes or its audience mean, so that a server which names this issuer would
+	// choose it. Therefore the host must set Endpoint, and Scopes or the parameter audience.
+	NoResource bool
+	// Endpoint is the MCP endpoint for which Scopes and the parameter audience are. New returns an
+	// error for another. It is required with NoResource and with the parameter audience.
+	Endpoint string
+	// Scopes are the only scopes to request beside offline_access, as the MCP server names them: no
+	// others of a challenge or of metadata are. If a challenge names none of them, all are
+	// requested. Nil: the scopes are not limited.
+	Scopes []string
+	// ScopeNames maps the name of a scope at the MCP server to the one at the authorization server,
+	// where the two differ: "read" to "api://notes/read". Others have the same name at both.
+	ScopeNames map[string]string
+
+	// AuthorizationParameters and TokenParameters are added to each authorization request and each
+	// token request, for example access_type=offline of Google. They cannot replace parameters of
+	// this package, except that a prompt takes the place of prompt=consent.
+	AuthorizationParameters, TokenParameters map[string]string
+
+	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions is
+	// the token endpoint, as Entra ID wants, and not the issuer.
+	TokenEndpointAudience bool
+
+	// Endpoints are used in the place of metadata, of an authorization server that has none. Nil:
+	// the metadata is read.
+	Endpoints *ServerEndpoints
+
+	mistake error // of a preset; nil: none
+}
+
+// ServerEndpoints are the endpoints of an authorization server. Token is required, and without a
+// [Machine] Authorization. Requests to them obey the same rules as if metadata had named them.
+type ServerEndpoints struct {
+	Authorization, Token, Registration, Revocation string
+}
+
+// parameterAudience names the API that a token is for, at authorization servers without RFC 8707.
+const parameterAudience = "audience"
+
+// isReservedParameter reports whether a parameter is one of this package, or would change what
+// those mean.
+func isReservedParameter(name string) bool {
+	switch name {
+	case "", "response_type", "client_id", "redirect_uri", "state", "resource", "scope",
+		"code_challenge", "code_challenge_method", "response_mode", "request", "request_uri",
+		"grant_type", "code", "code_verifier", "refresh_token", "client_secret",
+		"client_assertion", "client_assertion_type", "assertion", "subject_token",
+		"subject_token_type", "requested_token_type", "dpop_jkt":
+		return true
+	}
+	return false
+}
+
+// checkProviders returns the first mistake in Providers, or nil.
+func (o *Options) checkProviders(endpoint string) error {
+	seen := map[string]bool{}
+	for i := range o.Providers {
+		p := &o.Providers[i]
+		if err := p.check(endpoint, o.Machine != nil); err != nil {
+			return fmt.Errorf("oauth: the Provider %q: %w", p.Issuer, err)
+		}
+		if seen[p.Issuer] {
+			return fmt.Errorf("oauth: two entries of Options.Providers are for %s", p.Issuer)
+		}
+		seen[p.Issuer] = true
+	}
+	return nil
+}
+
+// check returns the first mistake in the provider, or nil.
+func (p *Provider) check(endpoint string, machine bool) error {
+	if p.mistake != nil {
+		return p.mistake
+	}
+	if _, err := urlrule.Check(p.Issuer); err != nil {
+		return fmt.Errorf("Issuer: %w", err)
+	}
+	if err := p.checkParameters(); err != nil {
+		return err
+	}
+	if err := p.checkScopes(); err != nil {
+		return err
+	}
+	_, login := p.AuthorizationParameters[parameterAudience]
+	_, token := p.TokenParameters[parameterAudience]
+	decides := login // where the audience is chosen
+	if machine {
+		decides = token
+	}
+	switch {
+	case p.NoResource && p.Scopes == nil && !decides:
+		return errors.New("NoResource needs Scopes or the parameter audience: else the MCP server " +
+			"would choose what the token is for")
+	case (p.NoResource || login || token) && p.Endpoint == "":
+		return errors.New("NoResource and the parameter audience need Endpoint, the MCP endpoint " +
+			"that the tokens are for")
+	case p.Endpoint != "" && p.Endpoint != endpoint:
+		return fmt.Errorf("it is for the endpoint %s, and not for %s", p.Endpoint, endpoint)
+	case p.Endpoints != nil && p.Endpoints.Authorization == "" && !machine,
+		p.Endpoints != nil && p.Endpoints.Token == "":
+		return errors.New("Endpoints needs Authorization and Token")
+	}
+	return nil
+}
+
+// checkParameters returns the first mistake in the additional parameters, or nil.
+func (p *Provider) checkParameters() error {
+	for _, parameters := range []map[string]string{p.AuthorizationParameters, p.TokenParameters} {
+		for _, name := range slices.Sorted(maps.Keys(parameters)) {
+			if isReservedParameter(name) {
+				return fmt.Errorf("the parameter %q is one of package oauth", name)
+			}
+			if parameters[name] == "" {
+				return fmt.Errorf("the parameter %q is empty", name)
+			}
+		}
+	}
+	_, prompt := p.AuthorizationParameters["prompt"]
+	if prompt && p.NoPrompt {
+		return errors.New("it has NoPrompt and the parameter prompt")
+	}
+	return nil
+}
+
+// checkScopes returns the first mistake in Scopes and ScopeNames, or nil.
+func (p *Provider) checkScopes() error {
+	if p.Scopes != nil && len(p.Scopes) == 0 {
+		return errors.New("Scopes is empty, and not nil")
+	}
+	for _, scope := range p.Scopes {
+		if !headers.IsScopeList(scope) {
+			return fmt.Errorf("%q in Scopes is no scope", scope)
+		}
+	}
+	known := map[string]bool{}
+	for _, here := range slices.Sorted(maps.Keys(p.ScopeNames)) {
+		there := p.ScopeNames[here]
+		if !headers.IsScopeList(here) || !headers.IsScopeList(there) {
+			return fmt.Errorf("%q in ScopeNames is no scope, or its name is none", here)
+		}
+		if known[there] {
+			return fmt.Errorf("ScopeNames has the name %q twice", there)
+		}
+		known[there] = true
+	}
+	return nil
+}
+
+// providerFor returns the provider of an issuer, spelled as in its metadata; the zero value: the
+// client is strict there.
+func (s *Source) providerFor(issuer string) *Provider {
+	for i := range s.opts.Providers {
+		if s.opts.Providers[i].Issuer == issuer {
+			return &s.opts.Providers[i]
+		}
+	}
+	return &Provider{}
+}
+
+// limitScopes returns those of the scopes that may be requested. If a challenge names none of them,
+// it returns all of Scopes.
+func (p *Provider) limitScopes(scopes []string) []string {
+	if p.Scopes == nil {
+		return scopes
+	}
+	limited := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+		return !slices.Contains(p.Scopes, scope)
+	})
+	if len(limited) == 0 {
+		return p.Scopes
+	}
+	return limited
+}
+
+// checkChallenge returns an error if a challenge names scopes that may not be requested: a login
+// would not help.
+func (p *Provider) checkChallenge(scopes []string) error {
+	for _, scope := range scopes {
+		if p.Scopes != nil && !slices.Contains(p.Scopes, scope) {
+			return fmt.Errorf("oauth: the scope %s is not in Provider.Scopes of %s",
+				quoteUntrusted(scope), p.Issuer)
+		}
+	}
+	return nil
+}
+
+// serverScopes returns scopes by their names at the authorization server.
+func (p *Provider) serverScopes(scopes []string) []string {
+	named := slices.Clone(scopes)
+	for i, here := range named {
+		if there, ok := p.ScopeNames[here]; ok {
+			named[i] = there
+		}
+	}
+	return named
+}
+
+// localScopes returns scopes of the authorization server by their names at the MCP server.
+func (p *Provider) localScopes(scopes []string) []string {
+	named := slices.Clone(scopes)
+	for here, there := range p.ScopeNames {
+		for i := range named {
+			if scopes[i] == there {
+				named[i] = here
+			}
+		}
+	}
+	return named
+}
+
+// configuredServer returns the metadata of an authorization server whose endpoints are configured.
+func (p *Provider) configuredServer() *serverMetadata {
+	e := p.Endpoints
+	return &serverMetadata{Issuer: p.Issuer, Authorization: e.Authorization, Token: e.Token,
+		Registration: e.Registration, Revocation: e.Revocation, read: time.Now()}
+}
+
+// deviationHint returns the field of a Provider that may allow what an authorization server has
+// refused, as the end of an error. The text of the server only selects among fixed ones.
+func deviationHint(code, description string) string {
+	field, text := "", strings.ToLower(description)
+	switch {
+	case code == "invalid_target", strings.Contains(text, "resource"):
+		field = "NoResource, for one that does not support resource indicators"
+	case strings.Contains(text, parameterAudience):
+		field = "AuthorizationParameters, for one that needs the parameter audience"
+	case strings.Contains(text, "prompt"):
+		field = "NoPrompt"
+	case code == "invalid_scope":
+		field = "ScopeNames, for one that has other names for the scopes of the server"
+	default:
+		return ""
+	}
+	return " (see Provider." + field + ")"
+}

@@ -1,0 +1,94 @@
+package bearer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+)
+
+// A NoAudience accepts tokens without an audience, where the issuer writes none: of clients that
+// the host lists, with a scope that the issuer grants for this server alone. The two together take
+// the place of the claim aud, which says for whom a token is. Both fields are required.
+type NoAudience struct {
+	// Clients are the ids of the clients, byte for byte.
+	Clients []string
+	// Scope is the scope that a token must have, whatever Options.Implies says. No other server
+	// may use it: who gets a token with it there could send it here.
+	Scope string
+}
+
+// checkAudiences returns the first mistake in Audiences and NoAudience, or nil.
+func (i *Issuer) checkAudiences() error {
+	if slices.Contains(i.Audiences, "") { // an environment variable that is not set, for example
+		return fmt.Errorf("bearer: issuer %s: Audiences has an empty entry: a token with an empty "+
+			"audience would be accepted", i.URL)
+	}
+	n := i.NoAudience
+	if n == nil {
+		return nil
+	}
+	if i.Verify != nil {
+		return fmt.Errorf("bearer: issuer %s: Verify returns whom a token was issued to, so that "+
+			"NoAudience does not apply", i.URL)
+	}
+	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !headers.IsScopeList(n.Scope) {
+		return fmt.Errorf("bearer: issuer %s: NoAudience needs both Clients, none of them empty, "+
+			"and Scope", i.URL)
+	}
+	if slices.Contains([]string{"openid", "profile", "email", "address", "phone",
+		"offline_access"}, n.Scope) {
+		return fmt.Errorf("bearer: issuer %s: NoAudience.Scope is %s, which every server uses",
+			i.URL, n.Scope)
+	}
+	return nil
+}
+
+// checkAudience checks that a token was issued for this server. checkOwnScope checks the rest where
+// the token has no audience.
+func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
+	if c.hasClaim("aud") || i.NoAudience == nil {
+		if slices.ContainsFunc(c.audience, func(name string) bool {
+			return name == g.opts.Resource || slices.Contains(i.Audiences, name)
+		}) {
+			return nil
+		}
+		return g.refuseAudience(c)
+	}
+	if !slices.Contains(i.NoAudience.Clients, c.clientID) {
+		return refuse(wrongAudience, hintClient, errors.New(errtext.Value(c.clientID)))
+	}
+	return nil
+}
+
+// checkOwnScope checks the scopes of a token without an audience.
+func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
+	if !c.hasClaim("aud") && (i.NoAudience == nil || !slices.Contains(scopes, i.NoAudience.Scope)) {
+		return refuse(wrongAudience, hintOwnScope, describeScopes(scopes))
+	}
+	return nil
+}
+
+// refuseAudience refuses a token for another server, or for none.
+func (g *ResourceServer) refuseAudience(c *claims) error {
+	if !c.hasClaim("aud") {
+		return refuse(wrongAudience, g.nameResource(hintNoAudience), nil)
+	}
+	return refuse(wrongAudience, g.nameResource(hintAudience),
+		fmt.Errorf("aud is %s", quoteValues(c.audience)))
+}
+
+// describeScopes returns the granted scopes, as a cause.
+func describeScopes(scopes []string) error {
+	return fmt.Errorf("it has the scopes %s", quoteValues(scopes))
+}
+
+// quoteValues lists the first of several texts of a token, for a log. No text is listed as none.
+func quoteValues(texts []string) string {
+	return cmp.Or(errtext.Values(len(texts), func(n int) string {
+		return errtext.Value(texts[n])
+	}), "none")
+}

@@ -1,0 +1,473 @@
+package bearer_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+const (
+	tenantA = "8eaef023-2b34-4da1-9baa-8bc8c9d6a490"
+	tenantB = "82229342-1101-4ab6-817b-70c0747630f3"
+)
+
+// withIssuer returns a change of options that changes the issuer alone.
+func withIssuer(change func(i *bearer.Issuer)) func(o *bearer.Options) {
+	return func(o *bearer.Options) { change(&o.Issuers[0]) }
+}
+
+// wantRefused checks that a token is refused with 401, and that the cause names all words.
+func wantRefused(t *testing.T, g *bearer.ResourceServer, token string, words ...string) {
+	t.Helper()
+	response := send(t, g, token)
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("status %d, want 401", response.StatusCode)
+	}
+	r, _ := http.NewRequest(http.MethodPost, resource, nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := g.Identify(r)
+	for _, word := range words {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("got %v, want an error with %q", err, word)
+		}
+	}
+}
+
+func TestScopesOfAFunction(t *testing.T) {
+	f := newFakeIssuer(t)
+	token := f.token(map[string]any{"permissions": []string{"files:write"}})
+	for name, of := range map[string]struct {
+		scopesOf func(t *bearer.Token) ([]string, error)
+		want     string // of the scopes, or of the error
+		refused  bool
+	}{
+		"claim": {func(t *bearer.Token) (scopes []string, err error) {
+			_, err = t.Claim("permissions", &scopes)
+			return append(t.Scopes, scopes...), err
+		}, "scopes files:read files:write", false},
+		"none":  {func(*bearer.Token) ([]string, error) { return nil, nil }, "scopes ", false},
+		"panic": {func(*bearer.Token) ([]string, error) { panic("oops") }, "panic: oops", true},
+		"error": {func(*bearer.Token) ([]string, error) { return nil, errors.ErrUnsupported },
+			"unsupported", true},
+		"a space": {func(*bearer.Token) ([]string, error) { return []string{"a b"}, nil },
+			"RFC 6749", true},
+		"an empty one": {func(*bearer.Token) ([]string, error) { return []string{""}, nil },
+			"RFC 6749", true},
+		"10,000": {func(*bearer.Token) ([]string, error) {
+			return strings.Fields(strings.Repeat("a ", 10_000)), nil
+		}, "10000 scopes", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
+				i.ScopesOf = of.scopesOf
+			}))
+			if of.refused {
+				wantRefused(t, g, token, "scopes: Issuer.ScopesOf refused it: ", of.want)
+				return
+			}
+			wantPassed(t, send(t, g, token),
+				strings.Replace(alice, "scopes files:read", of.want, 1))
+		})
+	}
+}
+
+// TestAFunctionThatBlocks: its tokens get 503, those of others pass, and calls do not pile up.
+func TestAFunctionThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		hold, running := make(chan struct{}), 0
+		g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
+			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
+				if t.Subject == "bob" {
+					running++
+					<-hold
+				}
+				return t.Scopes, nil
+			}
+		}))
+		begun := time.Now()
+		wantUnavailable(t, send(t, g, f.token(map[string]any{"sub": "bob"})), "5")
+		if took := time.Since(begun); took != 15*time.Second {
+			t.Errorf("the request took %v, want 15s", took)
+		}
+		wantPassed(t, send(t, g, f.token(nil)), alice)
+		for n := range 100 {
+			token := f.token(map[string]any{"sub": "bob", "jti": n})
+			wantUnavailable(t, send(t, g, token), "5")
+		}
+		if running != 64 {
+			t.Errorf("%d calls run, want 64 at most", running)
+		}
+		close(hold)
+		synctest.Wait()
+		wantPassed(t, send(t, g, f.token(map[string]any{"jti": "x"})), alice)
+	})
+}
+
+// TestSettingsHoldForTheirIssuerAlone: what one issuer may do is refused of another.
+func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
+	f := newFakeIssuer(t)
+	const other = "https://other.example.com"
+	g := newResourceServer(t, f, func(o *bearer.Options) {
+		o.Issuers = append(o.Issuers, bearer.Issuer{URL: other,
+			KeysURL:    "https://login.example.com/keys",
+			Audiences:  []string{"name"},
+			NoAudience: &bearer.NoAudience{Clients: []string{"app"}, Scope: "files:read"},
+			ScopesOf: func(*bearer.Token) ([]string, error) {
+				return []string{"files:read"}, nil
+			},
+		})
+	})
+	for name, changes := range map[string]map[string]any{
+		"audience":    {"aud": "name"},
+		"no audience": {"aud": nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantRefused(t, g, f.token(changes), "audience")
+			changes["iss"] = other
+			wantPassed(t, send(t, g, f.token(changes)),
+				strings.Replace(alice, issuerURL, other, 1))
+		})
+	}
+	wantPassed(t, send(t, g, f.token(map[string]any{"scope": ""})),
+		strings.Replace(alice, "files:read", "", 1))
+}
+
+func TestTokensWithoutAudience(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, func(o *bearer.Options) {
+		o.Issuers[0].NoAudience = &bearer.NoAudience{Clients: []string{"app", "cli"},
+			Scope: "files:read"}
+		o.Implies = func(_, _ string) bool { return true }
+	})
+	for _, changes := range []map[string]any{
+		{}, {"client_id": nil, "azp": "cli"}, {"aud": resource, "client_id": "foreign"},
+	} {
+		if _, ok := changes["aud"]; !ok {
+			changes["aud"] = nil
+		}
+		if status := send(t, g, f.token(changes)).StatusCode; status != http.StatusOK {
+			t.Errorf("%v: status %d", changes, status)
+		}
+	}
+	for name, changes := range map[string]map[string]any{
+		"foreign audience":  {"aud": "https://other.example.com"},
+		"empty audience":    {"aud": ""},
+		"empty audiences":   {"aud": []string{}},
+		"foreign client":    {"aud": nil, "client_id": "foreign"},
+		"no client":         {"aud": nil, "client_id": nil},
+		"client of another": {"aud": nil, "client_id": "foreign", "azp": "app"},
+		"other scope":       {"aud": nil, "scope": "files"},
+		"no scope":          {"aud": nil, "scope": ""},
+	} {
+		t.Run(name, func(t *testing.T) { wantRefused(t, g, f.token(changes), "audience: ") })
+	}
+	for name, n := range map[string]bearer.NoAudience{
+		"no clients":   {Scope: "files:read"},
+		"empty client": {Clients: []string{"app", ""}, Scope: "files:read"},
+		"no scope":     {Clients: []string{"app"}},
+		"common scope": {Clients: []string{"app"}, Scope: "openid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.NoAudience = &n }))
+		})
+	}
+}
+
+// wantNoServer checks that New refuses options.
+func wantNoServer(t *testing.T, change func(o *bearer.Options)) {
+	t.Helper()
+	opts := bearer.Options{Resource: resource, Issuers: []bearer.Issuer{{URL: issuerURL}}}
+	change(&opts)
+	if g, err := bearer.New(opts); err == nil {
+		t.Errorf("got %v and no error", g)
+	}
+}
+
+func anyTenant(i *bearer.Issuer) {
+	*i = bearer.Issuer{URL: "https://login.example.com/{tenantid}/v2.0", AnyTenant: true,
+		KeysURL: "https://login.example.com/keys", LoginURL: "https://login.example.com/all/v2.0"}
+}
+
+func TestAnyTenant(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, withIssuer(anyTenant))
+	of := func(tenant string) string { return "https://login.example.com/" + tenant + "/v2.0" }
+	for _, tenant := range []string{tenantA, tenantB} {
+		token := f.token(map[string]any{"iss": of(tenant), "tid": tenant})
+		wantPassed(t, send(t, g, token), strings.Replace(alice, issuerURL, of(tenant), 1))
+		r, _ := http.NewRequest(http.MethodPost, resource, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		if id, err := g.Identify(r); err != nil || id.Principal.Issuer != of(tenant) {
+			t.Errorf("got principal %v, %v", id.Principal, err)
+		}
+	}
+	for name, changes := range map[string]map[string]any{
+		"tid of another":  {"iss": of(tenantA), "tid": tenantB},
+		"no tid":          {"iss": of(tenantA)},
+		"tid is a list":   {"iss": of(tenantA), "tid": []string{tenantA}},
+		"the pattern":     {"iss": of("{tenantid}"), "tid": "{tenantid}"},
+		"name":            {"iss": of("common"), "tid": "common"},
+		"empty":           {"iss": of(""), "tid": ""},
+		"two segments":    {"iss": of(tenantA + "/" + tenantA), "tid": tenantA + "/" + tenantA},
+		"capital letters": {"iss": of(strings.ToUpper(tenantA)), "tid": strings.ToUpper(tenantA)},
+		"longer":          {"iss": of(tenantA) + "/", "tid": tenantA},
+		"of another host": {"iss": "https://evil.example.com/" + tenantA + "/v2.0",
+			"tid": tenantA},
+		"without the rest": {"iss": "https://login.example.com/" + tenantA, "tid": tenantA},
+	} {
+		t.Run(name, func(t *testing.T) { wantRefused(t, g, f.token(changes), "issuer") })
+	}
+	if got := readIssuers(t, g); got != "https://login.example.com/all/v2.0" {
+		t.Errorf("the metadata names %s", got)
+	}
+}
+
+func TestPatternsOfTenantsAreChecked(t *testing.T) {
+	const entra = "https://login.microsoftonline.com/"
+	for _, url := range []string{
+		issuerURL, "https://login.example.com/*/v2.0", "https://login.example.com/{tenant}/v2.0",
+		"https://{tenantid}/v2.0", "https://login.example.com/x{tenantid}/v2.0",
+		"https://login.example.com/{tenantid}/{tenantid}", "https://login.example.com/{tenantid}/*",
+		"https://login.example.com/?{tenantid}", "https://login.example.com/{tenantid}/?x",
+	} {
+		t.Run(url, func(t *testing.T) {
+			wantNoServer(t, withIssuer(func(i *bearer.Issuer) { anyTenant(i); i.URL = url }))
+		})
+	}
+	for _, url := range []string{
+		entra + "common/v2.0", entra + "organizations/v2.0", entra + "consumers/v2.0",
+		entra + "v2.0", entra + "/v2.0", entra + "*/v2.0", entra + "{tenantid}/v2.0",
+		entra + "contoso.onmicrosoft.com/v2.0", "https://sts.windows.net/common/",
+		"https://LOGIN.microsoftonline.com/common/v2.0", "https://login.example.com/*",
+	} {
+		t.Run(url, func(t *testing.T) {
+			wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.URL = url }))
+		})
+	}
+	for name, change := range map[string]func(i *bearer.Issuer){
+		"no keys":     func(i *bearer.Issuer) { i.KeysURL = "" },
+		"no login":    func(i *bearer.Issuer) { i.LoginURL = "" },
+		"login a URL": func(i *bearer.Issuer) { i.LoginURL = "login" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantNoServer(t, withIssuer(func(i *bearer.Issuer) { anyTenant(i); change(i) }))
+		})
+	}
+}
+
+// readIssuers returns the authorization servers in the metadata.
+func readIssuers(t *testing.T, g *bearer.ResourceServer) string {
+	t.Helper()
+	_, h := g.Metadata()
+	var document struct {
+		Servers []string `json:"authorization_servers"`
+	}
+	getJSON(t, h, &document)
+	return fmt.Sprint(strings.Join(document.Servers, " "))
+}
+
+// TestLoginURL: an issuer that only signs is not in the metadata, and each is there once.
+func TestLoginURL(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, func(o *bearer.Options) {
+		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://sts.example.com/tenant/",
+			KeysURL: "https://login.example.com/keys", LoginURL: issuerURL})
+	})
+	if got := readIssuers(t, g); got != issuerURL {
+		t.Errorf("the metadata names %s, want %s", got, issuerURL)
+	}
+	wantPassed(t, send(t, g, f.token(map[string]any{"iss": "https://sts.example.com/tenant/"})),
+		strings.Replace(alice, issuerURL, "https://sts.example.com/tenant/", 1))
+}
+
+// getJSON decodes what a handler answers.
+func getJSON(t *testing.T, h http.Handler, v any) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A deviation is what an identity provider does otherwise than the specifications.
+type deviation struct {
+	name string
+	word string // the option that allows it; empty: none is needed
+	kind string // typ in the header; empty: JWT
+	// claims are changes of those of a good token. Nil: the deviation is between the provider and
+	// clients alone, and servers do not see it.
+	claims map[string]any
+	change func(i *bearer.Issuer)
+}
+
+// deviations are those of the identity providers that companies have.
+func deviations() []deviation {
+	const client = "b1b2c3d4-0000-4000-8000-000000000001"
+	audience := func(name string) func(i *bearer.Issuer) {
+		return func(i *bearer.Issuer) { i.Audiences = []string{name} }
+	}
+	noAudience := func(i *bearer.Issuer) {
+		i.NoAudience = &bearer.NoAudience{Clients: []string{"app"}, Scope: "files:read"}
+	}
+	scopesIn := func(claim, prefix string) func(i *bearer.Issuer) {
+		return func(i *bearer.Issuer) {
+			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
+				var scopes []string
+				_, err := t.Claim(claim, &scopes)
+				for _, scope := range t.Scopes {
+					scopes = append(scopes, prefix+scope)
+				}
+				return scopes, err
+			}
+		}
+	}
+	return []deviation{
+		{"Keycloak: aud is account", "Audiences", "", map[string]any{"aud": "account"},
+			audience("account")},
+		{"Keycloak, Cognito: no aud", "NoAudience", "", map[string]any{"aud": nil,
+			"client_id": nil, "azp": "app", "typ": "Bearer"}, noAudience},
+		{"Auth0: issuer with slash", "URL", "", map[string]any{"iss": issuerURL + "/"},
+			func(i *bearer.Issuer) { i.URL, i.KeysURL = issuerURL+"/", keysURL }},
+		{"Auth0: audience needed, JWE token", "", "", nil, nil},
+		{"Auth0: permissions", "ScopesOf", "", map[string]any{"scope": "openid",
+			"permissions": []string{"files:read"}}, scopesIn("permissions", "")},
+		{"Entra: no S256", "", "", nil, nil},
+		{"Entra: no resource", "Audiences", "", map[string]any{"aud": "api://mcp"},
+			audience("api://mcp")},
+		{"Entra: short and long scopes", "ScopesOf", "", map[string]any{"scope": nil,
+			"scp": "read"}, func(i *bearer.Issuer) {
+			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
+				return strings.Fields(strings.ReplaceAll(t.Scopes[0], "read", "files:read")), nil
+			}
+		}},
+		{"Entra: aud is the client id", "Audiences", "", map[string]any{"aud": client,
+			"client_id": nil, "azp": "app"}, audience(client)},
+		{"Entra: iss of version 1", "a second Issuer, LoginURL", "", map[string]any{
+			"iss": "https://sts.windows.net/" + tenantA + "/", "client_id": nil, "appid": "app"},
+			func(i *bearer.Issuer) {
+				i.URL, i.KeysURL = "https://sts.windows.net/"+tenantA+"/", keysURL
+				i.LoginURL = issuerURL
+			}},
+		{"Entra: template of common", "AnyTenant, LoginURL", "", ofTenant(tenantA), anyTenant},
+		{"Entra: any tenant", "AnyTenant", "", ofTenant(tenantB), anyTenant},
+		{"Entra: app roles", "ScopesOf", "", map[string]any{"scope": nil, "client_id": nil,
+			"azp": "app", "azpacr": "1", "roles": []string{"files:read"}}, scopesIn("roles", "")},
+		{"Okta: scp array, cid", "Audiences", "", map[string]any{"aud": "api://default",
+			"client_id": nil, "cid": "app", "scope": nil, "scp": []string{"files:read"}},
+			audience("api://default")},
+		{"no dynamic registration", "", "", nil, nil},
+		{"no at+jwt; nonce and scope", "", "", map[string]any{"nonce": "n"}, nil},
+		{"typ Bearer in the header", "Type", "Bearer", map[string]any{},
+			func(i *bearer.Issuer) { i.Type = "Bearer" }},
+		{"GitHub: no metadata", "", "", nil, nil},
+		{"GitHub: form answer", "", "", nil, nil},
+		{"GitHub: no expiry", "Verify", "opaque", map[string]any{"exp": nil}, verifiedAs(0)},
+		{"GitHub, Google: opaque, no RFC 7662", "Verify", "opaque", map[string]any{},
+			verifiedAs(time.Hour)},
+		{"Google: access_type", "", "", nil, nil},
+		{"Hydra: introspection", "", "introspected", map[string]any{"token_use": "access_token",
+			"token_type": "access_token"}, nil},
+		{"introspection without aud", "NoAudience", "introspected", map[string]any{"aud": nil},
+			noAudience},
+		{"private_key_jwt alone", "", "", nil, nil},
+		{"path issuers", "", "", map[string]any{}, nil},
+		{"no token_type", "", "", nil, nil},
+	}
+}
+
+const keysURL = "https://login.example.com/keys"
+
+func ofTenant(tenant string) map[string]any {
+	return map[string]any{"iss": "https://login.example.com/" + tenant + "/v2.0", "tid": tenant}
+}
+
+// verifiedAs has a host look tokens up, which expire after a time. 0: never.
+func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
+	return func(i *bearer.Issuer) {
+		i.Audiences = []string{"app"}
+		i.Verify = func(context.Context, string) (*bearer.Token, error) {
+			t := &bearer.Token{Subject: "alice", ClientID: "app", Scopes: []string{"files:read"}}
+			if lifetime > 0 {
+				t.Expiry = time.Now().Add(lifetime)
+			}
+			return t, nil
+		}
+	}
+}
+
+// TestDeviations: a token of each provider passes by default or by a word of the host, is refused
+// without the word, and the refusal names it.
+func TestDeviations(t *testing.T) {
+	works := 0
+	for n, d := range deviations() {
+		t.Run(d.name, func(t *testing.T) {
+			if d.claims == nil {
+				t.Logf("%2d %-36s clients alone", n+1, d.name)
+				return
+			}
+			works++
+			f := newFakeIssuer(t)
+			base := func(o *bearer.Options) {
+				o.Scopes = []string{"files:read"}
+				if d.kind == "introspected" {
+					introspecting(o)
+				}
+			}
+			token := "opaque"
+			switch d.kind {
+			case "introspected":
+				f.says = claimsOf(d.claims)
+				f.says["active"] = true
+			case "", "Bearer":
+				token = sign(t, jose.ES256, f.signer, cmp.Or(d.kind, "JWT"), claimsOf(d.claims))
+			}
+			with := newResourceServer(t, f, func(o *bearer.Options) {
+				base(o)
+				if d.change != nil {
+					d.change(&o.Issuers[0])
+				}
+			})
+			if got := send(t, with, token); got.StatusCode != http.StatusOK {
+				t.Errorf("status %d: %s", got.StatusCode, got.Header.Get("WWW-Authenticate"))
+			}
+			t.Logf("%2d %-36s %s", n+1, d.name, cmp.Or(d.word, "by default"))
+			if d.word != "" {
+				wantNamed(t, newResourceServer(t, f, base), token, d.word)
+			}
+		})
+	}
+	if works != 19 || len(deviations()) != 27 {
+		t.Errorf("%d of %d deviations concern servers and work", works, len(deviations()))
+	}
+}
+
+// wantNamed checks that a token is refused without the word of the host, and that the log has it.
+func wantNamed(t *testing.T, g *bearer.ResourceServer, token, word string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := g.Identify(r)
+	switch word {
+	case "URL", "a second Issuer, LoginURL":
+		word = "Options.Issuers"
+	}
+	for _, part := range strings.Split(word, ", ") {
+		if part != "LoginURL" && (err == nil || !strings.Contains(err.Error(), part)) {
+			t.Errorf("the log has %v, want %s in it", err, part)
+		}
+	}
+}

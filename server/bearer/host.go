@@ -1,0 +1,111 @@
+package bearer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+)
+
+const (
+	// maxHostCalls bounds the functions of the host that run for a server at a time. One that
+	// never returns costs a goroutine: further calls then wait for a free slot, and get 503.
+	maxHostCalls = 64
+	// maxScopes bounds the scopes of a token that [Issuer].ScopesOf returns.
+	maxScopes = 1000
+)
+
+// errHostPanic wraps the value of a panic in a function of the host.
+var errHostPanic = errors.New("panic")
+
+// callHost calls a function of the host in a goroutine, for one that does not return. The end of
+// ctx ends the wait with an *unavailableError. A panic is an error.
+func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := result{err: errHostPanic} // also where the host calls runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("%w: %v", errHostPanic, p)}
+			}
+			<-slots
+			done <- r
+		}()
+		value, err := call()
+		r = result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+	}
+}
+
+// ErrInactive is the error of [Issuer].Verify for a token that the issuer does not know, or does
+// not honour any more.
+var ErrInactive = errors.New("bearer: the token is not active")
+
+// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token whose issuer has
+// no audiences is for the client that it was issued to.
+func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
+	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
+	switch {
+	case errors.Is(err, ErrInactive):
+		return nil, refuse(inactive, "", nil)
+	case err == nil && t == nil:
+		err = errors.New("it returned neither a token nor an error")
+	case err == nil && t.Issuer != "" && t.Issuer != i.URL:
+		return nil, refuse(unknownIssuer, hintIssuer,
+			fmt.Errorf("Issuer.Verify returned the issuer %s", errtext.Value(t.Issuer)))
+	}
+	if err != nil {
+		return nil, &unavailableError{issuerUnreachable, defaultRetry,
+			fmt.Errorf("Issuer.Verify of %s: %w", i.URL, err)}
+	}
+	c := &claims{issuer: i.URL, subject: t.Subject, clientID: t.ClientID, expiry: t.Expiry,
+		audience: slices.Clone(t.Audience), scopes: slices.Clone(t.Scopes)}
+	if len(c.audience) == 0 && c.clientID != "" {
+		c.audience = []string{c.clientID}
+	}
+	aud, err := json.Marshal(c.audience)
+	c.all = map[string]json.RawMessage{"aud": aud} // it is there, even where it names nobody
+	return c, err
+}
+
+// findScopes returns the scopes of a verified token: those that [Issuer].ScopesOf returns, or else
+// those of the claims.
+func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
+	if i.ScopesOf == nil {
+		return t.Scopes, nil
+	}
+	scopes, err := callHost(ctx, g.hostCalls, func() ([]string, error) { return i.ScopesOf(t) })
+	if unavailable := (*unavailableError)(nil); errors.As(err, &unavailable) {
+		return nil, err
+	}
+	switch {
+	case err != nil:
+	case len(scopes) > maxScopes:
+		err = fmt.Errorf("%d scopes, more than %d", len(scopes), maxScopes)
+	case slices.ContainsFunc(scopes, func(s string) bool { return !headers.IsScopeList(s) }):
+		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
+	}
+	if err != nil {
+		return nil, refuse(badScopes, hintScopes, err)
+	}
+	return slices.Clone(scopes), nil
+}

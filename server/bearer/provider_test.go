@@ -1,0 +1,361 @@
+package bearer_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+// An issuer that has its scopes in a claim of its own.
+func ExampleIssuer() {
+	auth0 := bearer.Issuer{
+		URL: "https://tenant.eu.auth0.com/", // with its slash, as in the tokens
+		ScopesOf: func(t *bearer.Token) ([]string, error) {
+			var permissions []string
+			_, err := t.Claim("permissions", &permissions)
+			return append(permissions, t.Scopes...), err
+		},
+	}
+	guard, err := bearer.New(bearer.Options{Resource: "https://mcp.example.com/mcp",
+		Issuers: []bearer.Issuer{auth0}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	path, _ := guard.Metadata()
+	fmt.Println(path)
+	// Output: /.well-known/oauth-protected-resource/mcp
+}
+
+// The OAuth application of this server at GitHub.
+const clientID, clientSecret = "Iv1.8a61f9b3a7aba766", "from a file or the environment"
+
+// verifyGitHub has GitHub check a token (https://docs.github.com/rest/apps/oauth-applications,
+// "Check a token"). GET /user would say the same of a token that another application was given.
+func verifyGitHub(ctx context.Context, token string) (*bearer.Token, error) {
+	r, err := http.NewRequestWithContext(ctx, "POST",
+		"https://api.github.com/applications/"+clientID+"/token",
+		strings.NewReader(fmt.Sprintf(`{"access_token":%q}`, token)))
+	if err != nil {
+		return nil, err
+	}
+	r.SetBasicAuth(clientID, clientSecret)
+	var said struct {
+		App struct {
+			ClientID string `json:"client_id"`
+		}
+		User    struct{ ID json.Number }
+		Scopes  []string
+		Expires time.Time `json:"expires_at"`
+	}
+	if err := askProvider(r, http.StatusNotFound, &said); err != nil {
+		return nil, err
+	}
+	return &bearer.Token{Subject: said.User.ID.String(), ClientID: said.App.ClientID,
+		Scopes: said.Scopes, Expiry: said.Expires}, nil
+}
+
+// verifyGoogle has Google say what it knows of a token. Its sub is there where openid was granted.
+func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
+	r, err := http.NewRequestWithContext(ctx, "POST",
+		"https://oauth2.googleapis.com/tokeninfo", nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	var said struct {
+		Sub, Aud, Azp, Scope string
+		Exp                  int64 `json:",string"`
+	}
+	if err := askProvider(r, http.StatusBadRequest, &said); err != nil {
+		return nil, err
+	}
+	return &bearer.Token{Subject: said.Sub, ClientID: said.Azp, Audience: []string{said.Aud},
+		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
+}
+
+// askProvider sends a request and decodes its response. The status inactive is that of a token that
+// does not count; any other failure says nothing of the token.
+func askProvider(r *http.Request, inactive int, v any) error {
+	response, err := providers.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+		return json.NewDecoder(io.LimitReader(response.Body, 64<<10)).Decode(v)
+	case inactive:
+		return bearer.ErrInactive
+	}
+	return fmt.Errorf("%s: %s", r.URL.Host, response.Status)
+}
+
+// providers are the endpoints of GitHub and Google, as far as this test needs them.
+var providers = &http.Client{Transport: providerFunc(func(r *http.Request) (int, string) {
+	body, err := io.ReadAll(r.Body)
+	if r.URL.Host == "oauth2.googleapis.com" {
+		return answerGoogle(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	}
+	id, secret, _ := r.BasicAuth()
+	if err != nil || id != clientID || secret != clientSecret {
+		return 401, `{"message":"Bad credentials"}`
+	}
+	switch string(body) {
+	case `{"access_token":"gho_ann"}`:
+		return 200, `{"id":1,"url":"x","app":{"client_id":"` + clientID + `","name":"mcp"},` +
+			`"token":"","scopes":["repo"],"expires_at":null,"user":{"login":"ann","id":583231}}`
+	case `{"access_token":"gho_nobody"}`:
+		return 200, `{"app":{"client_id":"` + clientID + `"},"scopes":["repo"],"user":null}`
+	}
+	return 404, `{"message":"Not Found"}` // also for a token of another application
+})}
+
+func answerGoogle(token string) (int, string) {
+	of := `{"azp":"%[1]s","aud":"%[1]s","sub":"1171","scope":"openid drive","exp":"%[2]d"}`
+	switch token {
+	case "ya29.ann":
+		return 200, fmt.Sprintf(of, "mcp.apps.googleusercontent.com", time.Now().Unix()+3600)
+	case "ya29.foreign":
+		return 200, fmt.Sprintf(of, "evil.apps.googleusercontent.com", time.Now().Unix()+3600)
+	case "ya29.down":
+		return 503, ``
+	}
+	return 400, `{"error":"invalid_token"}`
+}
+
+type providerFunc func(r *http.Request) (int, string)
+
+func (f providerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	status, body := f(r)
+	w.WriteHeader(status)
+	_, err := w.WriteString(body)
+	return w.Result(), err
+}
+
+// A provider with opaque tokens and no introspection endpoint (RFC 7662).
+func ExampleErrInactive() {
+	gitHub := bearer.Issuer{
+		URL:       "https://github.com/login/oauth",
+		Verify:    verifyGitHub,
+		Audiences: []string{clientID},
+	}
+	google := bearer.Issuer{
+		URL:       "https://accounts.google.com",
+		Verify:    verifyGoogle,
+		Audiences: []string{"mcp.apps.googleusercontent.com"},
+	}
+	for _, issuer := range []bearer.Issuer{gitHub, google} {
+		guard, err := bearer.New(bearer.Options{
+			Resource: "https://mcp.example.com/mcp", Issuers: []bearer.Issuer{issuer}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, token := range []string{"gho_ann", "ya29.ann"} {
+			r := httptest.NewRequest("POST", "/mcp", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			id, err := guard.Identify(r)
+			fmt.Println(id.Principal, err)
+		}
+	}
+	// Output:
+	// https://github.com/login/oauth 583231 <nil>
+	// anonymous bearer: token refused: inactive
+	// anonymous bearer: token refused: inactive
+	// https://accounts.google.com 1171 <nil>
+}
+
+func TestProvidersWithOpaqueTokens(t *testing.T) {
+	f := newFakeIssuer(t)
+	of := func(audience string,
+		verify func(context.Context, string) (*bearer.Token, error)) *bearer.ResourceServer {
+		return newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
+			i.Verify, i.Audiences = verify, []string{audience}
+		}))
+	}
+	google := of("mcp.apps.googleusercontent.com", verifyGoogle)
+	wantRefused(t, google, "ya29.foreign", "audience: the token must be for", "aud is", "evil.apps")
+	wantRefused(t, google, "made-up", "inactive")
+	wantUnavailable(t, send(t, google, "ya29.down"), "5")
+	wantPassed(t, send(t, google, "ya29.ann"), "1171 of "+issuerURL+
+		", client mcp.apps.googleusercontent.com, scopes openid drive")
+	gitHub := of(clientID, verifyGitHub)
+	wantPassed(t, send(t, gitHub, "gho_ann"), "583231 of "+issuerURL+", client "+clientID+
+		", scopes repo")
+	wantRefused(t, of("another application", verifyGitHub), "gho_ann",
+		"audience: the token must be for", "aud is")
+	// A JSON Web Token of another issuer is shown to nobody.
+	wantRefused(t, gitHub, f.token(map[string]any{"iss": "https://x.example.com"}), "issuer")
+}
+
+func TestAVerifierOfTheHost(t *testing.T) {
+	good := bearer.Token{Subject: "alice", ClientID: "app", Audience: []string{resource},
+		Scopes: []string{"files:read"}}
+	returning := func(change func(t *bearer.Token)) func() (*bearer.Token, error) {
+		return func() (*bearer.Token, error) {
+			changed := good
+			change(&changed)
+			return &changed, nil
+		}
+	}
+	for name, of := range map[string]struct {
+		verify func() (*bearer.Token, error)
+		status int
+	}{
+		"good":           {returning(func(*bearer.Token) {}), 200},
+		"issuer":         {returning(func(t *bearer.Token) { t.Issuer = issuerURL }), 200},
+		"foreign issuer": {returning(func(t *bearer.Token) { t.Issuer = "x" }), 401},
+		"no audience":    {returning(func(t *bearer.Token) { t.Audience = nil }), 401},
+		"for nobody": {returning(func(t *bearer.Token) {
+			t.Audience, t.ClientID = nil, ""
+		}), 401},
+		"for another": {returning(func(t *bearer.Token) { t.Audience = []string{"x"} }), 401},
+		"nobody": {returning(func(t *bearer.Token) {
+			t.Subject, t.ClientID = "", ""
+		}), 401},
+		"expired": {returning(func(t *bearer.Token) {
+			t.Expiry = time.Now().Add(-time.Hour)
+		}), 401},
+		"inactive": {func() (*bearer.Token, error) {
+			return &good, fmt.Errorf("wrapped: %w", bearer.ErrInactive)
+		}, 401},
+		"error":   {func() (*bearer.Token, error) { return &good, errors.ErrUnsupported }, 503},
+		"nothing": {func() (*bearer.Token, error) { return nil, nil }, 503},
+		"panic":   {func() (*bearer.Token, error) { panic("oops") }, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newResourceServer(t, newFakeIssuer(t), withIssuer(func(i *bearer.Issuer) {
+				i.Verify = func(context.Context, string) (*bearer.Token, error) {
+					return of.verify()
+				}
+			}))
+			if got := send(t, g, "opaque").StatusCode; got != of.status {
+				t.Errorf("status %d, want %d", got, of.status)
+			}
+		})
+	}
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) {
+		i.Verify, i.KeysURL = verifyGoogle, "https://login.example.com/keys"
+	}))
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) {
+		i.Verify = verifyGoogle
+		i.NoAudience = &bearer.NoAudience{Clients: []string{"app"}, Scope: "files:read"}
+	}))
+}
+
+// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused; and a
+// host that does not answer has 64 of them at most.
+func TestLookUpsOfTheHostAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, hold := map[string]int{}, make(chan struct{})
+		g := newResourceServer(t, newFakeIssuer(t), withIssuer(func(i *bearer.Issuer) {
+			i.Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				calls[token[:1]]++
+				switch token[:1] {
+				case "b":
+					<-hold
+				case "i":
+					return nil, bearer.ErrInactive
+				}
+				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+			}
+		}))
+		for _, step := range []struct {
+			after          time.Duration
+			good, inactive int
+		}{{0, 1, 1}, {4 * time.Second, 1, 1}, {2 * time.Second, 1, 2}, {25 * time.Second, 2, 3}} {
+			time.Sleep(step.after)
+			send(t, g, "good")
+			send(t, g, "inactive")
+			if calls["g"] != step.good || calls["i"] != step.inactive {
+				t.Errorf("after %v: %v", step.after, calls)
+			}
+		}
+		for n := range 70 {
+			wantUnavailable(t, send(t, g, fmt.Sprint("b", n)), "5")
+		}
+		if calls["b"] != 64 {
+			t.Errorf("%d calls run, want 64 at most", calls["b"])
+		}
+		close(hold)
+	})
+}
+
+func TestEntraID(t *testing.T) {
+	const id = "11112222-bbbb-3333-cccc-4444dddd5555"
+	f := newFakeIssuer(t)
+	entra := func(tenant string) map[string]any {
+		return map[string]any{"iss": "https://login.microsoftonline.com/" + tenant + "/v2.0",
+			"tid": tenant, "aud": id, "client_id": nil, "azp": "app", "azpacr": "0",
+			"scope": nil, "scp": "notes.read", "ver": "2.0"}
+	}
+	with := func(changes map[string]any, more ...any) string {
+		for n := 0; n < len(more); n += 2 {
+			changes[more[n].(string)] = more[n+1]
+		}
+		return sign(t, jose.ES256, f.signer, "JWT", claimsOf(changes))
+	}
+	of := func(issuer bearer.Issuer) *bearer.ResourceServer {
+		issuer.KeysURL = keysURL
+		return newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) { *i = issuer }))
+	}
+	one, all := of(bearer.EntraID(tenantA, id)), of(bearer.EntraIDAnyTenant(id))
+	says := func(tenant, scopes string) string {
+		return "alice of https://login.microsoftonline.com/" + tenant +
+			"/v2.0, client app, scopes " + scopes
+	}
+	const read = "api://" + id + "/notes.read"
+	wantPassed(t, send(t, one, with(entra(tenantA)), read), says(tenantA, read))
+	wantPassed(t, send(t, all, with(entra(tenantB)), read), says(tenantB, read))
+	wantPassed(t, send(t, one, with(entra(tenantA), "scp", nil, "roles", []string{"notes.read"})),
+		says(tenantA, read)) // a program
+	wantPassed(t, send(t, one, with(entra(tenantA), "roles", []string{"notes.admin"})),
+		says(tenantA, read)) // the role of a person
+	wantRefused(t, one, with(entra(tenantB)), "issuer")
+	wantRefused(t, one, with(entra(tenantA), "aud", "00000003-0000-0000-c000-000000000000"),
+		"audience")
+	wantRefused(t, one, with(entra(tenantA), "scp", nil, "azpacr", nil, "azp", nil,
+		"roles", []string{"notes.read"}), "Unmarked") // an ID token
+	wantRefused(t, one, with(entra(tenantA), "scp", nil, "roles", "notes.read"), "ScopesOf")
+	if got := readIssuers(t, all); got != "https://login.microsoftonline.com/organizations/v2.0" {
+		t.Errorf("the metadata names %s", got)
+	}
+	for _, tenant := range []string{"", "common", "organizations", "consumers", "*",
+		"{tenantid}", "contoso.onmicrosoft.com", strings.ToUpper(tenantA)} {
+		wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraID(tenant, id) }))
+	}
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraID(tenantA, "") }))
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraIDAnyTenant("") }))
+}
+
+// A server that is registered with Entra ID. Its tools name scopes as clients request them.
+func ExampleEntraID() {
+	const clientID = "11112222-bbbb-3333-cccc-4444dddd5555"
+	guard, err := bearer.New(bearer.Options{
+		Resource: "https://mcp.example.com/mcp",
+		Issuers:  []bearer.Issuer{bearer.EntraID("8eaef023-2b34-4da1-9baa-8bc8c9d6a490", clientID)},
+		Scopes:   []string{"api://" + clientID + "/notes.read"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	path, _ := guard.Metadata()
+	fmt.Println(path)
+	// Output: /.well-known/oauth-protected-resource/mcp
+}

@@ -1,0 +1,105 @@
+package bearer
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+)
+
+// tenantMark is the segment of [Issuer].URL that stands for any tenant. Entra ID writes it so in
+// the metadata that its tenants share.
+const tenantMark = "{tenantid}"
+
+// isTenantID reports whether text is a GUID in lower case. Another spelling would make two
+// principals of one person.
+func isTenantID(text string) bool {
+	groups := strings.Split(text, "-")
+	lengths := []int{8, 4, 4, 4, 12}
+	return len(groups) == len(lengths) && !slices.ContainsFunc(groups, func(group string) bool {
+		want := lengths[0]
+		lengths = lengths[1:]
+		return len(group) != want || strings.Trim(group, "0123456789abcdef") != ""
+	})
+}
+
+// checkTenants checks URL, LoginURL and AnyTenant against each other.
+func (i *Issuer) checkTenants() error {
+	if !i.AnyTenant {
+		return i.checkOneTenant()
+	}
+	u, err := url.Parse(i.URL)
+	if err != nil {
+		return err
+	}
+	marked := slices.Index(strings.Split(u.Path, "/"), tenantMark)
+	switch {
+	case strings.ContainsAny(u.Host, "{}*"), strings.Count(i.URL, tenantMark) != 1, marked < 0,
+		strings.ContainsAny(strings.Replace(i.URL, tenantMark, "", 1), "{}*"):
+		return fmt.Errorf("bearer: issuer %s: with AnyTenant exactly one segment of the path of "+
+			"URL is %s", i.URL, tenantMark)
+	case i.KeysURL == "" && i.Keys == nil:
+		return fmt.Errorf("bearer: issuer %s: AnyTenant needs KeysURL or Keys", i.URL)
+	case i.LoginURL == "":
+		return fmt.Errorf("bearer: issuer %s: AnyTenant needs LoginURL, where people of all "+
+			"tenants log in", i.URL)
+	}
+	return checkIdentifier("Issuer.LoginURL", i.LoginURL)
+}
+
+// checkOneTenant refuses wildcards, and names that Entra ID has for several tenants: no token has
+// such an issuer.
+func (i *Issuer) checkOneTenant() error {
+	u, err := url.Parse(i.URL)
+	if err != nil {
+		return err
+	}
+	several := strings.ContainsAny(u.Path, "*{}")
+	if isEntraHost(u.Hostname()) {
+		tenant, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+		several = several || !isTenantID(tenant)
+	}
+	if several {
+		return fmt.Errorf("bearer: issuer %s: it names no tenant, which is a GUID in lower case; "+
+			"see Issuer.AnyTenant", i.URL)
+	}
+	if i.LoginURL != "" {
+		return checkIdentifier("Issuer.LoginURL", i.LoginURL)
+	}
+	return nil
+}
+
+// isEntraHost reports whether a host has issuers of Entra ID: in all clouds, and of version 1.
+func isEntraHost(host string) bool {
+	return slices.Contains([]string{"login.microsoftonline.com", "login.microsoftonline.us",
+		"login.partner.microsoftonline.cn", "sts.windows.net"}, strings.ToLower(host))
+}
+
+// matchTenant returns the tenant in the issuer of a token. ok is false if the issuer is not one of
+// the pattern URL.
+func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
+	before, after, ok := strings.Cut(i.URL, tenantMark)
+	if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) ||
+		len(name) < len(before)+len(after) {
+		return "", false
+	}
+	tenant = name[len(before) : len(name)-len(after)]
+	return tenant, isTenantID(tenant)
+}
+
+// checkTenant checks that the claim tid of a verified token is the tenant in its issuer, where any
+// tenant is accepted.
+func (i *issuer) checkTenant(c *claims) error {
+	if !i.AnyTenant {
+		return nil
+	}
+	tenant, ok := i.matchTenant(c.issuer)
+	var tid string
+	if err := c.readClaim("tid", &tid); !ok || err != nil || tid != tenant {
+		return refuse(unknownIssuer, hintTenant, fmt.Errorf("iss is %s, tid is %s",
+			errtext.Value(c.issuer), errtext.Value(tid)))
+	}
+	return nil
+}
