@@ -99,7 +99,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &legacyServer{id: "s", call: f.call, resume: silent}
 					tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-						HTTPClient:       &http.Client{Transport: inProcess{s}},
+						HTTPClient:       &http.Client{Transport: inProcess(t, s)},
 						MaxResponseBytes: 1 << 10,
 					})
 					if err != nil {
