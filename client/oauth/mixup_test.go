@@ -37,8 +37,8 @@ func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, so
 	return s, source, attacker
 }
 
-// TestMixUpWithOurClientID: the attacker hands out the id that this client has at the honest server.
-// The redirect URI is not registered for it there.
+// TestMixUpWithOurClientID: the attacker hands out the id that this client has at the honest
+// server. The redirect URI is not registered for it there.
 func TestMixUpWithOurClientID(t *testing.T) {
 	s, source, attacker := newMixUp(t, nil)
 	attacker.Edit(oauthtest.Register, oauthtest.Set("client_id", s.as.ClientIDs()[0]))

@@ -13,7 +13,7 @@ import (
 )
 
 // failedLogin is what a call gets while no other page is opened.
-var failedLogin = wantedKind(oauth.ErrLogin, "no other page is opened")
+var failedLogin = wantedKind(oauth.ErrLogin, "no other login begins")
 
 // TestOnePageAMinute: however a login fails after its page was opened, and however many calls there
 // are, the next page comes after a minute.

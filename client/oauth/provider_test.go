@@ -1,6 +1,9 @@
 package oauth_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -126,8 +129,15 @@ func loginDeviations() []deviation {
 		{name: "only private_key_jwt, secret configured", deviate: func(s *site) {
 			s.as.Edit(oauthtest.Metadata, oauthtest.Set("token_endpoint_auth_methods_supported",
 				[]string{"private_key_jwt"}))
-		}, word: "Registration.Method", allow: func(_ *site, o *oauth.Options) {
-			o.Registrations[0].Method = "client_secret_basic"
+		}, word: "Registration.PrivateKey", allow: func(s *site, o *oauth.Options) {
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				panic(err)
+			}
+			s.as.AddClient(oauthtest.Client{ID: "me", Key: key.Public(),
+				RedirectURIs: []string{"http://127.0.0.1/callback"}})
+			o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me",
+				PrivateKey: key}}
 		}},
 		{name: "expires_in as a text",
 			deviate: edited(oauthtest.Token, oauthtest.Set("expires_in", "3600"))},
@@ -177,7 +187,7 @@ func (d *deviation) check(t *testing.T) (how string) {
 	s := newSite(t, &server, nil)
 	d.deviate(s)
 	configure := func(o *oauth.Options) {
-		if d.word == "Registration.Method" {
+		if d.word == "Registration.PrivateKey" {
 			register(s, o, s.as.URL)
 		}
 	}

@@ -71,23 +71,24 @@ func TestSwallowedRefusals(t *testing.T) {
 				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
 			return err
 		},
-		"TryElicit": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryElicit(ctx, session, formQuestion())
+		"Elicit, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion(), roundtrip.IfPossible())
 			return err
 		},
-		"TryCreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+		"CreateMessage, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.CreateMessage(ctx, session,
+				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}},
+				roundtrip.IfPossible())
 			return err
 		},
-		"TryCreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessageWithTools(ctx, session,
+		"CreateMessageWithTools, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.CreateMessageWithTools(ctx, session,
 				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
-					Messages: []*mcp.SamplingMessageV2{}})
+					Messages: []*mcp.SamplingMessageV2{}}, roundtrip.IfPossible())
 			return err
 		},
-		"TryListRoots": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryListRoots(ctx, session, &mcp.ListRootsParams{})
+		"ListRoots, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.ListRoots(ctx, session, &mcp.ListRootsParams{}, roundtrip.IfPossible())
 			return err
 		},
 	}
@@ -102,14 +103,14 @@ func TestSwallowedRefusals(t *testing.T) {
 					}
 					err := ask(ctx, req.Session)
 					_, cannot := errors.AsType[*roundtrip.PushError](err)
-					if cannot != strings.HasPrefix(name, "Try") {
+					if cannot != strings.HasSuffix(name, "if possible") {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
 				}, withFunnel(roundtrip.Options{Observer: seen}))
 				p, _ := r.open(t, server, newPerson(t, nil), true)
 				got := reached(t, p)
-				if strings.HasPrefix(name, "Try") {
+				if strings.HasSuffix(name, "if possible") {
 					if got != "DELETED" || seen.failedPushes(true) != 1 {
 						t.Errorf("got %q, events %v", got, seen.all())
 					}

@@ -61,14 +61,18 @@ type Server struct {
 	denied   bool
 	narrow   []string // nil: do not narrow
 
-	deviations Deviations
+	deviations   Deviations
+	assertions   map[string]Assertion
+	assertionIDs map[string]bool // jti of client assertions
+	idp          *Server         // nil: the server itself
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
 func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{recorder: newRecorder(), subject: "alice", clients: make(map[string]*Client),
-		codes: make(map[string]*code), tokens: make(map[string]*token)}
+		codes: make(map[string]*code), tokens: make(map[string]*token),
+		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
