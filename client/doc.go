@@ -75,9 +75,10 @@
 // In a session the server sends its questions itself, while a call runs. They
 // pass the same checks and go to the same handlers, 100 at a time. A question
 // that gets no answer is an error to the server, which decides how the call goes
-// on ([Options.Warn]). For the caller little else changes: [Client.Discover] returns what initialize returned, [Client.Listen]
-// reports the same events, and after -32042 the person is asked to visit the URL
-// and the request is sent again. Legacy revisions lack cache hints and rounds:
+// on ([Options.Warn]). For the caller little else changes: [Client.Discover]
+// returns what initialize returned, [Client.Listen] reports the same events, and
+// after -32042 the person is asked to visit the URL and the request is sent
+// again. Legacy revisions lack cache hints and rounds:
 // nothing is cached, [Client.Begin] returns results only, and [Client.Resume]
 // fails.
 //
