@@ -192,12 +192,14 @@ func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error
 	var refused []error
 	for i := range inquiries {
 		content, err := r.recordedAnswer(&inquiries[i].question)
-		switch {
-		case err == errMissing:
-			missing = append(missing, inquiries[i].question)
-		case refusedWith[*journalError](err):
+		if _, ends := errors.AsType[*journalError](err); ends {
 			return nil, err
-		case err != nil:
+		}
+		switch err {
+		case nil:
+		case errMissing:
+			missing = append(missing, inquiries[i].question)
+		default:
 			refused = append(refused, err)
 		}
 		contents[i] = content

@@ -225,10 +225,3 @@ func keysAtStart(sealer keys.Sealer) event.Event {
 	}
 	return event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()}
 }
-
-func orDefault[T int | time.Duration](value, byDefault T) T {
-	if value == 0 {
-		return byDefault
-	}
-	return value
-}

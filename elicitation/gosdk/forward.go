@@ -134,6 +134,9 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 		call.ConfirmUpstreamEnd()
 		conn.answers.Wait(call.Origin().CallID)
 	}
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		conn.lost.Store(true)
+	}
 	reuse = ctx.Err() == nil && (err == nil || isAnswer(err))
 	return result, err
 }

@@ -309,13 +309,6 @@ func (c *Conns[C]) close(conn C) {
 	conn.Close()
 }
 
-// Len returns how many connections are open.
-func (c *Conns[C]) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.opened)
-}
-
 // Close closes all connections and waits for that.
 func (c *Conns[C]) Close() {
 	c.mu.Lock()

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -56,10 +54,8 @@ type Store struct {
 	client  redis.UniversalClient
 	opts    Options
 	guard   *sharedguard.Guard
-	local   string // an owner that only the totals bound
+	shares  *sharedguard.Shares
 	longest time.Duration
-
-	authenticates atomic.Bool // an owner that is not anonymous was seen
 }
 
 var (
@@ -94,7 +90,7 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 		return nil, fmt.Errorf("redisstore: options: Prefix %q has no part in braces", o.Prefix)
 	}
 	s := &Store{client: client, opts: o, longest: o.Longest + clockSlack,
-		local: sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))}
+		shares: sharedguard.NewShares(sharedguard.Room{Entries: o.MaxEntries, Bytes: o.MaxBytes})}
 	s.guard = sharedguard.New("redisstore", (*claims)(s), o.Timeout)
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -146,33 +142,13 @@ func (s *Store) keys(kind, key string) []string {
 
 // bounds returns what an owner and all may have, of entries and of bytes.
 func (s *Store) bounds(owner string) []any {
-	if owner != "" && owner != s.local {
-		s.authenticates.Store(true)
-	}
-	of := func(total int64) int64 {
-		switch {
-		case owner != "" && owner != s.local:
-			return quota.ShareOf(total)
-		case owner == "" && s.authenticates.Load():
-			return total - quota.ShareOf(total)
-		}
-		return total
-	}
-	entries, size := s.opts.MaxEntries, s.opts.MaxBytes
-	return []any{of(entries), entries, of(size), size}
-}
-
-// quotaError returns the error for a bound that a script has named.
-func (s *Store) quotaError(kind, owner, bound string) error {
-	if owner == s.local || owner == "" && !s.authenticates.Load() {
-		bound = string(quota.Total)
-	}
-	return &store.QuotaError{Resource: kind, Limit: bound, RetryAfter: time.Minute}
+	share, all := s.shares.Of(owner)
+	return []any{share.Entries, all.Entries, share.Bytes, all.Bytes}
 }
 
 // ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
 // The funnel calls it where callers can; the store learns it from the first one otherwise.
-func (s *Store) ReserveForAuthenticated() { s.authenticates.Store(true) }
+func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
 // Claim implements [store.Guard]. It returns within [Options].Timeout and ignores the end of ctx
 // once it has begun. When Redis does not answer in time the claim may have been stored all the
@@ -198,7 +174,7 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 	switch {
 	case err != nil:
 	case len(reply) == 2 && reply[0] == "full":
-		err = s.quotaError(kindStore, owner, reply[1])
+		err = s.shares.Refuse(kindStore, owner, quota.Limit(reply[1]))
 	case len(reply) != 1 || reply[0] != "put":
 		err = errors.New("the id is taken")
 	}

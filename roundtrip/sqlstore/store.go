@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
@@ -49,10 +48,9 @@ type Store struct {
 	service string
 	timeout time.Duration
 	guard   *sharedguard.Guard
+	shares  *sharedguard.Shares
 	claims  room
 	states  room
-
-	authenticates atomic.Bool // an owner that is not anonymous was seen
 }
 
 var (
@@ -81,9 +79,10 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, defaultService),
 		timeout: cmp.Or(o.Timeout, defaultTimeout)}
-	entries, size := cmp.Or(o.MaxEntries, defaultMaxEntries), cmp.Or(o.MaxBytes, defaultMaxBytes)
-	s.claims = newRoom(s, "guard", "rondo_claims", entries, size)
-	s.states = newRoom(s, "store", "rondo_states", entries, size)
+	s.shares = sharedguard.NewShares(sharedguard.Room{
+		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries), Bytes: cmp.Or(o.MaxBytes, defaultMaxBytes)})
+	s.claims = newRoom(s, "guard", "rondo_claims")
+	s.states = newRoom(s, "store", "rondo_states")
 	s.guard = sharedguard.New("sqlstore", (*claims)(s), s.timeout)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -108,7 +107,7 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 
 // ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
 // The funnel calls it where callers can; the store learns it from the first one otherwise.
-func (s *Store) ReserveForAuthenticated() { s.authenticates.Store(true) }
+func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
 // Put implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
 func (s *Store) Put(

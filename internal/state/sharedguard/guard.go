@@ -1,7 +1,7 @@
 // Package sharedguard is the part of a [store.Guard] for several replicas that does not depend
 // on where claims are stored: it makes the tokens of holders, seals outcomes, limits the time
-// of an operation, repeats what may not have taken effect, and adopts claims whose
-// acknowledgement was lost.
+// of an operation, repeats what may not have taken effect, adopts claims whose acknowledgement
+// was lost, and tells what one owner may have.
 package sharedguard
 
 import (
@@ -63,13 +63,9 @@ type Found struct {
 	Sealed  []byte // the outcome
 }
 
-// Slack is how much longer than until the time given a store keeps an entry. It is more than
-// the clocks of replicas and store may differ by.
-const Slack = 10 * time.Minute
-
-// MaxOutcome is the longest outcome that is recorded, in bytes. The replay of a state with a
+// maxOutcome is the longest outcome that is recorded, in bytes. The replay of a state with a
 // longer one is told that its outcome is not known.
-const MaxOutcome = 256 << 10
+const maxOutcome = 256 << 10
 
 // maxUnsure is how many claims with an unknown fate a guard remembers. They come about in an
 // outage, one for each request that waited for its claim at the time.
@@ -259,7 +255,7 @@ func (h *heldClaim) Renew(ctx context.Context) error {
 // Commit implements [store.Claim].
 func (h *heldClaim) Commit(ctx context.Context, outcome []byte) error {
 	var sealed []byte
-	if outcome != nil && len(outcome) <= MaxOutcome {
+	if outcome != nil && len(outcome) <= maxOutcome {
 		var err error
 		if sealed, err = sealOutcome(h.id, h.claim, outcome); err != nil {
 			return fmt.Errorf("%s: commit: %w", h.guard.name, err)
