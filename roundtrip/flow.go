@@ -134,10 +134,10 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.era().asksInPlace(&r.questioner, inquiries[0].question.inPlace) {
-		return r.askInPlace(ctx, inquiries, missing)
+	if r.era().returnsQuestions() {
+		return r.suspendHandler(missing)
 	}
-	return r.suspendHandler(missing)
+	return r.askInPlace(ctx, inquiries, missing)
 }
 
 // takeKeys checks the questions and reserves their keys: in one run each key is used once.

@@ -40,9 +40,6 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkNegative(); err != nil {
 		return nil, err
 	}
-	if err := opts.checkModes(); err != nil {
-		return nil, err
-	}
 	if opts.Sealer == nil {
 		opts.Sealer = keys.EphemeralKeyring()
 	}

@@ -215,7 +215,7 @@ func changeRequests(requests protocol.InputRequests,
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
-	case p.funnel.opts.Legacy == LegacyRefuse:
+	case p.funnel.opts.RefuseLegacy:
 		p.observe(ctx, event.ServerBug{Where: p.where,
 			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})
