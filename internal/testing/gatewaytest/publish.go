@@ -89,6 +89,7 @@ func AcceptPublished(t *testing.T, build Build) {
 	if first.Err != nil {
 		t.Fatal(first.Err)
 	}
+	good.checkDeclared(t, bothModes) // it may hide tools that ask from clients that cannot be asked
 	for backend, texts := range map[*Backend][]string{
 		evil: {`tool "up-ask": another upstream`, `prompt "up-review": another`,
 			`resource "file:///plan": another`, `resource template "page:///{n}": another`},
