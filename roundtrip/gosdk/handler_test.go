@@ -159,14 +159,19 @@ func TestNoServerForARequest(t *testing.T) {
 
 // postInitialize sends initialize, or, in a modern revision, server/discover.
 func postInitialize(h http.Handler, version string) *httptest.ResponseRecorder {
-	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
-	if version != "" {
-		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{%q:%q,%q:{}}}}`,
-			protocol.MetaProtocolVersion, version, protocol.MetaClientCapabilities)
+	if version == "" {
+		return serveDirectly(h, "", initialize)
 	}
+	return serveDirectly(h, version, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,`+
+		`"method":"server/discover","params":{"_meta":{%q:%q,%q:{}}}}`,
+		protocol.MetaProtocolVersion, version, protocol.MetaClientCapabilities))
+}
+
+// serveDirectly serves a POST without a connection.
+func serveDirectly(h http.Handler, version, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Accept", bothTypes)
 	if version != "" {
 		r.Header.Set("MCP-Protocol-Version", version)
 		r.Header.Set("Mcp-Method", "server/discover")

@@ -81,7 +81,8 @@ func TestSwallowedRefusals(t *testing.T) {
 				roundtrip.IfPossible())
 			return err
 		},
-		"CreateMessageWithTools, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+		"CreateMessageWithTools, if possible": func(ctx context.Context,
+			session *mcp.ServerSession) error {
 			_, err := gosdk.CreateMessageWithTools(ctx, session,
 				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
 					Messages: []*mcp.SamplingMessageV2{}}, roundtrip.IfPossible())
