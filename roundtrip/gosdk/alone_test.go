@@ -192,7 +192,8 @@ func transcribeHTTP(t *testing.T, h http.Handler, revision string) (all []string
 		if method == "initialize" {
 			p.session = response.Header.Get("Mcp-Session-Id")
 		}
-		return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), "\n", body)
+		return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), "\n",
+			body)
 	}
 	if revision == legacy {
 		all = append(all, send("initialize", asklessHello))
