@@ -81,7 +81,7 @@ func forward[Result any](ctx context.Context, u *Upstream,
 			Data: wire.Data}) // without what the SDK has put before the message
 	}
 	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
-		err = unreachable{err}
+		err = unreachable{upstream.Unreachable{Cause: err}}
 	}
 	return result, err
 }

@@ -30,11 +30,12 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 	}{
 		"ended at once": {func() *stubConn { return &stubConn{ended: true} }, "end as soon as", 2},
 		"panics":        {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
+		"panics, alone": {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opened = 0
-			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
-				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
+				Shared: name != "panics, alone", Open: func(context.Context, upstream.Modes) (*stubConn, error) {
 					opened++
 					return test.open(), nil
 				}})
