@@ -266,8 +266,8 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 8414"))
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
-		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; if "+
-			"both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; "+
+			"if both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
 	}
 	return s.acceptServer(at, issuer, m)
 }
@@ -277,7 +277,7 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {
-	case slices.Contains(m.Challenges, "S256"):
+	case slices.Contains(m.Challenges, "S256"), s.opts.Machine != nil: // machines have no code
 	case m.Challenges == nil && s.providerFor(m.Issuer).AssumeS256:
 	case m.Challenges == nil:
 		err = errors.New("the authorization server does not say that it supports PKCE with S256 " +
@@ -326,7 +326,8 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 		name, at string
 		required bool
 	}{
-		{"authorization_endpoint", m.Authorization, true}, {"token_endpoint", m.Token, true},
+		{"authorization_endpoint", m.Authorization, s.opts.Machine == nil},
+		{"token_endpoint", m.Token, true},
 		{"registration_endpoint", m.Registration, false},
 		{"revocation_endpoint", m.Revocation, false},
 	} {
