@@ -28,7 +28,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
 			rounds[q.Round].Add(1)
-			want := client.QuestionOrigin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
+			want := client.QuestionOrigin{
+				Key: "who", Method: "tools/call", Target: "greet", Round: 1,
+			}
 			if q.QuestionOrigin != want || q.Message != "Who?" ||
 				!strings.Contains(string(q.Schema), "minLength") {
 				t.Errorf("got question %+v, want origin %+v", q, want)
@@ -181,7 +183,7 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 				gap > time.Duration(b[1])*time.Millisecond {
 				t.Errorf("pause %d: got %v, want within %v ms", i, gap, b)
 			}
-			same = same && i > 3 && gap == at[3].Sub(at[2])
+			same = same && (i <= 3 || gap == at[3].Sub(at[2]))
 		}
 		if same {
 			t.Error("all pauses are equal: no jitter")

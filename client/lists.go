@@ -91,7 +91,9 @@ const maxPages = 1000
 // or not at all.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
-		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) { return r.Tools, r.NextCursor })
+		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
+			return r.Tools, r.NextCursor
+		})
 }
 
 // Prompts is to [Client.ListPrompts] what [Client.Tools] is to

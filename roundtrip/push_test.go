@@ -89,7 +89,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} },
 				"elicitation"},
 			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
-			{"shim off", roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, func(*client) {},
+			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {},
 				"2026-07-28"},
 			{"2025-03-26", roundtrip.Options{},
 				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
@@ -106,7 +106,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				if h.traffic() != 0 {
 					t.Errorf("%d questions were shown", h.traffic())
 				}
-				off := tc.opts.Legacy == roundtrip.LegacyRefuse
+				off := tc.opts.RefuseLegacy
 				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != off {
 					t.Errorf("bugs %v; only a shim that is off is one", bugs)
 				}

@@ -1,6 +1,7 @@
 package clienthttp_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,13 +44,14 @@ func (w flushing) Write(b []byte) (int, error) {
 
 // A legacyServer is the server of one session, whose behaviour the test chooses.
 type legacyServer struct {
-	id     string
-	call   http.HandlerFunc // POST of the request
-	ping   http.HandlerFunc // POST of a ping
-	notify http.HandlerFunc // POST of notifications/cancelled
-	resume http.HandlerFunc // GET with Last-Event-ID
-	listen http.HandlerFunc // GET without; 405 when nil
-	end    http.HandlerFunc // DELETE
+	id      string
+	version string           // empty: 2025-06-18
+	call    http.HandlerFunc // POST of the request
+	ping    http.HandlerFunc // POST of a ping
+	notify  http.HandlerFunc // POST of notifications/cancelled
+	resume  http.HandlerFunc // GET with Last-Event-ID
+	listen  http.HandlerFunc // GET without; 405 when nil
+	end     http.HandlerFunc // DELETE
 
 	mu   sync.Mutex
 	seen []string // method, session, version, last event, JSON-RPC method
@@ -90,7 +92,8 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		next = answer(
 			200, media,
-			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+cmp.Or(s.version, "2025-06-18")+
+				`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
 		)
 	case m.Method == protocol.NotifyCancelled && s.notify != nil:
 		next = s.notify
@@ -678,31 +681,8 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
 		t.Run(version, func(t *testing.T) {
-			inner := &legacyServer{id: "s", call: events(batch)}
-			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp",
-					&clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if len(inner.seen) == 0 {
-							inner.seen = append(inner.seen, "")
-							answer(
-								200, media,
-								`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
-							)(w, r)
-							return
-						}
-						inner.ServeHTTP(w, r)
-					}))}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-				}, &asked{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer x.Close()
+			s := &legacyServer{id: "s", version: version, call: events(batch)}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
 					t.Errorf("%s: got %v", version, err)
 				}

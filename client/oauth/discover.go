@@ -266,8 +266,8 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 8414"))
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
-		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; if "+
-			"both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; "+
+			"if both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
 	}
 	return s.acceptServer(at, issuer, m)
 }

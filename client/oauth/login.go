@@ -205,7 +205,9 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 // none, those that the metadata names (basic/authorization, "Scope Selection Strategy").
 func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
 	[]string, error) {
-	choice := ScopeChoice{Challenge: request.challenge.scopes, Supported: d.Scopes}
+	p := s.providerFor(d.Issuer)
+	choice := ScopeChoice{Challenge: p.localScopes(request.challenge.scopes),
+		Supported: p.localScopes(d.Scopes)}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return nil, err
@@ -233,7 +235,7 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 	default:
 		scopes = headers.UniteScopes(choice.Supported)
 	}
-	scopes = s.providerFor(d.Issuer).limitScopes(scopes)
+	scopes = p.limitScopes(p.localScopes(scopes))
 	offline := !s.opts.NoOffline && s.opts.Machine == nil
 	if offline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
 		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})

@@ -142,7 +142,8 @@ func (e Enterprise) exchangeToken(ctx context.Context, s *Source, form url.Value
 	if jsonx.Unmarshal(body, response) != nil || jsonx.Unmarshal(body, &issued) != nil {
 		response = &tokenResponse{}
 	}
-	if err == nil && response.Code == "" && (response.Access == "" || issued.Type != tokenTypeIDJAG) {
+	issuedJAG := response.Access != "" && issued.Type == tokenTypeIDJAG
+	if err == nil && response.Code == "" && !issuedJAG {
 		err = errNoTokenResponse
 	}
 	if err != nil || response.Code != "" {
@@ -159,7 +160,8 @@ type machineGrant struct {
 
 // newAssertionGrant returns the grant of an assertion (RFC 7523, section 2.1).
 func newAssertionGrant(assertion string, scopes []string) grant {
-	return machineGrant{url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, scopes}
+	form := url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}
+	return machineGrant{form, scopes}
 }
 
 func (g machineGrant) parameters() url.Values {

@@ -148,7 +148,8 @@ func TestWorkload(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.as.AddClient(oauthtest.Client{ID: "job"})
 	soon := time.Now().Add(time.Minute)
-	s.as.AddAssertion("good", oauthtest.Assertion{Subject: "job", Audience: s.as.URL, Expires: soon})
+	s.as.AddAssertion("good", oauthtest.Assertion{Subject: "job", Audience: s.as.URL,
+		Expires: soon})
 	s.as.AddAssertion("expired", oauthtest.Assertion{Audience: s.as.URL, Expires: time.Now()})
 	s.as.AddAssertion("of another", oauthtest.Assertion{Audience: foreignIssuer, Expires: soon})
 	s.wantMachine(t, s.machine(t, s.workload(t, "good"), oauth.Registration{ClientID: "job"}, nil))
@@ -286,7 +287,6 @@ func TestMachineMistakes(t *testing.T) {
 		return oauth.Options{Registrations: []oauth.Registration{r}}
 	}
 	for name, o := range map[string]oauth.Options{
-		"no registration": {Machine: oauth.ClientCredentials{}},
 		"an interaction": {Machine: oauth.ClientCredentials{}, Registrations: one,
 			Interaction: &oauth.Loopback{}},
 		"no assertion": {Machine: oauth.Workload{}, Registrations: one},
@@ -321,7 +321,8 @@ func TestKeysDoNotPrint(t *testing.T) {
 	key := newKeys(t)["ES256"]
 	r := oauth.Registration{Issuer: "https://as.example", ClientID: "me", PrivateKey: key}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		text := fmt.Sprintf(verb, []any{r, &r, oauth.Options{Registrations: []oauth.Registration{r}}})
+		opts := oauth.Options{Registrations: []oauth.Registration{r}}
+		text := fmt.Sprintf(verb, []any{r, &r, opts})
 		if strings.Contains(text, "PrivateKey") || !strings.Contains(text, "client me at") {
 			t.Errorf("%s prints %s", verb, text)
 		}

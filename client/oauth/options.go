@@ -189,9 +189,6 @@ func (o *Options) checkMachine() error {
 	case o.Interaction != nil || o.RedirectURI != "" || o.RedirectURIFor != nil:
 		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
 			"Interaction or a RedirectURI for others")
-	case len(o.Registrations) == 0:
-		return errors.New("oauth: Options.Machine needs a Registration: its credentials are sent " +
-			"to no other issuer")
 	}
 	return o.Machine.check()
 }
@@ -237,7 +234,7 @@ func (r *Registration) check() error {
 		return fmt.Errorf("oauth: the Registration for %s has a key, and a secret or another method",
 			r.Issuer)
 	}
-	if _, _, err := r.signingAlgorithm(); err != nil {
+	if _, err := r.newSigner(); err != nil {
 		return fmt.Errorf("oauth: the Registration for %s: %w", r.Issuer, err)
 	}
 	return nil

@@ -139,7 +139,8 @@ func TestNewScopesForEver(t *testing.T) {
 	n := 0
 	s.resource.Challenge(func(_ int, right string) []string {
 		n++
-		return []string{strings.Replace(right, `scope="`, `scope="more`+strings.Repeat("!", n)+" ", 1)}
+		more := `scope="more` + strings.Repeat("!", n) + " "
+		return []string{strings.Replace(right, `scope="`, more, 1)}
 	})
 	source := s.person(t, nil)
 	for range 6 {

@@ -37,7 +37,8 @@ type Provider struct {
 	// requested. Nil: the scopes are not limited.
 	Scopes []string
 	// ScopeNames maps the name of a scope at the MCP server to the one at the authorization server,
-	// where the two differ: "read" to "api://notes/read". Others have the same name at both.
+	// where the two differ: "read" to "api://notes/read". Others have the same name at both. An MCP
+	// server may name scopes in either way.
 	ScopeNames map[string]string
 
 	// AuthorizationParameters and TokenParameters are added to each authorization request and each
@@ -45,8 +46,8 @@ type Provider struct {
 	// this package, except that a prompt takes the place of prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions is
-	// the token endpoint, as Entra ID wants, and not the issuer.
+	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions
+	// is the token endpoint, as Entra ID wants, and not the issuer.
 	TokenEndpointAudience bool
 
 	// Endpoints are used in the place of metadata, of an authorization server that has none. Nil:

@@ -176,7 +176,7 @@ func (c *clientID) checkAuthMethod(r *Registration, m *serverMetadata) error {
 		return nil
 	}
 	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
-		"methods %s; set Registration.PrivateKey, or Method if it accepts %s all the same",
+		"methods %s; set Registration.PrivateKey, or if it accepts %s all the same, Method",
 		quoteUntrusted(strings.Join(m.AuthMethods, " ")), c.method)}
 }
 

@@ -13,7 +13,8 @@
 //
 // A leg is one side of one revision, such as server-2026-07-28. One more,
 // client-backcompat, has what the suite wants of clients toward servers of
-// 2025-03-26, which knew no metadata of protected resources. Each has a list
+// 2025-03-26, which knew no metadata of protected resources, and another one,
+// client-extensions, what it does not require: logins without a person. Each has a list
 // of the checks that must pass, by scenario, id and name, because a scenario of
 // the suite may pass without having looked at anything: some of its checks are
 // made only if there is something to see. A check on the list that is missing

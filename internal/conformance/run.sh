@@ -81,7 +81,7 @@ run() {
 	mkdir -p "$out"
 	case $leg in
 	server-*) suite server --url "$url" --requirements "$revision" --output-dir "$out" ;;
-	client-backcompat) suite client --command "$client" --suite backcompat --output-dir "$out" ;;
+	client-backcompat | client-extensions) suite client --command "$client" --suite "$revision" --output-dir "$out" ;;
 	client-*) suite client --command "$client" --requirements "$revision" --output-dir "$out" ;;
 	esac >"$log" 2>&1 || true
 	[[ -n $(ls -A "$out") ]] || fail "the suite wrote no results: $(tail -n 20 "$log")"

@@ -158,10 +158,9 @@ func TestStraightLineCode(t *testing.T) {
 		{"json", eraOverHTTP, false, roundtrip.Options{}},
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
-		{"replay on legacy", eraOverHTTP, false,
-			roundtrip.Options{Legacy: roundtrip.LegacyReplay,
-				StateStore: store.NewMemoryStateStore(0),
-				Limits:     roundtrip.Limits{StateBytes: 300}}},
+		{"stored states", eraOverHTTP, false,
+			roundtrip.Options{StateStore: store.NewMemoryStateStore(0),
+				Limits: roundtrip.Limits{StateBytes: 300}}},
 	}
 	for _, f := range straightFlows() {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {

@@ -51,6 +51,8 @@ type Options struct {
 	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token. A token
 	// without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
+	// DPoP accepts tokens that are bound to a key. Nil: they are refused.
+	DPoP *DPoP
 	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
 	// a token that is refused is still refused. It cannot be combined with Scopes.
 	Anonymous bool

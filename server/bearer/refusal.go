@@ -30,8 +30,11 @@ const (
 	wrongAudience     reason = "audience"
 	wrongSubject      reason = "subject"
 	badScopes         reason = "scopes"
+	badProof          reason = "proof"
+	noNonce           reason = "the proof needs the nonce"
 	inactive          reason = "inactive"
 	issuerUnreachable reason = "the authorization server cannot be reached"
+	proofsFull        reason = "too many proofs are remembered"
 	hostSilent        reason = "a function of the host has not returned"
 	keyNotPublished   reason = "the authorization server has not published the key of the token"
 	severalHeaders    reason = "several Authorization headers"
@@ -53,7 +56,9 @@ const (
 	hintNotAccess  hint = "it is an ID token, or another that is not for access"
 	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
 	hintTokenType  hint = "the issuer says that it is no bearer token"
-	hintBound      hint = "it is bound to a key"
+	hintBound      hint = "it is bound to a key (see Options.DPoP)"
+	hintBearer     hint = "it is bound to a key, and came without its proof, as Bearer"
+	hintNotBound   hint = "it is not bound to a key (see DPoP.Required)"
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
 	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
 	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
@@ -134,8 +139,16 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 		return &serverhttp.AuthError{Status: http.StatusBadRequest,
 			Challenge: g.formatChallenge("invalid_request", string(refused.why), nil), Err: err}
 	}
-	challenge := g.formatChallenge("invalid_token", describeRefusal(refused), g.opts.Scopes)
-	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
+	code, nonce := "invalid_token", ""
+	if refused.why == badProof || refused.why == noNonce {
+		code, nonce = "invalid_dpop_proof", g.proofs.newNonce()
+		if refused.why == noNonce {
+			code = "use_dpop_nonce"
+		}
+	}
+	challenge := g.formatChallenge(code, describeRefusal(refused), g.opts.Scopes)
+	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge,
+		DPoPNonce: nonce, Err: err}
 }
 
 // describeRefusal returns the error_description of a refusal: the reason and the hint, unless
@@ -203,5 +216,16 @@ func (g *ResourceServer) formatChallenge(code, description string, scopes []stri
 	add("error_description", description)
 	add("scope", strings.Join(scopes, " "))
 	add("resource_metadata", g.metadataURL)
-	return "Bearer " + strings.Join(params, ", ")
+	if g.proofs == nil {
+		return "Bearer " + strings.Join(params, ", ")
+	}
+	names := make([]string, len(g.algorithms))
+	for n, algorithm := range g.algorithms {
+		names[n] = string(algorithm)
+	}
+	algorithms := `algs="` + strings.Join(names, " ") + `"`
+	if g.proofs.Required || strings.Contains(code, "dpop") {
+		return dpopScheme + " " + strings.Join(append(params, algorithms), ", ")
+	}
+	return "Bearer " + strings.Join(params, ", ") + ", " + dpopScheme + " " + algorithms
 }

@@ -113,8 +113,6 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	switch {
 	case c.isNotAccessToken():
 		return refuse(badType, hintNotAccess, nil)
-	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
-		return refuse(badType, hintBound, nil)
 	}
 	return nil
 }
@@ -136,6 +134,10 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if err != nil {
 		return decision{err: err}
 	}
+	thumbprint, err := g.readBinding(c)
+	if err != nil {
+		return decision{err: err}
+	}
 	granted := *t // ScopesOf may have kept t
 	granted.Scopes = scopes
 	p, err := g.findPrincipal(ctx, i, &granted)
@@ -146,7 +148,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
-	return decision{until: until, identity: serverhttp.Identity{
+	return decision{until: until, thumbprint: thumbprint, identity: serverhttp.Identity{
 		Principal: p,
 		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {

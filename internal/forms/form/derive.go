@@ -194,7 +194,8 @@ func (f *field) setTags(tags *fields.Tags) error {
 		}
 		f.format = tags.Format
 	}
-	f.minSize, f.maxSize = cmp.Or(tags.MinLength, tags.MinItems), cmp.Or(tags.MaxLength, tags.MaxItems)
+	f.minSize = cmp.Or(tags.MinLength, tags.MinItems)
+	f.maxSize = cmp.Or(tags.MaxLength, tags.MaxItems)
 	if tags.Minimum != nil {
 		f.minimum = tags.Minimum
 	}

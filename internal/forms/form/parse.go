@@ -283,10 +283,10 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	listed := f.kind == choice && read.getKeyword("enum") != nil
 	keywords := [...]keyword{
 		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
-		{"minLength", f.kind == text, func(raw []byte) error { return parseLimit(&f.minSize, raw) }},
-		{"maxLength", f.kind == text, func(raw []byte) error { return parseLimit(&f.maxSize, raw) }},
-		{"minItems", f.kind == choices, func(raw []byte) error { return parseLimit(&f.minSize, raw) }},
-		{"maxItems", f.kind == choices, func(raw []byte) error { return parseLimit(&f.maxSize, raw) }},
+		{"minLength", f.kind == text, limitReader(&f.minSize)},
+		{"maxLength", f.kind == text, limitReader(&f.maxSize)},
+		{"minItems", f.kind == choices, limitReader(&f.minSize)},
+		{"maxItems", f.kind == choices, limitReader(&f.maxSize)},
 		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
 		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
 		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
@@ -344,15 +344,18 @@ func (p *parser) parseFormat(f *field, raw []byte) error {
 	return nil
 }
 
-func parseLimit(to **int, raw []byte) error {
-	n, err := fields.ParseNumber(string(raw))
-	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
-		n.Compare(fields.NumberOf(1<<31-1)) > 0 {
-		return errors.New("is not a count")
+// limitReader returns a function that reads a length or count.
+func limitReader(to **int) func(raw []byte) error {
+	return func(raw []byte) error {
+		n, err := fields.ParseNumber(string(raw))
+		if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
+			n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+			return errors.New("is not a count")
+		}
+		limit := int(n.Exact().Num().Int64())
+		*to = &limit
+		return nil
 	}
-	limit := int(n.Exact().Num().Int64())
-	*to = &limit
-	return nil
 }
 
 func readBound(to **fields.Number, raw []byte) error {

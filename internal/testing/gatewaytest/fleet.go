@@ -119,7 +119,7 @@ func (f *fleet) begin(owner, by int) *flow {
 	go func() {
 		defer stream.Close()
 		text := ""
-		if m, ok := stream.next(); ok {
+		if m, ok := stream.Next(); ok {
 			text = resultText(m)
 		}
 		w.result <- text
@@ -277,7 +277,7 @@ func troubles() []trouble {
 // AcceptFleet has gateways in three processes ask, and their clients answer at another gateway than
 // asked, while gateways are killed, stopped and cut off. No answer reaches another question, none
 // is lost whose owner lives, and no client waits for longer than two seconds. The test binary must
-// call [ServeGateway].
+// call [ServeProcess].
 func AcceptFleet(t *testing.T) {
 	flows, length := 12, 1500*time.Millisecond
 	if testkit.Soak {

@@ -47,9 +47,7 @@ func Ask(ctx context.Context, call *elicitation.Call, arguments []byte) (string,
 	return string(text), err
 }
 
-// ServeGateway is called by TestMain. Where the process was started as a gateway of [AcceptFleet]
-// it is one until its standard input ends, and then returns true.
-func ServeGateway(build FleetGateway) bool {
+func serveGatewayProcess(build FleetGateway) bool {
 	text := os.Getenv(gatewayVariable)
 	if text == "" {
 		return false
@@ -68,9 +66,7 @@ func serveGateway(text string, build FleetGateway) error {
 	}
 	registry := prometheus.NewRegistry()
 	router, err := elicitation.New(&elicitation.Options{
-		Limits:  elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
-		Timeout: 5 * time.Minute, Registerer: registry,
-	})
+		Limits: unlimited, Timeout: 5 * time.Minute, Registerer: registry})
 	if err != nil {
 		return err
 	}

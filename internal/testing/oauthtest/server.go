@@ -20,7 +20,7 @@ type Options struct {
 	Clients []Client
 
 	// AuthMethods are the ways in which clients may authenticate at the token endpoint, by default
-	// none, client_secret_basic and client_secret_post.
+	// none, client_secret_basic, client_secret_post and private_key_jwt.
 	AuthMethods []string
 
 	NoDynamic     bool // no registration endpoint
@@ -78,7 +78,8 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	}
 	s.opts.Lifetime = cmp.Or(s.opts.Lifetime, time.Hour)
 	if s.opts.AuthMethods == nil {
-		s.opts.AuthMethods = []string{"none", "client_secret_basic", "client_secret_post"}
+		s.opts.AuthMethods = []string{"none", "client_secret_basic", "client_secret_post",
+			"private_key_jwt"}
 	}
 	for _, c := range s.opts.Clients {
 		s.AddClient(c)
