@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,11 +88,12 @@ func TestScopesOfAFunction(t *testing.T) {
 func TestAFunctionThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		hold, running := make(chan struct{}), 0
+		hold := make(chan struct{})
+		var running atomic.Int32
 		g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
 			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
 				if t.Subject == "bob" {
-					running++
+					running.Add(1)
 					<-hold
 				}
 				return t.Scopes, nil
@@ -107,8 +109,8 @@ func TestAFunctionThatBlocks(t *testing.T) {
 			token := f.token(map[string]any{"sub": "bob", "jti": n})
 			wantUnavailable(t, send(t, g, token), "5")
 		}
-		if running != 64 {
-			t.Errorf("%d calls run, want 64 at most", running)
+		if n := running.Load(); n != 64 {
+			t.Errorf("%d calls run, want 64 at most", n)
 		}
 		close(hold)
 		synctest.Wait()

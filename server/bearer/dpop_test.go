@@ -1,6 +1,7 @@
 package bearer_test
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -21,9 +22,13 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -386,5 +391,68 @@ func TestDPoPOverTheWire(t *testing.T) {
 	if said := fmt.Sprint(document["dpop_bound_access_tokens_required"],
 		document["dpop_signing_alg_values_supported"]); !strings.HasPrefix(said, "true [RS256 ") {
 		t.Errorf("the metadata says %s", said)
+	}
+}
+
+// TestDPoPAtReplicas: a request of a session that one replica passes on is checked by both, with
+// one proof, which is good at neither again.
+func TestDPoPAtReplicas(t *testing.T) {
+	f := newFakeIssuer(t)
+	fleet := fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+		srv, err := server.New(&server.Options{
+			Info:      protocol.Implementation{Name: "fleet", Version: "1"},
+			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := serverhttp.New(srv, &serverhttp.Options{Replicas: r,
+			Authority: newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: r.Keys}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}).Servers
+	h, session := newHolder(t, f), ""
+	post := func(replica int, body, proof string) int {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodPost, fleet[replica].URL+"/mcp",
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"},
+			"Accept":        {"application/json, text/event-stream"},
+			"Authorization": {"DPoP " + h.token}, "Dpop": {proof}}
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+			r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+		}
+		response, err := fleet[replica].Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		session = cmp.Or(response.Header.Get("Mcp-Session-Id"), session)
+		h.nonce = cmp.Or(response.Header.Get("DPoP-Nonce"), h.nonce)
+		return response.StatusCode
+	}
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
+		`"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"c","version":"1"}}}`
+	if status := post(0, initialize, h.prove(nil)); status != http.StatusUnauthorized {
+		t.Fatalf("without a nonce: status %d", status)
+	}
+	if status := post(0, initialize, h.prove(nil)); status != http.StatusOK || session == "" {
+		t.Fatalf("status %d, session %q", status, session)
+	}
+	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	proof := h.prove(nil)
+	if status := post(1, ping, proof); status != http.StatusOK {
+		t.Errorf("by the other replica: status %d", status)
+	}
+	for replica := range fleet {
+		if status := post(replica, ping, proof); status != http.StatusUnauthorized {
+			t.Errorf("the proof again at replica %d: status %d", replica, status)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,10 +264,13 @@ func TestAVerifierOfTheHost(t *testing.T) {
 // host that does not answer has 64 of them at most.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		calls, hold := map[string]int{}, make(chan struct{})
 		g := newResourceServer(t, newFakeIssuer(t), withIssuer(func(i *bearer.Issuer) {
 			i.Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				mu.Lock()
 				calls[token[:1]]++
+				mu.Unlock()
 				switch token[:1] {
 				case "b":
 					<-hold
@@ -290,6 +294,8 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 		for n := range 70 {
 			wantUnavailable(t, send(t, g, fmt.Sprint("b", n)), "5")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if calls["b"] != 64 {
 			t.Errorf("%d calls run, want 64 at most", calls["b"])
 		}
