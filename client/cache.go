@@ -4,6 +4,7 @@ import (
 	lru "container/list"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -276,14 +277,7 @@ func (c *cache) removeLocked(at *lru.Element) {
 
 // forgetMethods drops the results of the given methods.
 func (c *cache) forgetMethods(methods ...string) {
-	c.forgetMatching(func(key cacheKey) bool {
-		for _, method := range methods {
-			if key.method == method {
-				return true
-			}
-		}
-		return false
-	})
+	c.forgetMatching(func(key cacheKey) bool { return slices.Contains(methods, key.method) })
 }
 
 // forgetResource drops the cached contents of a resource and of those that may

@@ -73,11 +73,12 @@
 // [Options.Warn] reports that.
 //
 // In a session the server sends its questions itself, while a call runs. They
-// pass the same checks and go to the same handlers, 100 at a time. A question that gets no answer is an error to the server, which decides
-// how the call goes on ([Options.Warn]). For the caller little else
-// changes: [Client.Discover] returns what initialize returned, [Client.Listen]
-// reports the same events, and after -32042 the person is asked to visit the URL
-// and the request is sent again. Legacy revisions lack cache hints and rounds:
+// pass the same checks and go to the same handlers, 100 at a time. A question
+// that gets no answer is an error to the server, which decides how the call goes
+// on ([Options.Warn]). For the caller little else changes: [Client.Discover]
+// returns what initialize returned, [Client.Listen] reports the same events, and
+// after -32042 the person is asked to visit the URL and the request is sent
+// again. Legacy revisions lack cache hints and rounds:
 // nothing is cached, [Client.Begin] returns results only, and [Client.Resume]
 // fails.
 //
@@ -114,8 +115,9 @@
 // a [*TransportError]; an invalid response, a [*ResponseError]; a question that
 // the client refuses, a [*QuestionError]; a question without a valid answer, an
 // [*AnswerError]; a server that takes too long, a [context.DeadlineExceeded]. A
-// handler's own error is within the AnswerError, so errors.As finds a protocol.Error there too if the handler returned one: look
-// for the AnswerError first.
+// handler's own error is within the AnswerError, so errors.As finds a
+// protocol.Error there too if the handler returned one: look for the AnswerError
+// first.
 //
 // # Concurrency and contexts
 //

@@ -28,7 +28,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
 			rounds[q.Round].Add(1)
-			want := client.QuestionOrigin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
+			want := client.QuestionOrigin{
+				Key: "who", Method: "tools/call", Target: "greet", Round: 1,
+			}
 			if q.QuestionOrigin != want || q.Message != "Who?" ||
 				!strings.Contains(string(q.Schema), "minLength") {
 				t.Errorf("got question %+v, want origin %+v", q, want)
@@ -138,18 +140,6 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 	}
 }
 
-func TestCompleteResultWithQuestionsIsComplete(t *testing.T) {
-	var prompts atomic.Int32
-	peer := script(strings.Replace(done, `"content"`,
-		`"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1))
-	r, err := callOnce(t, peer, countingForm(&prompts))
-	wantDone(t, r, err)
-	if prompts.Load() != 0 || len(peer.requests()) != 1 {
-		t.Errorf("got %d prompts and %d requests, want 0 and 1", prompts.Load(),
-			len(peer.requests()))
-	}
-}
-
 func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 	for name, limit := range map[string]int{"default": 0, "one": 1, "never": -1} {
 		t.Run(name, func(t *testing.T) {
@@ -193,34 +183,10 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 				gap > time.Duration(b[1])*time.Millisecond {
 				t.Errorf("pause %d: got %v, want within %v ms", i, gap, b)
 			}
-			same = same && i > 3 && gap == at[3].Sub(at[2])
+			same = same && (i <= 3 || gap == at[3].Sub(at[2]))
 		}
 		if same {
 			t.Error("all pauses are equal: no jitter")
-		}
-	})
-}
-
-// A question shows that the server is not overloaded any more, so the pauses
-// start small again.
-func TestPauseStartsAgainAfterAQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		busy := ask(`"requestState":"wait"`)
-		var at []time.Time
-		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
-		inner := peer.handle
-		peer.handle = func(ctx context.Context, req *protocol.Request,
-			back protocol.Back) (*protocol.Response, error) {
-			at = append(at, time.Now())
-			return inner(ctx, req, back)
-		}
-		r, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
-		wantDone(t, r, err)
-		if gap := at[4].Sub(at[3]); gap != 0 {
-			t.Errorf("waited %v with answers in hand", gap)
-		}
-		if gap := at[5].Sub(at[4]); gap > 100*time.Millisecond {
-			t.Errorf("waited %v, want at most 100ms", gap)
 		}
 	})
 }

@@ -90,40 +90,28 @@ const maxPages = 1000
 // and ends the loop. If the list changes during the loop, a tool may come twice
 // or not at all.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
-	read := func(ctx context.Context, cursor string) ([]protocol.Tool, string, error) {
-		r, err := c.ListTools(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Tools, r.NextCursor, nil
-	}
-	return walkPages(ctx, protocol.MethodListTools, read)
+	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
+		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
+			return r.Tools, r.NextCursor
+		})
 }
 
 // Prompts is to [Client.ListPrompts] what [Client.Tools] is to
 // [Client.ListTools].
 func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] {
-	read := func(ctx context.Context, cursor string) ([]protocol.Prompt, string, error) {
-		r, err := c.ListPrompts(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Prompts, r.NextCursor, nil
-	}
-	return walkPages(ctx, protocol.MethodListPrompts, read)
+	return walkPages(ctx, protocol.MethodListPrompts, c.ListPrompts,
+		func(r *protocol.ListPromptsResult) ([]protocol.Prompt, string) {
+			return r.Prompts, r.NextCursor
+		})
 }
 
 // Resources is to [Client.ListResources] what [Client.Tools] is to
 // [Client.ListTools].
 func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, error] {
-	read := func(ctx context.Context, cursor string) ([]protocol.Resource, string, error) {
-		r, err := c.ListResources(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Resources, r.NextCursor, nil
-	}
-	return walkPages(ctx, protocol.MethodListResources, read)
+	return walkPages(ctx, protocol.MethodListResources, c.ListResources,
+		func(r *protocol.ListResourcesResult) ([]protocol.Resource, string) {
+			return r.Resources, r.NextCursor
+		})
 }
 
 // ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
@@ -131,30 +119,29 @@ func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, err
 func (c *Client) ResourceTemplates(
 	ctx context.Context,
 ) iter.Seq2[protocol.ResourceTemplate, error] {
-	read := func(ctx context.Context, cursor string) ([]protocol.ResourceTemplate, string, error) {
-		r, err := c.ListResourceTemplates(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return r.ResourceTemplates, r.NextCursor, nil
-	}
-	return walkPages(ctx, protocol.MethodListResourceTemplates, read)
+	return walkPages(ctx, protocol.MethodListResourceTemplates, c.ListResourceTemplates,
+		func(r *protocol.ListResourceTemplatesResult) ([]protocol.ResourceTemplate, string) {
+			return r.ResourceTemplates, r.NextCursor
+		})
 }
 
 // walkPages returns an iterator over the entries of all pages. Every loop over
-// it starts with the first page.
-func walkPages[T any](
-	ctx context.Context, method string, read func(context.Context, string) ([]T, string, error),
+// it starts with the first page. Read returns a page, entries what it holds and
+// the next cursor.
+func walkPages[T, P any](
+	ctx context.Context, method string, read func(context.Context, string) (P, error),
+	entries func(P) ([]T, string),
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		seen := map[string]bool{}
 		for cursor := ""; ; {
-			list, next, err := read(ctx, cursor)
+			page, err := read(ctx, cursor)
 			if err != nil {
 				yield(none, err)
 				return
 			}
+			list, next := entries(page)
 			for _, entry := range list {
 				if !yield(entry, nil) {
 					return

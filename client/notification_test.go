@@ -134,18 +134,6 @@ func TestWithProgress(t *testing.T) {
 	}
 }
 
-func TestWithProgressAlone(t *testing.T) {
-	var got []float64
-	c := newClient(t, reporting(t, "1"), nil)
-	r, err := c.CallTool(client.WithProgress(t.Context(), collect(&got)), "t", nil)
-	wantDone(t, r, err)
-	r, err = c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
-	if len(got) != 1 {
-		t.Errorf("got %v, want one report", got)
-	}
-}
-
 func TestProgressMustIncrease(t *testing.T) {
 	var got []float64
 	c := newClient(t, reporting(t, "0", "1", "1", "0.5", "2", "-1", "2.5"), nil)
@@ -156,32 +144,15 @@ func TestProgressMustIncrease(t *testing.T) {
 	}
 }
 
-func TestProgressTokensOfRounds(t *testing.T) {
-	t.Run("the caller's is kept", func(t *testing.T) {
-		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-		p := &protocol.CallToolParams{Name: "greet"}
-		p.ProgressToken = protocol.StringID("p")
-		_, err := newClient(t, peer,
-			&client.Options{ElicitForm: acceptName}).CallToolParams(t.Context(), p)
-		if err != nil || p.Version != "" || p.Capabilities != nil || p.InputResponses != nil {
-			t.Errorf("got %v, params %+v", err, p)
-		}
-		for i, req := range peer.requests() {
-			if got := metaOf(t, req).ProgressToken; got != p.ProgressToken {
-				t.Errorf("leg %d: got token %s", i, got)
-			}
-		}
+func TestProgressTokensOfRoundsDiffer(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	r, err := callOnce(t, peer, &client.Options{
+		ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
 	})
-	t.Run("the client's own are new each time", func(t *testing.T) {
-		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-		r, err := callOnce(t, peer, &client.Options{
-			ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
-		})
-		wantDone(t, r, err)
-		a, b := metaOf(t, peer.requests()[0]).ProgressToken,
-			metaOf(t, peer.requests()[1]).ProgressToken
-		if a == b || a.IsZero() || b.IsZero() {
-			t.Errorf("got tokens %s and %s, want two", a, b)
-		}
-	})
+	wantDone(t, r, err)
+	a, b := metaOf(t, peer.requests()[0]).ProgressToken,
+		metaOf(t, peer.requests()[1]).ProgressToken
+	if a == b || a.IsZero() || b.IsZero() {
+		t.Errorf("got tokens %s and %s, want two", a, b)
+	}
 }

@@ -89,6 +89,10 @@ func (p *Pending) Questions() protocol.InputRequests {
 	return p.loadCall().asked.InputRequests
 }
 
+// State returns the state that the server sent with the questions, for programs that keep less than
+// the whole Pending: a request with this state and the answers continues the call, too.
+func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
+
 // Unanswered returns the keys of the questions without an answer.
 func (p *Pending) Unanswered() []string {
 	var open []string

@@ -247,38 +247,54 @@ func (h *questionHandlers) prepareQuestion(
 	origin QuestionOrigin, req protocol.InputRequest,
 ) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
-	if missing := h.caps.Missing(req); !missing.IsZero() {
-		return t, fmt.Errorf("%s: %w", missing, errUndeclared)
+	shown, f, err := h.checkQuestion(h.caps, req)
+	if err != nil {
+		return t, err
 	}
-	switch req := req.(type) {
+	switch req := shown.(type) {
 	case *protocol.ElicitForm:
-		f, err := form.ParsePeer(req.Schema)
-		if err != nil {
-			return t, fmt.Errorf("requestedSchema: %w", err)
-		}
 		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
 	case *protocol.ElicitURL:
-		if err := h.checkURL(req); err != nil {
-			return t, err
-		}
 		q := &URLQuestion{origin, req.Message, req.URL, req.Meta}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
 	case *protocol.CreateMessage:
 		q := &SamplingQuestion{origin, *req}
-		if !h.opts.SamplingContext {
-			// The client does not declare context, so the handler must not see a
-			// request for it.
-			q.Request.IncludeContext = ""
-		}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askModel(ctx, q) }
 	case *protocol.ListRoots:
 		q := &RootsQuestion{origin, req.Meta}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askRoots(ctx, q) }
-	default:
-		return t, fmt.Errorf("unknown kind of question: %T", req)
 	}
 	return t, nil
+}
+
+// checkQuestion checks that a client with the given capabilities may put a
+// question to a person. It returns the question as it may be shown, and the form
+// that it asks for, if any.
+func (h *questionHandlers) checkQuestion(
+	caps *protocol.ClientCapabilities, req protocol.InputRequest,
+) (shown protocol.InputRequest, f *form.Form, err error) {
+	if missing := caps.Missing(req); !missing.IsZero() {
+		return nil, nil, fmt.Errorf("%s: %w", missing, errUndeclared)
+	}
+	switch req := req.(type) {
+	case *protocol.ElicitForm:
+		if f, err = form.ParsePeer(req.Schema); err != nil {
+			err = fmt.Errorf("requestedSchema: %w", err)
+		}
+	case *protocol.ElicitURL:
+		err = h.checkURL(req)
+	case *protocol.CreateMessage:
+		if !caps.Sampling.Context {
+			plain := *req
+			plain.IncludeContext = "" // not declared, so it must not be shown
+			return &plain, nil, nil
+		}
+	case *protocol.ListRoots:
+	default:
+		err = fmt.Errorf("unknown kind of question: %T", req)
+	}
+	return req, f, err
 }
 
 // checkURL decides whether the person may be asked to visit the URL

@@ -61,30 +61,6 @@ func TestUnusableResponses(t *testing.T) {
 	}
 }
 
-func TestUnknownResultTypeFails(t *testing.T) {
-	_, err := callOnce(
-		t, script(`{"resultType":"deferred","content":[{"type":"text","text":"x"}]}`), nil,
-	)
-	wantError(t, err, `unknown resultType "deferred"`, "tell those who run it")
-}
-
-func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {
-	for name, result := range map[string]string{
-		"neither": `{"resultType":"input_required"}`, "empty map": ask(`"inputRequests":{}`),
-		"content": ask(`"content":[]`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			peer := script(result)
-			_, err := callOnce(t, peer, nil)
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok ||
-				len(peer.requests()) != 1 {
-				t.Errorf("got %v after %d requests, want a response error after 1", err,
-					len(peer.requests()))
-			}
-		})
-	}
-}
-
 func TestPeerErrors(t *testing.T) {
 	t.Run("said by the peer", func(t *testing.T) {
 		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {

@@ -271,7 +271,9 @@ func TestLegacyCancelledByServer(t *testing.T) {
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return client.Accept(map[string]any{"name": "Ada"})
-		}, Era: protocol.Legacy, Warn: func(_ context.Context, err error) { t.Errorf("told of %v", err) }}
+		}, Era: protocol.Legacy, Warn: func(_ context.Context, err error) {
+			t.Errorf("told of %v", err)
+		}}
 		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
 			go push(pushed("1", "elicitation/create", nameParams))
 			<-asked

@@ -3,9 +3,7 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -101,30 +99,11 @@ func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 // checkQuestion checks that a question may be put to a person, and returns it
 // in the form in which it may be shown.
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
-	caps := c.manualCapabilities()
-	refuse := func(err error) (protocol.InputRequest, error) {
+	shown, _, err := c.questions.checkQuestion(c.manualCapabilities(), q.Request)
+	if err != nil {
 		return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
 	}
-	if missing := caps.Missing(q.Request); !missing.IsZero() {
-		return refuse(fmt.Errorf("%s: %w", missing, errUndeclared))
-	}
-	switch req := q.Request.(type) {
-	case *protocol.ElicitForm:
-		if _, err := form.ParsePeer(req.Schema); err != nil {
-			return refuse(fmt.Errorf("requestedSchema: %w", err))
-		}
-	case *protocol.ElicitURL:
-		if err := c.questions.checkURL(req); err != nil {
-			return refuse(err)
-		}
-	case *protocol.CreateMessage:
-		if caps.Sampling == nil || !caps.Sampling.Context {
-			plain := *req
-			plain.IncludeContext = "" // not declared, so it must not be shown
-			return &plain, nil
-		}
-	}
-	return q.Request, nil
+	return shown, nil
 }
 
 // skipIDs makes the ids of all later requests higher than n.

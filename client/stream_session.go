@@ -239,9 +239,18 @@ func (x *streamSession) queueNotification(n *protocol.Notification, size int) er
 	return nil
 }
 
-// answerRequest answers a request of the server on a goroutine of its own. It
-// blocks readLines while protocol.MaxBackCalls requests run.
+// answerRequest answers a request of the server in a slot.
 func (x *streamSession) answerRequest(req *protocol.Request) {
+	x.runInSlot(func() {
+		if resp, err := x.back.Call(x.life, req); err == nil {
+			x.sendResponse(resp)
+		}
+	})
+}
+
+// runInSlot calls run on another goroutine, unless the session ends first. It
+// blocks readLines while protocol.MaxBackCalls of them run.
+func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
 	case <-x.done:
@@ -251,9 +260,7 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	}
 	go func() {
 		defer func() { <-x.slots }()
-		if resp, err := x.back.Call(x.life, req); err == nil {
-			x.sendResponse(resp)
-		}
+		run()
 	}()
 }
 
@@ -272,24 +279,14 @@ func (x *streamSession) sendResponse(resp *protocol.Response) {
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request. It reports false if line is no
+// refuseMalformed refuses an invalid request in a slot. It reports false if line is no
 // request, because it names no method.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {
 		return false
 	}
-	select {
-	case x.slots <- struct{}{}:
-	case <-x.done:
-		return true
-	case <-x.stream.ended:
-		return true
-	}
-	go func() {
-		defer func() { <-x.slots }()
-		x.sendResponse(&protocol.Response{ID: id, Error: said})
-	}()
+	x.runInSlot(func() { x.sendResponse(&protocol.Response{ID: id, Error: said}) })
 	return true
 }
 

@@ -450,25 +450,6 @@ func TestStreamViolations(t *testing.T) {
 	}
 }
 
-func TestUnusableLines(t *testing.T) {
-	for name, line := range map[string]string{
-		"result is no object": `{"jsonrpc":"2.0","id":1,"result":[]}`,
-		"result and error":    `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-				a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-				b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
-				s.send(line, result("2"))
-				b.wantResult()
-				if _, ok := errors.AsType[*client.ResponseError](a.end()); !ok {
-					t.Errorf("got %v, want a ResponseError", a.err)
-				}
-			})
-		})
-	}
-}
-
 // The server answers a request whose id it could not read.
 func TestErrorWithoutID(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {

@@ -63,7 +63,7 @@ func (r *Router) queueTurn(upstream UpstreamKey) (turn chan struct{}, refused *E
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
-		return nil, r.shutdownError()
+		return nil, shutdownError()
 	}
 	turns := &r.findOrAddUpstreamLocked(upstream).turns
 	turn = make(chan struct{})
@@ -73,7 +73,7 @@ func (r *Router) queueTurn(upstream UpstreamKey) (turn chan struct{}, refused *E
 		close(turn)
 	case len(turns.waiting) >= maxWaitingTurns:
 		const message = "Too many calls wait for the connection"
-		return nil, retryLaterError(ReasonCapacity, message, "queue", r.opts.RetryAfter)
+		return nil, retryLaterError(ReasonCapacity, message, "queue")
 	default:
 		turns.waiting = append(turns.waiting, turn)
 	}

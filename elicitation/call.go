@@ -212,7 +212,7 @@ func (c *Call) checkUsable(ctx context.Context) *Error {
 func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:
-		return c.router.shutdownError()
+		return shutdownError()
 	case c.isOverLocked(), c.origin.Session.detached:
 		return noSessionError(ReasonNoSession, nil)
 	}

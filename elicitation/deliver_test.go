@@ -102,27 +102,6 @@ func TestStuckDelivery(t *testing.T) {
 	})
 }
 
-func TestFailedDelivery(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	cause := errors.New("no GET stream at https://client.example/mcp?key=canary")
-	call := r.begin(elicitation.Origin{Session: s},
-		elicitation.ViaFrames(&screen{t: t, fail: cause}),
-		"up")
-	defer call.End()
-	_, err := call.Elicit(t.Context(), form("m"), nil)
-	refused(t, err, elicitation.ReasonDelivery, -32603, "Elicitation could not be delivered")
-	if !errors.Is(err, cause) {
-		t.Errorf("the cause is lost: %v", err)
-	}
-	r.wantEvents("created error")
-	if e := r.logs.All()[1].ContextMap()["error"]; e != "no GET stream at "+
-		"https://client.example/mcp?…" {
-		t.Errorf("the log says %v", e)
-	}
-	r.settled()
-}
-
 // A transport that delivers after all, when nobody waits any more, takes the
 // question back.
 func TestDeliveryAfterTheEnd(t *testing.T) {

@@ -166,11 +166,11 @@ func invalidQuestionError(reason Reason, err error) *Error {
 
 // retryLaterError refuses what may be accepted after some time. limit names the limit
 // that is reached, if it is one.
-func retryLaterError(reason Reason, message, limit string, after time.Duration) *Error {
-	wire := quota.Refuse(quota.Limit(limit), after, "%s", message)
-	return &Error{Reason: reason, RetryAfter: after, Wire: wire, limit: limit}
+func retryLaterError(reason Reason, message, limit string) *Error {
+	wire := quota.Refuse(quota.Limit(limit), retryAfter, "%s", message)
+	return &Error{Reason: reason, RetryAfter: retryAfter, Wire: wire, limit: limit}
 }
 
-func (r *Router) shutdownError() *Error {
-	return retryLaterError(ReasonShutdown, "The gateway is shutting down", "", r.opts.RetryAfter)
+func shutdownError() *Error {
+	return retryLaterError(ReasonShutdown, "The gateway is shutting down", "")
 }

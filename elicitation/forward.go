@@ -114,7 +114,7 @@ func (r *Router) beginForward(from protocol.Principal, size int64) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
-		return r.shutdownError()
+		return shutdownError()
 	}
 	f := r.forwards
 	limit := f.count.Take(from, 1)
@@ -126,7 +126,7 @@ func (r *Router) beginForward(from protocol.Principal, size int64) *Error {
 		f.count.Give(from, 1)
 	}
 	return retryLaterError(ReasonCapacity, "Too many replies wait for other replicas",
-		string(limit), r.opts.RetryAfter)
+		string(limit))
 }
 
 func (r *Router) endForward(from protocol.Principal, size int64) {

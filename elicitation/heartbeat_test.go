@@ -38,57 +38,53 @@ func (s *screen) reported() (all []protocol.Progress) {
 // While an upstream asks, the client of a gateway hears that its request is alive,
 // on the token on which the upstream's progress is relayed.
 func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
-	for _, version := range []string{"2025-06-18", "2025-11-25"} {
-		t.Run(version, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, elicitation.Options{})
-				s := r.attach(elicitation.SessionInfo{Version: protocol.Version(version)})
-				frames := &screen{t: t, version: version}
-				frames.answer = func(q *protocol.Request) {
-					go func() {
-						time.Sleep(40 * time.Second)
-						_ = r.HandleReply(s.Sender(), result(q.ID, yes))
-					}()
-				}
-				call := r.begin(elicitation.Origin{Session: s,
-					ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
-				relay := func(progress float64, message string) {
-					total := 9.0
-					if err := call.RelayProgress(t.Context(),
-						&protocol.Progress{Token: protocol.IntID(7), Progress: progress,
-							Total: &total, Message: message}); err != nil {
-						t.Error(err)
-					}
-				}
-				relay(1, "work")
-				relay(1.0005, "waiting for an answer") // the upstream waits for a person, too
-				if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
-					t.Error(err)
-				}
-				relay(1.00051, "raised")
-				relay(1.0003, "heard already")
-				relay(2, "work")
-				call.End()
-				relay(3, "after the end")
-				time.Sleep(time.Hour)
-				last, texts := 0.0, ""
-				for _, p := range frames.reported() {
-					if p.Progress <= last {
-						t.Errorf("%v follows %v", p.Progress, last)
-					}
-					if last = p.Progress; p.Total == nil || *p.Total != 9 {
-						t.Errorf("total %v, want 9", p.Total)
-					}
-					texts += p.Message + ", "
-				}
-				const beat = "waiting for an answer, "
-				if want := "work, " + beat + beat + beat + beat + "raised, work, "; texts != want ||
-					last != 2 {
-					t.Errorf("the client heard %s up to %v, want %s up to 2", texts, last, want)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{})
+		frames := &screen{t: t}
+		frames.answer = func(q *protocol.Request) {
+			go func() {
+				time.Sleep(40 * time.Second)
+				_ = r.HandleReply(s.Sender(), result(q.ID, yes))
+			}()
+		}
+		call := r.begin(elicitation.Origin{Session: s,
+			ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
+		relay := func(progress float64, message string) {
+			total := 9.0
+			if err := call.RelayProgress(t.Context(),
+				&protocol.Progress{Token: protocol.IntID(7), Progress: progress,
+					Total: &total, Message: message}); err != nil {
+				t.Error(err)
+			}
+		}
+		relay(1, "work")
+		relay(1.0005, "waiting for an answer") // the upstream waits for a person, too
+		if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
+			t.Error(err)
+		}
+		relay(1.00051, "raised")
+		relay(1.0003, "heard already")
+		relay(2, "work")
+		call.End()
+		relay(3, "after the end")
+		time.Sleep(time.Hour)
+		last, texts := 0.0, ""
+		for _, p := range frames.reported() {
+			if p.Progress <= last {
+				t.Errorf("%v follows %v", p.Progress, last)
+			}
+			if last = p.Progress; p.Total == nil || *p.Total != 9 {
+				t.Errorf("total %v, want 9", p.Total)
+			}
+			texts += p.Message + ", "
+		}
+		const beat = "waiting for an answer, "
+		if want := "work, " + beat + beat + beat + beat + "raised, work, "; texts != want ||
+			last != 2 {
+			t.Errorf("the client heard %s up to %v, want %s up to 2", texts, last, want)
+		}
+	})
 }
 
 func TestNoHeartbeats(t *testing.T) {

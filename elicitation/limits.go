@@ -68,7 +68,7 @@ func (r *Router) takeSlot(c *Call) *Error {
 	}
 	if limit := r.slots.takeForCall(c); limit != "" {
 		const message = "Too many elicitations are pending"
-		return retryLaterError(ReasonCapacity, message, limit, r.opts.RetryAfter)
+		return retryLaterError(ReasonCapacity, message, limit)
 	}
 	r.findOrAddUpstreamLocked(c.upstream) // stays until the slot is given back
 	return nil

@@ -18,61 +18,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The names of the fields are part of the contract.
-func TestLogFields(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s, Request: protocol.StringID("c1\n")},
-		elicitation.ViaFrames(r.answers(s, yes)), "up")
-	defer call.End()
-	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := call.Elicit(t.Context(), nil, nil); err == nil {
-		t.Error("nothing was asked, and that was not refused")
-	}
-	var id any
-	for _, e := range r.logs.All() {
-		f := e.ContextMap()
-		for _, name := range []string{"request_id", "upstream_session", "downstream_session",
-			"message", "action", "duration_ms"} {
-			if _, ok := f[name]; !ok {
-				t.Errorf("%s has no field %s", e.Message, name)
-			}
-		}
-		if f["upstream_session"] != "up" || f["downstream_session"] != "s1" {
-			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"],
-				f["downstream_session"])
-		}
-		if f["client_request"] != `"c1\n"` {
-			t.Errorf("%s names the client's request %v", e.Message, f["client_request"])
-		}
-		switch e.Message {
-		case "elicitation.rejected":
-			if refused, _ := f["request_id"].(string); len(refused) != 32 || refused == id {
-				t.Errorf("rejected has the id %q", refused)
-			}
-			if f["reason"] != "invalid_question" || f["code"] != int64(-32602) {
-				t.Errorf("rejected for %v, %v", f["reason"], f["code"])
-			}
-			continue
-		case "elicitation.created":
-			id = f["request_id"]
-		case "elicitation.completed":
-			if f["action"] != "accept" {
-				t.Errorf("action is %v", f["action"])
-			}
-		}
-		if f["request_id"] != id || len(id.(string)) != 32 {
-			t.Errorf("%s has the id %v, want %v", e.Message, f["request_id"], id)
-		}
-		if f["message"] != `Deploy\nto prod?` {
-			t.Errorf("%s has the message %q", e.Message, f["message"])
-		}
-	}
-	r.wantEvents("created delivered completed rejected")
-}
-
 // A transport that quotes what it could not send quotes nothing into the logs
 // that a redactor keeps out of them.
 func TestRedactorOfDeliveryErrors(t *testing.T) {
@@ -254,9 +199,9 @@ func TestCausesAreLogged(t *testing.T) {
 		want string
 	}{
 		{"a transport's text", func(sc *screen) elicitation.Via {
-			sc.fail = errors.New("stream is closed")
+			sc.fail = errors.New("no stream at https://client.example/mcp?key=canary")
 			return elicitation.ViaFrames(sc)
-		}, "stream is closed"},
+		}, "no stream at https://client.example/mcp?…"},
 		{"an SDK's known cause", asksFor(fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)),
 			"unexpected EOF"},
 		{"an SDK's number of the system", asksFor(fmt.Errorf("secret: %w", dial)), "broken pipe"},
@@ -305,7 +250,8 @@ func asksFor(err error) func(*screen) elicitation.Via {
 func TestNamesInLogs(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "secret-id", LogName: "alice's\nlaptop"})
-	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1"},
+	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1",
+		Request: protocol.StringID("r1\n")},
 		elicitation.ViaFrames(r.answers(s, yes)), "up\n1")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
@@ -313,7 +259,7 @@ func TestNamesInLogs(t *testing.T) {
 	}
 	f := r.logs.All()[0].ContextMap()
 	if f["downstream_session"] != `alice's\nlaptop` || f["upstream_session"] != `up\n1` ||
-		f["call_id"] != `c\n1` {
+		f["call_id"] != `c\n1` || f["client_request"] != `"r1\n"` {
 		t.Errorf("the log has %v", f)
 	}
 }

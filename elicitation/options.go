@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,8 @@ const (
 	// defaultMaxTimeout is when a question ends whatever extends it: the bound
 	// that the re-entry funnel has for a person, too.
 	defaultMaxTimeout = 10 * time.Minute
-	// defaultDeliveryTimeout is how long a [FrameDeliverer] may take. A stream
-	// that does not take a frame of a few kilobytes within it is stuck.
-	defaultDeliveryTimeout = 10 * time.Second
 	// defaultSweepInterval is how often forgotten calls are looked for.
 	defaultSweepInterval = 5 * time.Minute
-	// defaultRetryAfter is when a refused upstream may ask again.
-	defaultRetryAfter = 5 * time.Second
 
 	// defaultMaxPending is how many questions may be pending in all.
 	defaultMaxPending = 100
@@ -39,22 +35,25 @@ const (
 	// defaultMaxPerUpstream keeps one upstream connection from using up more
 	// than half of what there is.
 	defaultMaxPerUpstream = 50
-
-	// defaultMaxSchemaBytes is the largest requestedSchema, in bytes.
-	defaultMaxSchemaBytes = 100 << 10
-	// defaultMaxSchemaDepth is how deep it may nest. A flat form needs five.
-	defaultMaxSchemaDepth = 10
-	// defaultMaxContentBytes is the largest content of an answer, in bytes.
-	defaultMaxContentBytes = 1 << 20
 )
 
-// maxOutsideSchema bounds what a question holds beside the schema, in bytes: a
-// message that people read, a URL, and _meta.
-const maxOutsideSchema = 64 << 10
+const (
+	// deliveryTimeout is how long a [FrameDeliverer] may take. A stream
+	// that does not take a frame of a few kilobytes within it is stuck.
+	deliveryTimeout = 10 * time.Second
+	// retryAfter is when a refused upstream may ask again.
+	retryAfter = 5 * time.Second
 
-// maxLimit bounds the limits on sizes, in bytes: no message comes near it, and
-// sums of limits do not overflow.
-const maxLimit = 1 << 30
+	// maxSchemaBytes is the largest requestedSchema, in bytes.
+	maxSchemaBytes = 100 << 10
+	// maxSchemaDepth is how deep it may nest. A flat form needs five.
+	maxSchemaDepth = 10
+	// maxContentBytes is the largest content of an answer, in bytes.
+	maxContentBytes = 1 << 20
+	// maxOutsideSchema bounds what a question holds beside the schema, in bytes: a
+	// message that people read, a URL, and _meta.
+	maxOutsideSchema = 64 << 10
+)
 
 // Options configure a [Router]. The zero value works and is the recommended
 // setting but for Logger and Registerer, without which nothing is recorded.
@@ -77,8 +76,6 @@ type Options struct {
 	// is logged and counted as unseen. 0: 400 ms, but none for clients in the same
 	// process; negative: none.
 	MinHumanTime time.Duration
-	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0: 10 s.
-	DeliveryTimeout time.Duration
 	// Heartbeat is the time between the progress notifications that show a client
 	// that its request waits for a person, where [Origin] has a ProgressToken and
 	// the questions go out by [ViaFrames] or by an Asker that is a [ProgressDeliverer];
@@ -88,10 +85,8 @@ type Options struct {
 	// 5 minutes. One that was over at two of them is reported and ended.
 	SweepInterval time.Duration
 
-	// Limits bound how many questions may be pending, and their size.
+	// Limits bound how many questions may be pending.
 	Limits Limits
-	// RetryAfter is when a refused upstream may ask again, 0: 5 s.
-	RetryAfter time.Duration
 
 	// Validation says what becomes of accepted content that does not fit the
 	// form. The zero value is [ValidateWarn].
@@ -151,9 +146,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.fillDurations(); err != nil {
 		return o, err
 	}
-	if err := o.fillLimits(); err != nil {
-		return o, err
-	}
+	o.Limits.fillDefaults()
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
 	}
@@ -174,9 +167,13 @@ type Limits struct {
 	// quarter of it once a session with a principal has been attached, beside what their
 	// sessions and upstreams may have.
 	Pending, PerPrincipal, PerSession, PerUpstream int
-	// SchemaBytes, SchemaDepth and ContentBytes bound what goes through: the requestedSchema
-	// and the content of an answer. 0: 100 KiB, 10 levels and 1 MiB.
-	SchemaBytes, SchemaDepth, ContentBytes int
+}
+
+func (l *Limits) fillDefaults() {
+	l.Pending = cmp.Or(l.Pending, defaultMaxPending)
+	l.PerPrincipal = cmp.Or(l.PerPrincipal, defaultMaxPerPrincipal)
+	l.PerSession = cmp.Or(l.PerSession, defaultMaxPerSession)
+	l.PerUpstream = cmp.Or(l.PerUpstream, defaultMaxPerUpstream)
 }
 
 // checkKeys refuses options whose records other replicas could not read.
@@ -202,9 +199,7 @@ func (o *Options) fillDurations() error {
 	}{
 		{"Timeout", &o.Timeout, defaultTimeout},
 		{"MaxTimeout", &o.MaxTimeout, max(defaultMaxTimeout, o.Timeout)},
-		{"DeliveryTimeout", &o.DeliveryTimeout, defaultDeliveryTimeout},
 		{"SweepInterval", &o.SweepInterval, defaultSweepInterval},
-		{"RetryAfter", &o.RetryAfter, defaultRetryAfter},
 	} {
 		if *d.value < 0 {
 			return fmt.Errorf("elicitation options: %s is negative", d.name)
@@ -219,34 +214,6 @@ func (o *Options) fillDurations() error {
 	if o.MaxTimeout < o.Timeout {
 		return fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
 			o.MaxTimeout, o.Timeout)
-	}
-	return nil
-}
-
-func (o *Options) fillLimits() error {
-	for _, n := range []struct {
-		name      string
-		value     *int
-		zero      int
-		unlimited bool
-	}{
-		{"Limits.Pending", &o.Limits.Pending, defaultMaxPending, true},
-		{"Limits.PerPrincipal", &o.Limits.PerPrincipal, defaultMaxPerPrincipal, true},
-		{"Limits.PerSession", &o.Limits.PerSession, defaultMaxPerSession, true},
-		{"Limits.PerUpstream", &o.Limits.PerUpstream, defaultMaxPerUpstream, true},
-		{"Limits.SchemaBytes", &o.Limits.SchemaBytes, defaultMaxSchemaBytes, false},
-		{"Limits.SchemaDepth", &o.Limits.SchemaDepth, defaultMaxSchemaDepth, false},
-		{"Limits.ContentBytes", &o.Limits.ContentBytes, defaultMaxContentBytes, false},
-	} {
-		if *n.value < 0 && !n.unlimited {
-			return fmt.Errorf("elicitation options: %s is negative", n.name)
-		}
-		if *n.value > maxLimit && !n.unlimited {
-			return fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
-		}
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
 	}
 	return nil
 }

@@ -30,9 +30,8 @@ func TestOptionsAreChecked(t *testing.T) {
 // refuses it.
 func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Timeout": true, "MaxTimeout": true, "DeliveryTimeout": true, "SweepInterval": true,
-		"RetryAfter": true, "Limits.SchemaBytes": true, "Limits.SchemaDepth": true,
-		"Limits.ContentBytes": true, "Heartbeat": false, "MinHumanTime": false,
+		"Timeout": true, "MaxTimeout": true, "SweepInterval": true, "Heartbeat": false,
+		"MinHumanTime":   false,
 		"Limits.Pending": false, "Limits.PerPrincipal": false, "Limits.PerSession": false,
 		"Limits.PerUpstream": false,
 	}, func(o *elicitation.Options) error {
@@ -42,64 +41,38 @@ func TestNegativeOptions(t *testing.T) {
 }
 
 func TestOptionsFromEnv(t *testing.T) {
+	const timeout, most, sweep = "ELICITATION_TIMEOUT", "ELICITATION_MAX_CONCURRENT",
+		"ELICITATION_CLEANUP_INTERVAL"
+	limits := func(pending, each, upstream int) elicitation.Options {
+		return elicitation.Options{Limits: elicitation.Limits{Pending: pending, PerPrincipal: each,
+			PerSession: each, PerUpstream: upstream}}
+	}
 	for _, test := range []struct {
 		name string
 		env  map[string]string
 		want elicitation.Options
 		bad  string
 	}{
-		{"nothing", nil, elicitation.Options{}, ""},
-		{"empty", map[string]string{"ELICITATION_TIMEOUT": "", "ELICITATION_MAX_CONCURRENT": "",
-			"ELICITATION_CLEANUP_INTERVAL": ""}, elicitation.Options{}, ""},
-		{"durations", map[string]string{"ELICITATION_TIMEOUT": "2m30s",
-			"ELICITATION_CLEANUP_INTERVAL": "1h"},
-			elicitation.Options{Timeout: 150 * time.Second, SweepInterval: time.Hour}, ""},
-		{"seconds", map[string]string{"ELICITATION_TIMEOUT": "90",
-			"ELICITATION_CLEANUP_INTERVAL": "300"},
-			elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
-		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 250, PerPrincipal: 40,
-				PerSession:  40,
-				PerUpstream: 125}}, ""},
-		{"large number", map[string]string{"ELICITATION_MAX_CONCURRENT": "1000"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 1000, PerPrincipal: 160,
-				PerSession:  160,
-				PerUpstream: 500}}, ""},
-		{"the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "100"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 100, PerPrincipal: 16,
-				PerSession:  16,
-				PerUpstream: 50}}, ""},
-		{"less than the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "60"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 60, PerPrincipal: 16,
-				PerSession:  16,
-				PerUpstream: 50}}, ""},
-		{"less than all defaults", map[string]string{"ELICITATION_MAX_CONCURRENT": "3"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 3, PerPrincipal: 3,
-				PerSession:  3,
-				PerUpstream: 3}}, ""},
-		{"the largest number", map[string]string{"ELICITATION_MAX_CONCURRENT": "2147483647"},
-			elicitation.Options{Limits: elicitation.Limits{Pending: 2147483647,
-				PerPrincipal: 343597383,
-				PerSession:   343597383, PerUpstream: 1073741823}}, ""},
-		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{},
-			"ELICITATION_MAX_CONCURRENT"},
-		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{},
-			"ELICITATION_MAX_CONCURRENT"},
-		{"words", map[string]string{"ELICITATION_MAX_CONCURRENT": "many"}, elicitation.Options{},
-			"ELICITATION_MAX_CONCURRENT"},
-		{"no time", map[string]string{"ELICITATION_TIMEOUT": "0s"}, elicitation.Options{},
-			"ELICITATION_TIMEOUT"},
-		{"negative time", map[string]string{"ELICITATION_TIMEOUT": "-5"}, elicitation.Options{},
-			"ELICITATION_TIMEOUT"},
-		{"time overflows", map[string]string{"ELICITATION_TIMEOUT": "9223372036854775807"},
-			elicitation.Options{}, "ELICITATION_TIMEOUT"},
-		{"time of no unit", map[string]string{"ELICITATION_CLEANUP_INTERVAL": "5 min"},
-			elicitation.Options{}, "ELICITATION_CLEANUP_INTERVAL"},
+		{name: "nothing"},
+		{name: "empty", env: map[string]string{timeout: "", most: "", sweep: ""}},
+		{name: "durations", env: map[string]string{timeout: "2m30s", sweep: "300"},
+			want: elicitation.Options{Timeout: 150 * time.Second, SweepInterval: 5 * time.Minute}},
+		{name: "large number", env: map[string]string{most: "1000"}, want: limits(1000, 160, 500)},
+		{name: "less than the default", env: map[string]string{most: "60"},
+			want: limits(60, 16, 50)},
+		{name: "less than all defaults", env: map[string]string{most: "3"}, want: limits(3, 3, 3)},
+		{name: "the largest number", env: map[string]string{most: "2147483647"},
+			want: limits(2147483647, 343597383, 1073741823)},
+		{name: "zero", env: map[string]string{most: "0"}, bad: most},
+		{name: "words", env: map[string]string{most: "many"}, bad: most},
+		{name: "no time", env: map[string]string{timeout: "0s"}, bad: timeout},
+		{name: "time overflows", env: map[string]string{timeout: "9223372036854775807"},
+			bad: timeout},
+		{name: "time of no unit", env: map[string]string{sweep: "5 min"}, bad: sweep},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := elicitation.OptionsFromEnv(func(key string) (string, bool) {
-				v,
-					ok := test.env[key]
+				v, ok := test.env[key]
 				return v, ok
 			})
 			if test.bad != "" {
@@ -109,22 +82,16 @@ func TestOptionsFromEnv(t *testing.T) {
 				return
 			}
 			if err != nil || got.Timeout != test.want.Timeout ||
-				got.SweepInterval != test.want.SweepInterval ||
-				got.Limits.Pending != test.want.Limits.Pending ||
-				got.Limits.PerPrincipal != test.want.Limits.PerPrincipal ||
-				got.Limits.PerSession != test.want.Limits.PerSession ||
-				got.Limits.PerUpstream != test.want.Limits.PerUpstream {
+				got.SweepInterval != test.want.SweepInterval || got.Limits != test.want.Limits {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
 	}
 }
 
-// Limits that cannot work are refused at once.
-func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
+// Stores that other replicas could not read are refused at once.
+func TestStoresNeedKeysOfTheFleet(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
-		"overflow":             {Limits: elicitation.Limits{ContentBytes: int(^uint(0) >> 1)}},
-		"overflow, schema":     {Limits: elicitation.Limits{SchemaBytes: int(^uint(0) >> 1)}},
 		"no keys of the fleet": {Store: newMapStore()},
 		"keys of one replica":  {Store: newMapStore(), Keys: keys.EphemeralKeyring()},
 	} {

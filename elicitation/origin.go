@@ -55,7 +55,7 @@ func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions,
 	}
 	switch {
 	case r.draining:
-		return nil, r.shutdownError()
+		return nil, shutdownError()
 	case !usable:
 		return nil, noSessionError(ReasonNoSession, nil)
 	case len(found) == 1 && len(abandoned) == 0:

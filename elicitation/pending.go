@@ -109,7 +109,7 @@ func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended")
 	case ByShutdown:
-		refused := r.shutdownError()
+		refused := shutdownError()
 		e.Wire, e.RetryAfter = refused.Wire, refused.RetryAfter
 	default:
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled")
@@ -170,7 +170,7 @@ func (c *Call) admitQuestion(ctx context.Context,
 	if refused := c.checkCapabilities(""); refused != nil {
 		return nil, refused
 	}
-	q, refused := parseQuestion(params, &r.opts)
+	q, refused := parseQuestion(params)
 	if refused != nil {
 		return nil, refused
 	}
@@ -286,8 +286,8 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.resumeTimeout = resume
 	p.expires = p.created.Add(p.timeout)
-	if p.routerDelivers && r.opts.DeliveryTimeout < p.timeout {
-		p.expires = p.created.Add(r.opts.DeliveryTimeout) // until it is delivered
+	if p.routerDelivers && deliveryTimeout < p.timeout {
+		p.expires = p.created.Add(deliveryTimeout) // until it is delivered
 	}
 	r.metrics.countCreated()
 	p.emitStateLocked(EventCreated, nil)
@@ -409,9 +409,9 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	return humantime.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
 }
 
-// confirmByReplyLocked records that the reply arrived before the transport reported that
+// confirmDeliveryLocked records that the reply arrived before the transport reported that
 // it took the question.
-func (p *pendingQuestion) confirmByReplyLocked() {
+func (p *pendingQuestion) confirmDeliveryLocked() {
 	if p.state == stateCreated {
 		p.state = stateDelivered
 		p.emitStateLocked(EventDelivered, nil)
@@ -422,7 +422,7 @@ func (p *pendingQuestion) confirmByReplyLocked() {
 // the question out of the table. It returns what the host is to send to the client.
 func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notification) {
 	if out.replied {
-		p.confirmByReplyLocked()
+		p.confirmDeliveryLocked()
 	}
 	before := p.state
 	p.state, p.answered = out.state, out.replied
@@ -504,13 +504,9 @@ func (p *pendingQuestion) extendTimeout() bool {
 	if p.hasOutcomeLocked() {
 		return false
 	}
-	if p.state == stateCreated { // progress proves the delivery
-		p.state = stateDelivered
-		p.emitStateLocked(EventDelivered, nil)
-	}
-	last := p.created.Add(p.router.opts.MaxTimeout)
+	p.confirmDeliveryLocked()
 	next := time.Now().Add(p.timeout)
-	if next.After(last) {
+	if last := p.created.Add(p.router.opts.MaxTimeout); next.After(last) {
 		next = last
 	}
 	if next.After(p.expires) {

@@ -20,9 +20,9 @@ import (
 func TestCancellation(t *testing.T) {
 	type scene struct {
 		*rig
-		session        *elicitation.Session
-		call           *elicitation.Call
-		client, server context.CancelFunc
+		session *elicitation.Session
+		call    *elicitation.Call
+		server  context.CancelFunc
 	}
 	for _, test := range []struct {
 		name    string
@@ -48,35 +48,19 @@ func TestCancellation(t *testing.T) {
 			}
 		}, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled",
 			"the server withdrew the question", elicitation.ReasonCancelled},
-		{"client's request", func(s *scene) { s.client() }, "client", protocol.CodeFlowEnded,
-			"Elicitation cancelled: the request that caused it has ended",
-			"the request that asked has ended", elicitation.ReasonCancelled},
 		{"end of the call", func(s *scene) { s.call.End() }, "call", protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended",
 			"the request that asked has ended", elicitation.ReasonCancelled},
-		{"end of the session", func(s *scene) { s.session.Detach() }, "session", -32601,
-			"No client session available", "the request that asked has ended",
-			elicitation.ReasonNoSession},
-		{"shutdown", func(s *scene) {
-			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-			defer cancel()
-			if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				s.Errorf("Shutdown: %v", err)
-			}
-		}, "shutdown", protocol.CodeBusy, "The gateway is shutting down",
-			"the gateway is shutting down", elicitation.ReasonShutdown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &scene{rig: newRig(t, elicitation.Options{})}
 				s.session = s.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 				sc := &screen{t: t}
-				var client, server context.Context
-				client, s.client = context.WithCancel(t.Context())
+				var server context.Context
 				server, s.server = context.WithCancel(t.Context())
-				defer s.client()
 				defer s.server()
-				s.call = s.beginIn(client, elicitation.Origin{Session: s.session},
+				s.call = s.begin(elicitation.Origin{Session: s.session},
 					elicitation.ViaFrames(sc), "up")
 				defer s.call.End()
 				done := make(chan error)

@@ -25,9 +25,9 @@ type parsedQuestion struct {
 	token   protocol.ProgressToken
 }
 
-// parseQuestion reads the parameters of elicitation/create within the limits of o.
-func parseQuestion(params json.RawMessage, o *Options) (*parsedQuestion, *Error) {
-	if limit := o.Limits.SchemaBytes + maxOutsideSchema; len(params) > limit {
+// parseQuestion reads the parameters of elicitation/create within the limits.
+func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
+	if limit := maxSchemaBytes + maxOutsideSchema; len(params) > limit {
 		err := fmt.Errorf("larger than %d bytes", limit)
 		return nil, invalidQuestionError(ReasonTooLarge, err)
 	}
@@ -61,12 +61,12 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
 	}
-	if len(q.schema) > o.Limits.SchemaBytes {
-		err := fmt.Errorf("requestedSchema: larger than %d bytes", o.Limits.SchemaBytes)
+	if len(q.schema) > maxSchemaBytes {
+		err := fmt.Errorf("requestedSchema: larger than %d bytes", maxSchemaBytes)
 		return invalidQuestionError(ReasonTooLarge, err)
 	}
-	if jsonDepth(q.schema) > o.Limits.SchemaDepth {
-		err := fmt.Errorf("requestedSchema: nested deeper than %d", o.Limits.SchemaDepth)
+	if jsonDepth(q.schema) > maxSchemaDepth {
+		err := fmt.Errorf("requestedSchema: nested deeper than %d", maxSchemaDepth)
 		return invalidQuestionError(ReasonTooLarge, err)
 	}
 	if o.Validation == ValidateEnforce {

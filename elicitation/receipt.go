@@ -11,7 +11,7 @@ import (
 // ([ElicitOptions].Receipt). A question that the client has answered then stays pending
 // until [Receipt.Confirm] or [Receipt.Fail] is called, so that EventCompleted and the
 // metrics count what reached the upstream. One of the two must be called once
-// [Call.Elicit] has returned, or done was called: after Options.DeliveryTimeout without
+// [Call.Elicit] has returned, or done was called: after 10 seconds without
 // it the question fails with [ReasonAnswerLost]. For a question without an answer both do
 // nothing.
 //
@@ -57,9 +57,9 @@ func (r *Receipt) setQuestion(p *pendingQuestion) {
 // awaitReceiptLocked keeps the question pending until the host has reported on its answer.
 // From here on nothing else ends it.
 func (p *pendingQuestion) awaitReceiptLocked(out outcome) {
-	p.confirmByReplyLocked()
+	p.confirmDeliveryLocked()
 	p.answer, p.answered = &out, true
-	p.setExpiryLocked(time.Now().Add(p.router.opts.DeliveryTimeout))
+	p.setExpiryLocked(time.Now().Add(deliveryTimeout))
 }
 
 // settleAnswer ends a question whose answer the upstream got, or did not get because of

@@ -148,8 +148,7 @@ func invalidReply(reason Reason, err error) *Error {
 // readError returns the outcome of a question that the client answered with an error.
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 	out := outcome{state: stateFailed, replied: true}
-	limit := p.router.opts.Limits.ContentBytes
-	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > limit {
+	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > maxContentBytes {
 		out.err = invalidReply(ReasonInvalidReply, errLargeError)
 	} else {
 		out.err = &Error{Reason: ReasonClientError, Wire: wire}
@@ -185,9 +184,8 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 // decodeResult decodes a result strictly. The errors of the decoders are replaced by
 // constants, since they may quote the answer.
 func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, *Error) {
-	limit := p.router.opts.Limits.ContentBytes
-	if len(raw) > limit+maxOutsideSchema {
-		err := fmt.Errorf("larger than %d bytes", limit+maxOutsideSchema)
+	if len(raw) > maxContentBytes+maxOutsideSchema {
+		err := fmt.Errorf("larger than %d bytes", maxContentBytes+maxOutsideSchema)
 		return nil, invalidReply(ReasonInvalidReply, err)
 	}
 	if err := jsonx.Check(raw); err != nil {
@@ -197,8 +195,8 @@ func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, *Err
 	if err != nil {
 		return nil, invalidReply(ReasonInvalidReply, errNoResult)
 	}
-	if len(result.Content) > limit {
-		err := fmt.Errorf("content: larger than %d bytes", limit)
+	if len(result.Content) > maxContentBytes {
+		err := fmt.Errorf("content: larger than %d bytes", maxContentBytes)
 		return nil, invalidReply(ReasonInvalidReply, err)
 	}
 	if result.Meta, err = relayedMeta(result.Meta); err != nil {

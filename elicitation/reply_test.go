@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -124,27 +122,6 @@ func TestErrorReply(t *testing.T) {
 	}
 	r.wantEvents("created delivered error")
 	r.settled()
-}
-
-func TestLateReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		s, offered, outcome := r.offered()
-		offered.ConfirmDelivery()
-		time.Sleep(61 * time.Second)
-		synctest.Wait()
-		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Expired)
-		refused(t, outcome.Err, elicitation.ReasonTimeout, protocol.CodeTimeout,
-			"Elicitation timed out")
-		r.wantEvents("created delivered timeout")
-		r.settled()
-		if n := r.value("elicitation_timeout_total"); n != 1 {
-			t.Errorf("timeouts are %v", n)
-		}
-		if n := r.value("elicitation_duration_seconds"); n != 1 {
-			t.Errorf("durations of %v questions", n)
-		}
-	})
 }
 
 // Tombstones are bounded: the oldest reply becomes an unknown one.

@@ -199,16 +199,13 @@ func (p *pendingQuestion) storeQuestion(ctx context.Context) *Error {
 	}
 	if err != nil {
 		// Without the record an answer at another replica would get lost.
-		return retryLaterErrorOf(ReasonStore, err, r.opts.RetryAfter)
+		const message = "The other replicas of the gateway cannot be reached"
+		refused := retryLaterError(ReasonStore, message, "")
+		refused.Err = err
+		return refused
 	}
 	p.stored = true
 	return nil
-}
-
-func retryLaterErrorOf(reason Reason, err error, after time.Duration) *Error {
-	e := retryLaterError(reason, "The other replicas of the gateway cannot be reached", "", after)
-	e.Err = err
-	return e
 }
 
 // resolveStored claims the reply to a question of another replica.

@@ -77,7 +77,7 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return nil, r.shutdownError()
+		return nil, shutdownError()
 	case r.sessions[info.ID] != nil:
 		return nil, errors.New("elicitation session: the id is attached already")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -240,46 +239,6 @@ func TestQuestionOfSeveralCallsPausesTheirTimeLimits(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Two users' calls run at once on one connection, which says for each question which call asks:
-// everybody is asked what their own calls ask, and nothing else.
-func TestManyCallsOnOneConnection(t *testing.T) {
-	const each = 500
-	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1,
-		PerSession:  -1,
-		PerUpstream: -1}, Logger: zap.NewNop()})
-	var all sync.WaitGroup
-	for _, who := range []protocol.Principal{alice(), bob()} {
-		s := r.attach(elicitation.SessionInfo{ID: who.Subject, Principal: who})
-		for i := range each {
-			all.Go(func() {
-				own := fmt.Sprint(who.Subject, " ", i)
-				ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Question,
-					_ func()) (json.RawMessage, error) {
-					if got := q.Request.(*protocol.ElicitForm).Message; got != own {
-						t.Errorf("the call %q was asked %q", own, got)
-					}
-					content, err := json.Marshal(map[string]any{"ok": true, "own": own})
-					return json.RawMessage(`{"action":"accept","content":` + string(content) + `}`),
-						err
-				})
-				call := r.begin(elicitation.Origin{Session: s, CallID: own},
-					elicitation.ViaAsker(ask), "up")
-				defer call.End()
-				answer, err := r.ElicitFrom(t.Context(), "up", form(own),
-					&elicitation.ElicitOptions{CallID: own})
-				if err != nil || !contains(string(answer.Content), `"`+own+`"`) {
-					t.Errorf("the call %q got %+v, %v", own, answer, err)
-				}
-			})
-		}
-	}
-	all.Wait()
-	if n := r.value("elicitation_completed_total", "action", "accept"); n != 2*each {
-		t.Errorf("%v of %d were answered", n, 2*each)
-	}
-	r.settled()
 }
 
 // Calls of one client begin, are given up and end while their upstream asks: each question has

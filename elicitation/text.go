@@ -81,7 +81,7 @@ func escapeForLog(s string) string { return redact.EscapeText(s, maxText) }
 // peekMessage returns the message of refused parameters, "" if they cannot be read. It
 // reads no more than a question may have by default.
 func peekMessage(params json.RawMessage) string {
-	if len(params) > defaultMaxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
+	if len(params) > maxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
 		return ""
 	}
 	text := ""

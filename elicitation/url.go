@@ -178,7 +178,7 @@ func (r *Router) HandleURLCompletion(
 		return Expired, fmt.Errorf(
 			"elicitation: URL completion: the session has no stream: %w", ReasonDelivery)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.opts.DeliveryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
 	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: u.clientID})
 	if err == nil {

@@ -96,23 +96,22 @@ func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 
 // A session that was sent to several URLs leaves none behind.
 func TestDetachForgetsURLElicitations(t *testing.T) {
-	for _, n := range []int{2, 3, 10} {
-		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-		call := r.begin(elicitation.Origin{Session: s},
-			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
-		for i := range n {
-			if _, err := call.Elicit(t.Context(),
-				urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
-				t.Fatal(err)
-			}
+	const n = 3
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
+	call := r.begin(elicitation.Origin{Session: s},
+		elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
+	for i := range n {
+		if _, err := call.Elicit(t.Context(),
+			urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
+			t.Fatal(err)
 		}
-		s.Detach()
-		for i := range n {
-			r.wantCompletion("up", fmt.Sprint(i), elicitation.Unknown)
-		}
-		call.End()
 	}
+	s.Detach()
+	for i := range n {
+		r.wantCompletion("up", fmt.Sprint(i), elicitation.Unknown)
+	}
+	call.End()
 }
 
 // Calls with connections of their own, which have no keys, do not share visits.

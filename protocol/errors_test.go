@@ -125,13 +125,3 @@ func TestURLElicitationRequiredMessage(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-// Our own codes lie outside what JSON-RPC reserves.
-func TestOwnCodes(t *testing.T) {
-	for _, code := range []int64{protocol.CodeRefused, protocol.CodeFlowEnded,
-		protocol.CodeHandlerError, protocol.CodeBusy} {
-		if code >= -32768 && code <= -32000 {
-			t.Errorf("%d is reserved", code)
-		}
-	}
-}

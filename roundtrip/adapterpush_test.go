@@ -215,40 +215,6 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 	}
 }
 
-// A question that is pushed beside one that ends the run, to be asked in the next, ends
-// at once, as the context that it was asked under does: a handler that waits for both
-// would wait for the person, who may not know of it.
-func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125,
-			roundtrip.Options{Legacy: roundtrip.LegacyReplay}, nil)
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			if q.Kind() == protocol.KindElicitForm {
-				return nil, protocol.Errorf(7, "no") // ends the call
-			}
-			return silent(ctx, q, extend)
-		}
-		_, _ = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-			ended := make(chan error, 1)
-			go func() {
-				_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
-				ended <- err
-			}()
-			synctest.Wait()
-			asked := time.Now()
-			_, suspended := reasonOf(ctx, "why")
-			if err := <-ended; !errors.Is(err, roundtrip.ErrPending) {
-				t.Errorf("the pushed question ended with %v, want ErrPending", err)
-			}
-			if waited := time.Since(asked); waited > 0 {
-				t.Errorf("the pushed question stayed open for %s", waited)
-			}
-			return nil, suspended
-		})
-	})
-}
-
 // observeFunc is a function that is an observer.
 type observeFunc func(context.Context, event.Event)
 

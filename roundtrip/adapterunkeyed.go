@@ -54,7 +54,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err != nil {
 		return nil, err
 	}
-	if r.era().asksInPlace(&r.questioner, false) {
+	if !r.era().returnsQuestions() {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// A question that nobody can be asked has no place among the others.

@@ -413,21 +413,18 @@ func TestAskAgainstCapabilities(t *testing.T) {
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	c.fails(protocol.CodeMissingRequiredClientCapability)
 
-	for _, mode := range []roundtrip.LegacyMode{roundtrip.LegacyPush, roundtrip.LegacyReplay} {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: mode}, blind)
-		c.call.Capabilities = protocol.ClientCapabilities{}
-		contains(t, c.done(), "error: ", "elicitation")
-		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: mode}, blind)
-		c.call.Push = nil
-		contains(t, c.done(), "error: ", "no session")
-		c, _ = newLegacy(t, protocol.V20251125,
-			roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, blind)
-		contains(t, c.done(), "error: ", "2026-07-28")
-		c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{Legacy: mode}, blind)
-		contains(t, c.done(), "error: ", "no elicitation")
-		if h.traffic() != 0 {
-			t.Error("a client was asked what it cannot answer")
-		}
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c.call.Capabilities = protocol.ClientCapabilities{}
+	contains(t, c.done(), "error: ", "elicitation")
+	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c.call.Push = nil
+	contains(t, c.done(), "error: ", "no session")
+	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{RefuseLegacy: true}, blind)
+	contains(t, c.done(), "error: ", "2026-07-28")
+	c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{}, blind)
+	contains(t, c.done(), "error: ", "no elicitation")
+	if h.traffic() != 0 {
+		t.Error("a client was asked what it cannot answer")
 	}
 }
 

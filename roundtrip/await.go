@@ -279,20 +279,15 @@ type unfinishedVisit struct {
 // not finished. It changes copies: the words are the author's, and what the flow
 // remembers of them stays.
 func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
-	copied := false
-	for i, q := range requests {
+	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		visit, ok := q.Request.(*protocol.ElicitURL)
 		if !ok || !r.wasAgreedTo(q.Key) {
-			continue
-		}
-		if !copied {
-			requests, copied = slices.Clone(requests), true
+			return q.Request
 		}
 		c := *visit
 		c.Message = "Not finished yet. " + c.Message
-		requests[i].Request = &c
-	}
-	return requests
+		return &c
+	})
 }
 
 // wasAgreedTo reports whether the person agreed to a visit that has not been finished in this

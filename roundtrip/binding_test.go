@@ -2,7 +2,10 @@ package roundtrip_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -141,5 +144,17 @@ func TestAnonymousStatesAreReportedOnce(t *testing.T) {
 	}
 	if got := one[event.AnonymousState](t, c.events); got.Target != "deploy" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestCredentialDigest holds the digest of a credential against its description: replicas of two
+// releases must come to the same.
+func TestCredentialDigest(t *testing.T) {
+	flow := [16]byte([]byte("0123456789abcdef"))
+	mac := hmac.New(sha256.New, flow[:])
+	mac.Write([]byte("rondo credential binding 1\x00" + tokenOfBob))
+	if got, want := roundtrip.DigestCredential(flow, tokenOfBob),
+		hex.EncodeToString(mac.Sum(nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

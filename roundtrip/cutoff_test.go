@@ -299,3 +299,31 @@ func (g slowGuard) Claim(ctx context.Context, id, owner string, print [32]byte,
 	time.Sleep(10 * time.Second)
 	return g.Guard.Claim(ctx, id, owner, print, until)
 }
+
+// TestErrorResultOfACutOffRequest: a result that says no more than that the request ended is no
+// outcome, whatever its type. One that says more is.
+func TestErrorResultOfACutOffRequest(t *testing.T) {
+	for text, want := range map[string]string{
+		"booking: context canceled": "the outcome is not known",
+		"the card was charged":      "the card was charged",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
+				func(ctx context.Context) (protocol.Result, error) {
+					if roundtrip.RoundOf(ctx).Number == 1 {
+						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+					}
+					<-ctx.Done()
+					return &protocol.CallToolResult{IsError: true,
+						Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+				})
+			c.ask("k")
+			c.answer("k", accepted)
+			result, err := c.sendCutOff(time.Second)
+			if got := show(result); err != nil || !strings.HasPrefix(got, "error: "+want) {
+				t.Errorf("%s: got %q, %v", text, got, err)
+			}
+			contains(t, c.done(), want) // and so is who comes back
+		})
+	}
+}

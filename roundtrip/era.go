@@ -14,7 +14,8 @@ import (
 // never tests which one it is.
 type era interface {
 	// returnsQuestions reports whether the client gets questions as a result, and carries the
-	// state of the flow until it calls again.
+	// state of the flow until it calls again. Where it does not, questions of flow style are asked
+	// while the handler waits.
 	returnsQuestions() bool
 
 	// openCall prepares the exchange for its first run, limitCall returns the context of all of
@@ -32,9 +33,6 @@ type era interface {
 	// checkPushable returns why a question cannot be sent while the handler waits, nil if it
 	// can.
 	checkPushable(p *questioner, question protocol.InputRequest) *PushError
-	// asksInPlace reports whether a question of flow style is asked while the handler waits. It
-	// must be if the question itself is asked in place wherever that can be.
-	asksInPlace(p *questioner, inPlace bool) bool
 
 	// checkClient returns the questions as the client can be asked them. The flow ends instead
 	// where end is not nil.

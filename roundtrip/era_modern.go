@@ -41,8 +41,6 @@ func (modernEra) checkPushable(p *questioner, question protocol.InputRequest) *P
 	}
 }
 
-func (modernEra) asksInPlace(*questioner, bool) bool { return false }
-
 func (modernEra) checkClient(ctx context.Context, r *run, requests protocol.InputRequests) (
 	protocol.InputRequests, *ending, error) {
 	asked, err := r.checkClient(ctx, requests)

@@ -34,7 +34,7 @@ func (sessionEra) retryMembers(*Call) (protocol.InputResponses, protocol.Request
 }
 
 func (sessionEra) checkAskable(p *questioner, question protocol.InputRequest) *PushError {
-	if p.funnel.opts.Legacy == LegacyRefuse {
+	if p.funnel.opts.RefuseLegacy {
 		return &PushError{Method: question.Kind().Method(),
 			Cause:  "questions to clients of older revisions are switched off",
 			client: refusedLegacyText}
@@ -48,10 +48,6 @@ func (sessionEra) checkAskable(p *questioner, question protocol.InputRequest) *P
 
 func (e sessionEra) checkPushable(p *questioner, question protocol.InputRequest) *PushError {
 	return e.checkAskable(p, question)
-}
-
-func (sessionEra) asksInPlace(p *questioner, inPlace bool) bool {
-	return inPlace || p.funnel.opts.Legacy != LegacyReplay
 }
 
 func (sessionEra) checkClient(ctx context.Context, r *run, requests protocol.InputRequests) (

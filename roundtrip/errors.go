@@ -98,12 +98,6 @@ func findRefusal(err error) error {
 	return nil
 }
 
-// refusedWith reports whether err is, or wraps, an error of the sort E.
-func refusedWith[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
-}
-
 // defaultQuotaRetry is when to come back where a guard or store does not say.
 const defaultQuotaRetry = time.Second
 

@@ -148,3 +148,8 @@ func Unlock(p protocol.Principal, handle, plaintext []byte) (id string, data []b
 	id, box := deriveStoreKey(p, handle)
 	return id, box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 }
+
+// DigestCredential is digestCredential.
+func DigestCredential(flow [16]byte, credential string) string {
+	return digestCredential(flow, credential)
+}

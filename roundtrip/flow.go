@@ -134,10 +134,10 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.era().asksInPlace(&r.questioner, inquiries[0].question.inPlace) {
-		return r.askInPlace(ctx, inquiries, missing)
+	if r.era().returnsQuestions() {
+		return r.suspendHandler(missing)
 	}
-	return r.suspendHandler(missing)
+	return r.askInPlace(ctx, inquiries, missing)
 }
 
 // takeKeys checks the questions and reserves their keys: in one run each key is used once.
@@ -192,12 +192,14 @@ func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error
 	var refused []error
 	for i := range inquiries {
 		content, err := r.recordedAnswer(&inquiries[i].question)
-		switch {
-		case err == errMissing:
-			missing = append(missing, inquiries[i].question)
-		case refusedWith[*journalError](err):
+		if _, ends := errors.AsType[*journalError](err); ends {
 			return nil, err
-		case err != nil:
+		}
+		switch err {
+		case nil:
+		case errMissing:
+			missing = append(missing, inquiries[i].question)
+		default:
 			refused = append(refused, err)
 		}
 		contents[i] = content

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -39,24 +40,19 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkNegative(); err != nil {
 		return nil, err
 	}
-	if err := opts.checkModes(); err != nil {
-		return nil, err
-	}
 	if opts.Sealer == nil {
 		opts.Sealer = keys.EphemeralKeyring()
 	}
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
 	opts.AppVersion = opts.ownVersion()
-	opts.Limits.Rounds = orDefault(opts.Limits.Rounds, defaultMaxRounds)
-	opts.Limits.StateBytes = min(orDefault(opts.Limits.StateBytes, defaultMaxStateBytes),
+	opts.Limits.Rounds = cmp.Or(opts.Limits.Rounds, defaultMaxRounds)
+	opts.Limits.StateBytes = min(cmp.Or(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
-	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
-	opts.FlowTTL = orDefault(opts.FlowTTL, defaultFlowTTL)
-	opts.HumanTimeout = orDefault(opts.HumanTimeout, defaultHumanTimeout)
-	if opts.Heartbeat == 0 {
-		opts.Heartbeat = heartbeat.DefaultInterval
-	}
+	opts.RoundTTL = cmp.Or(opts.RoundTTL, DefaultRoundTTL)
+	opts.FlowTTL = cmp.Or(opts.FlowTTL, defaultFlowTTL)
+	opts.HumanTimeout = cmp.Or(opts.HumanTimeout, defaultHumanTimeout)
+	opts.Heartbeat = cmp.Or(opts.Heartbeat, heartbeat.DefaultInterval)
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}

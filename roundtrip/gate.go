@@ -141,9 +141,10 @@ func (r *run) repeatsRefusedQuestion(d *draft) error {
 // not be sent (client/elicitation, "Safe URL Handling"). The error is an
 // [*urlrule.Refusal].
 func (p *questioner) checkURLs(questions []Question) error {
+	allow := urlrule.Hook(p.funnel.opts.AllowURL)
 	for _, q := range questions {
 		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
-			if refusal := urlrule.Hook(p.funnel.opts.AllowURL).Refuse(q.key, visit.URL); refusal != nil {
+			if refusal := allow.Refuse(q.key, visit.URL); refusal != nil {
 				return refusal
 			}
 		}
@@ -180,18 +181,31 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
 		return requests
 	}
-	copied := false
-	for i, q := range requests {
+	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		m, ok := q.Request.(*protocol.CreateMessage)
 		if !ok || m.IncludeContext == "" || m.IncludeContext == "none" {
+			return q.Request
+		}
+		c := *m
+		c.IncludeContext = ""
+		return &c
+	})
+}
+
+// changeRequests returns the questions as change returns each. The list is the author's, so it is
+// copied before the first that change returns another for.
+func changeRequests(requests protocol.InputRequests,
+	change func(protocol.KeyedRequest) protocol.InputRequest) protocol.InputRequests {
+	copied := false
+	for i, q := range requests {
+		changed := change(q)
+		if changed == q.Request {
 			continue
 		}
 		if !copied {
 			requests, copied = slices.Clone(requests), true
 		}
-		c := *m
-		c.IncludeContext = ""
-		requests[i].Request = &c
+		requests[i].Request = changed
 	}
 	return requests
 }
@@ -202,7 +216,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
-	case p.funnel.opts.Legacy == LegacyRefuse:
+	case p.funnel.opts.RefuseLegacy:
 		p.observe(ctx, event.ServerBug{Where: p.where,
 			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})
@@ -218,20 +232,20 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " +
 			missing.String() + "; use a client that does"}
 	}
-	copied := false
-	for i, q := range requests {
+	var refused *refusal
+	requests = changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		spelled, err := p.downgradeQuestion(q.Request)
-		if err != nil {
-			return nil, &refusal{code: protocol.CodeCannotAsk,
+		if err != nil && refused == nil {
+			refused = &refusal{code: protocol.CodeCannotAsk,
 				text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
 		}
-		if spelled == q.Request {
-			continue
+		if err != nil {
+			return q.Request
 		}
-		if !copied { // they are the author's
-			requests, copied = slices.Clone(requests), true
-		}
-		requests[i].Request = spelled
+		return spelled
+	})
+	if refused != nil {
+		return nil, refused
 	}
 	p.wait.visits.noteVisits(requests)
 	return requests, nil

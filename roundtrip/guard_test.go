@@ -304,6 +304,70 @@ func TestClaimsAreRenewed(t *testing.T) {
 	}
 }
 
+// renewing is a guard whose claims are renewed by a function.
+type renewing struct {
+	*fakeGuard
+	with func(ctx context.Context) error
+}
+
+func (g renewing) Claim(ctx context.Context, id, owner string, print [32]byte,
+	until time.Time) (store.Claim, error) {
+	claim, err := g.fakeGuard.Claim(ctx, id, owner, print, until)
+	return renewed{claim, g.with}, err
+}
+
+type renewed struct {
+	store.Claim
+	with func(ctx context.Context) error
+}
+
+func (c renewed) Renew(ctx context.Context) error { return c.with(ctx) }
+
+// TestRenewalsThatGoWrong change nothing for the handler. A panic is reported; a renewal that hangs
+// ends with its time, or with the claim, and then nothing is wrong.
+func TestRenewalsThatGoWrong(t *testing.T) {
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, c := range map[string]struct {
+		takes time.Duration
+		renew func(ctx context.Context) error
+		wrong string
+	}{
+		"panics": {store.Lease / 2, func(context.Context) error { panic("no") },
+			"panic: no"},
+		"hangs to its end":     {store.Lease * 5 / 6, hang, "deadline exceeded"},
+		"hangs to the claim's": {store.Lease / 2, hang, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := newClient(t, roundtrip.Options{Guard: renewing{&fakeGuard{}, c.renew}},
+					func(ctx context.Context) (protocol.Result, error) {
+						if roundtrip.RoundOf(ctx).Number == 1 {
+							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+						}
+						time.Sleep(c.takes)
+						return say("done")
+					})
+				client.ask("k")
+				if got := client.answer("k", accepted).done(); got != "done" {
+					t.Errorf("got %q", got)
+				}
+				synctest.Wait()
+				failed := all[event.StoreFailed](client.events)
+				if c.wrong == "" {
+					if len(failed) != 0 {
+						t.Errorf("reported %+v", failed)
+					}
+					return
+				}
+				if len(failed) != 1 || failed[0].Operation != "renew" ||
+					!strings.Contains(failed[0].Err.Error(), c.wrong) {
+					t.Errorf("reported %+v, want %q", failed, c.wrong)
+				}
+			})
+		})
+	}
+}
+
 // TestCopiesOfALongRun are told that it runs, however long it takes, and get its outcome then.
 func TestCopiesOfALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

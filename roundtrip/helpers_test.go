@@ -307,16 +307,14 @@ const (
 type mode struct {
 	name    string
 	version protocol.Version
-	legacy  roundtrip.LegacyMode
 }
 
 // replays reports whether a handler in flow style runs again in each round.
-func (m mode) replays() bool { return m.legacy == roundtrip.LegacyReplay }
+func (m mode) replays() bool { return m.version.Era() == protocol.Modern }
 
 var modes = []mode{
-	{"modern", protocol.V20260728, roundtrip.LegacyReplay},
-	{"live", protocol.V20251125, roundtrip.LegacyPush},
-	{"replay on legacy", protocol.V20251125, roundtrip.LegacyReplay},
+	{"modern", protocol.V20260728},
+	{"live", protocol.V20251125},
 }
 
 // person answers questions by the first word of their message, and those that
@@ -352,7 +350,6 @@ type journey struct {
 func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person,
 	handler roundtrip.Handler) *journey {
 	t.Helper()
-	opts.Legacy = m.legacy
 	j := &journey{client: newClient(t, opts, handler)}
 	j.human = &human{t: t, version: m.version,
 		answer: func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,

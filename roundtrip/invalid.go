@@ -181,22 +181,17 @@ func (r *run) lastFaultTextLocked(questions []Question) string {
 // was invalid. The author's requests are not changed, and the reason is not part of the prompt
 // digest.
 func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
-	copied := false
-	for i, q := range requests {
+	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		asks, ok := q.Request.(*protocol.ElicitForm)
 		if !ok {
-			continue
+			return q.Request
 		}
 		fault, _ := r.faultOf(q.Key)
 		if fault == nil || strings.Contains(asks.Message, strings.TrimSuffix(fault.Words, ".")) {
-			continue // an author who says so too
-		}
-		if !copied {
-			requests, copied = slices.Clone(requests), true
+			return q.Request // an author who says so too
 		}
 		c := *asks
 		c.Message = strings.TrimSpace(fault.Words + " " + asks.Message)
-		requests[i].Request = &c
-	}
-	return requests
+		return &c
+	})
 }

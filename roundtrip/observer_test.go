@@ -279,37 +279,6 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 	}
 }
 
-// TestHiddenErrorsAroundRefusals: of an error that wraps a refusal clients get the
-// refusal and, where errors are hidden, nothing else.
-func TestHiddenErrorsAroundRefusals(t *testing.T) {
-	for action, want := range map[string]string{"decline": "declined: confirm",
-		"cancel": "cancelled: confirm"} {
-		for _, m := range modes {
-			for _, method := range families {
-				for _, hide := range []bool{false, true} {
-					t.Run(fmt.Sprint(action, " ", m.name, " ", method, " ", hide),
-						func(t *testing.T) {
-							p := person{"confirm": `{"action":"` + action + `"}`}
-							fail := func(ctx context.Context) (protocol.Result, error) {
-								_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-								return nil, errors.Join(errors.New("rollback at 10.0.0.7 as "+
-									"root:s3cr3t"), err)
-							}
-							j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p, fail)
-							j.call.Method = method
-							result, err := j.end(p)
-							text := fmt.Sprint(show(result), err)
-							if !strings.Contains(text, want) ||
-								strings.Contains(text, "s3cr3t") == hide {
-								t.Errorf("the client sees %q", text)
-							}
-						})
-				}
-			}
-		}
-	}
-}
-
 func TestPanicsAreMasked(t *testing.T) {
 	c := newClient(t, roundtrip.Options{},
 		func(context.Context) (protocol.Result, error) { panic("no idea of prod") })

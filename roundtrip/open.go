@@ -60,9 +60,6 @@ func (e *exchange) openLocalState(
 ) (*run, error) {
 	r := e.openRun(&run{took: pushed.took}, pushed.responses, state)
 	r.opened = time.Now()
-	if e.wait.localState == nil {
-		return r, nil
-	}
 	c, err := r.verifyClaims(e.wait.localState)
 	if err != nil {
 		return nil, e.reportRejection(ctx, err)

@@ -62,37 +62,6 @@ func frozen(t testing.TB, c *client, reason event.Reason) {
 	}
 }
 
-// TestTamperedStates changes an honest state at each of its characters, and
-// cuts it at each length.
-func TestTamperedStates(t *testing.T) {
-	token := stored(t)[0].token
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(clock("1h30m")))
-		refuse := func(what, changed string) {
-			c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"),
-				Audience: honest().Audience}, vectorHandler)
-			c.call.State = protocol.StateText(changed)
-			e := c.fails(protocol.CodeInvalidParams)
-			if len(all[event.StateRejected](c.events)) != 1 || c.runs != 0 ||
-				e.Message != "Invalid or expired requestState" {
-				t.Errorf("%s: %v, %d runs", what, e, c.runs)
-			}
-		}
-		for i := range len(token) {
-			refuse(fmt.Sprint("changed at ", i), flip(token, i))
-			refuse(fmt.Sprint("cut at ", i), token[:i])
-			if i%8 == 0 {
-				for _, junk := range []string{"\r", "\n", "\x00", "=", " ", "é"} {
-					refuse(fmt.Sprintf("%q at %d", junk, i), token[:i]+junk+token[i:])
-				}
-			}
-		}
-		for _, more := range []string{"A", "AA", token, "."} {
-			refuse("with more behind", token+more)
-		}
-	})
-}
-
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?"),

@@ -81,8 +81,9 @@ type Options struct {
 	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
 	// negative: none are sent.
 	Heartbeat time.Duration
-	// Legacy says how clients of legacy revisions are asked. Zero: LegacyPush.
-	Legacy LegacyMode
+	// RefuseLegacy refuses calls of legacy revisions that need to ask, with a text that asks for a
+	// client of a modern revision. Unset, their questions are pushed while the call runs.
+	RefuseLegacy bool
 	// StateStore keeps states that pass Limits.StateBytes, up to 1 MiB each. Nil: such a
 	// flow ends with an error. Replicas must share it.
 	StateStore store.StateStore
@@ -133,31 +134,6 @@ type Limits struct {
 	// have together; one authenticated principal may use a quarter. 0:
 	// 256 MiB, negative: no limit.
 	WaitingBytes int64
-}
-
-// A LegacyMode says how a call of a legacy revision asks its client. Clients of these
-// revisions do not call again with answers: a question is pushed while the call runs.
-type LegacyMode int
-
-const (
-	// LegacyPush pushes the questions. [Ask] and the rest of flow style wait for the
-	// answer in place; a handler in guard style runs again with the answers.
-	LegacyPush LegacyMode = iota
-	// LegacyReplay pushes the questions, and also runs handlers in flow style again, as
-	// modern revisions do: for development and CI, to find handlers that must not run
-	// twice.
-	LegacyReplay
-	// LegacyRefuse refuses calls that need to ask, with a text that asks for a client of
-	// a modern revision. Nothing is pushed.
-	LegacyRefuse
-)
-
-// checkModes reports modes that do not exist, or that contradict other options.
-func (o *Options) checkModes() error {
-	if o.Legacy < LegacyPush || o.Legacy > LegacyRefuse {
-		return fmt.Errorf("funnel: unknown Legacy %d", o.Legacy)
-	}
-	return nil
 }
 
 // checkKey reports a key that is not what the options demand of it, or that
@@ -224,11 +200,4 @@ func keysAtStart(sealer keys.Sealer) event.Event {
 		return event.EphemeralKey{KeyID: ring.Primary()}
 	}
 	return event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()}
-}
-
-func orDefault[T int | time.Duration](value, byDefault T) T {
-	if value == 0 {
-		return byDefault
-	}
-	return value
 }

@@ -52,7 +52,7 @@ func TestTextsSayWhatToDo(t *testing.T) {
 		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28",
 			live: true,
 			change: func(o *roundtrip.Options, _ *roundtrip.Call) {
-				o.Legacy = roundtrip.LegacyRefuse
+				o.RefuseLegacy = true
 			}},
 		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
 			live: true,
@@ -74,7 +74,7 @@ func TestTextsSayWhatToDo(t *testing.T) {
 				continue
 			}
 			t.Run(tc.name+" "+m.name, func(t *testing.T) {
-				opts, call := roundtrip.Options{Legacy: m.legacy}, toolCall()
+				opts, call := roundtrip.Options{}, toolCall()
 				call.Version = m.version
 				if m.version.Era() == protocol.Legacy {
 					call.Push = &human{t: t, version: m.version, answer: says(tc.answer)}

@@ -72,27 +72,6 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 	}
 }
 
-// TestLegacyGateComesBeforeTraffic runs often: a gate for each leg of a
-// fan-out shows a sibling now and then.
-func TestLegacyGateComesBeforeTraffic(t *testing.T) {
-	for range 200 {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(context.Context) (protocol.Result, error) {
-				return ask(
-					roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-					roundtrip.ListRoots("roots"),
-					roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
-			})
-		c.call.Capabilities = protocol.ClientCapabilities{
-			Elicitation: &protocol.ElicitationCapability{Form: true}}
-		contains(t, c.done(), "error: ", "elicitation.url", "roots")
-		if h.traffic() != 0 {
-			t.Fatalf("%d questions were shown", h.traffic())
-		}
-		one[event.CapabilityRefused](t, c.events)
-	}
-}
-
 // TestLegacyRefusalsAreOfTheFamily: what cannot be asked is said in the manner of the
 // family, not always a protocol error, and nobody is asked.
 func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
@@ -110,7 +89,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} },
 				"elicitation"},
 			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
-			{"shim off", roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, func(*client) {},
+			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {},
 				"2026-07-28"},
 			{"2025-03-26", roundtrip.Options{},
 				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
@@ -127,7 +106,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				if h.traffic() != 0 {
 					t.Errorf("%d questions were shown", h.traffic())
 				}
-				off := tc.opts.Legacy == roundtrip.LegacyRefuse
+				off := tc.opts.RefuseLegacy
 				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != off {
 					t.Errorf("bugs %v; only a shim that is off is one", bugs)
 				}
@@ -226,30 +205,6 @@ func nags(ctx context.Context) (protocol.Result, error) {
 	return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
 }
 
-func TestLegacyRefusingPeople(t *testing.T) {
-	for _, tc := range []struct {
-		name, answer string
-		handler      roundtrip.Handler
-		want         string
-		asked        int
-	}{
-		{"declined", declined, asksOnce, "declined", 1},
-		{"cancelled", cancelled, asksOnce, "cancelled", 1},
-		{"declined, and nagged", declined, nags, "error: declined: confirm", 1},
-		{"cancelled, and nagged", cancelled, nags, "error: cancelled: confirm", 1},
-		{"an answer of no shape", `{"action":"perhaps"}`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, tc.handler)
-			h.answer = says(tc.answer)
-			if got := c.done(); got != tc.want || h.traffic() != tc.asked {
-				t.Errorf("got %q after %d questions, want %q after %d", got, h.traffic(), tc.want,
-					tc.asked)
-			}
-		})
-	}
-}
-
 // TestLegacySiblings: the first leg that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
@@ -338,14 +293,15 @@ func TestLegacyRoundCap(t *testing.T) {
 }
 
 // TestLegacyStateStays: the state of a call does not leave it, so nothing seals
-// it; that of a Sealer which is far away would cost a round trip each time. All
-// else is as if the client had carried it.
+// it and no guard is asked whether it was used; one which is far away would cost a round trip
+// each time. All else is as if the client had carried it.
 func TestLegacyStateStays(t *testing.T) {
 	unused := &fakeSealer{
 		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
 		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
 	}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused},
+	guard := &fakeGuard{}
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused, Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
 			n := roundtrip.RoundOf(ctx).Number
 			if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
@@ -357,8 +313,8 @@ func TestLegacyStateStays(t *testing.T) {
 			}
 			return say("done")
 		})
-	if got := c.done(); got != "done" {
-		t.Errorf("got %q", got)
+	if got := c.done(); got != "done" || len(guard.log) != 0 {
+		t.Errorf("got %q; the guard was asked: %v", got, guard.log)
 	}
 	resumed := all[event.Resumed](c.events)
 	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow ||
@@ -478,26 +434,6 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 			t.Errorf("rounds %q, want %q", rounds, want)
 		}
 	})
-}
-
-// TestLegacyGuard: what does not leave the call is not there twice, so nobody
-// need be asked whether it is.
-func TestLegacyGuard(t *testing.T) {
-	guard := &fakeGuard{}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard},
-		func(ctx context.Context) (protocol.Result, error) {
-			switch n := roundtrip.RoundOf(ctx).Number; n {
-			case 1, 2:
-				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-			case 3:
-				return ask(roundtrip.WithState("later"))
-			}
-			return say("done")
-		})
-	// Nor may a round without questions, which needs time, trouble it.
-	if got := c.done(); got != "done" || len(guard.log) != 0 {
-		t.Errorf("got %q; the guard was asked: %v", got, guard.log)
-	}
 }
 
 // Plan has what revision 2025-06-18 spells otherwise.

@@ -25,7 +25,6 @@ type Question struct {
 	reworded  bool        // flow style: other words are the same question
 	fixed     bool        // flow style: another question under the key ends the flow
 	optional  bool        // flow style: the handler can do without an answer
-	inPlace   bool        // flow style: sent while the handler waits, also with LegacyReplay
 	mark      claims.Mark // flow style: which question this is
 	err       error       // found while building; reported by the funnel
 }

@@ -129,23 +129,6 @@ func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 	}
 }
 
-// TestAReplayNeedsNoRoom: that a guard is full does not keep an outcome from who
-// asks for it again.
-func TestAReplayNeedsNoRoom(t *testing.T) {
-	guard := store.NewMemoryGuard(4) // 1 for each
-	c, other := newClient(t, roundtrip.Options{Guard: guard}, pay),
-		newClient(t, roundtrip.Options{Guard: guard}, pay)
-	c.ask("why")
-	first := c.answer("why", form("once")).done()
-	other.ask("why")
-	if limit, _ := other.answer("why", form("more")).busy(); limit != "principal" {
-		t.Errorf("refused by %q", limit)
-	}
-	if again := c.done(); again != first {
-		t.Errorf("got %q, want %q", again, first)
-	}
-}
-
 // TestAFullStoreSaysWhenToComeBack, in the one era in which clients carry the
 // state; calls of the other need no store.
 func TestAFullStoreSaysWhenToComeBack(t *testing.T) {

@@ -20,7 +20,7 @@ func sealReason(err error) event.Reason {
 		reason event.Reason
 	}{
 		{keys.ErrMalformed, event.ReasonMalformed},
-		{keys.ErrTooLong, event.ReasonTooLong},
+		{seal.ErrTooLong, event.ReasonTooLong},
 		{seal.ErrAlphabet, event.ReasonMalformed},
 		{seal.ErrTruncated, event.ReasonMalformed},
 		{seal.ErrNonCanonical, event.ReasonMalformed},

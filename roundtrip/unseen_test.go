@@ -347,7 +347,7 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 						j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
 							handler: handler}}
 						funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-							MinHumanTime: tc.min, Legacy: m.legacy, Observer: j.events})
+							MinHumanTime: tc.min, Observer: j.events})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -3,9 +3,7 @@ package roundtrip_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -549,122 +547,6 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 
 const flowVectorResult = "1250 eu declined: size now guard accepted " +
 	"bQurgwtEBCr30zinbBbJ817PGzd4oKabEpK5jehzyEw"
-
-// TestTheLayoutIsAsDescribed reads what is sealed today with a reader that was
-// made from internal/design/0011 alone.
-func TestTheLayoutIsAsDescribed(t *testing.T) {
-	for name, handler := range map[string]roundtrip.Handler{
-		"guard style": func(context.Context) (protocol.Result, error) {
-			return ask(whyNow.Elicit("?"), roundtrip.ElicitSchema("raw", "?", extraSchema),
-				roundtrip.ListRoots("r"), roundtrip.WithState("s"))
-		},
-		"flow style": func(ctx context.Context) (protocol.Result, error) {
-			_, err := reasonOf(ctx, "a")
-			return nil, err
-		},
-		"memo": func(ctx context.Context) (protocol.Result, error) {
-			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
-			return ask(whyNow.Elicit("?"))
-		},
-		"version": func(ctx context.Context) (protocol.Result, error) {
-			_ = roundtrip.FlowVersion(ctx, "1")
-			return ask(whyNow.Elicit("?"))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			names := ring(t, "k1")
-			c := newClient(t, roundtrip.Options{Sealer: names}, handler)
-			c.call.Arguments = json.RawMessage(`{ "b": [1.0, -0, 1E5], "\u0061": "\/" }`)
-			if _, err := c.send(); err != nil {
-				t.Fatal(err)
-			}
-			text, _ := c.call.State.Text()
-			plaintext, err := names.Open(t.Context(), text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			arguments, err := readLayout(plaintext)
-			if err != nil {
-				t.Error(err)
-			}
-			want := sha256.Sum256([]byte(`{"a":"/","b":[1.0,-0,1E5]}`))
-			if !bytes.Equal(arguments, want[:]) {
-				t.Errorf("the digest of the arguments is %x, want %x", arguments, want)
-			}
-		})
-	}
-}
-
-// readLayout walks claims to their end and returns the digest of the arguments.
-func readLayout(data []byte) (arguments []byte, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("malformed: %v", v)
-		}
-	}()
-	skip := func(n int) []byte {
-		b := data[:n]
-		data = data[n:]
-		return b
-	}
-	number := func() int {
-		n, size := binary.Uvarint(data)
-		skip(size)
-		return int(n)
-	}
-	field := func() { skip(number()) }
-	mark := func() {
-		if skip(1)[0] != 0 {
-			skip(16)
-		}
-	}
-	if first := skip(1)[0]; first != 4 {
-		return nil, fmt.Errorf("layout %d", first)
-	}
-	skip(1)
-	for range 5 { // issuer, subject, method, target, audience
-		field()
-	}
-	arguments = skip(32)
-	skip(16)      // flow
-	for range 7 { // round, unheard, visits, issued, expires, deadline, begin of a visit
-		number()
-	}
-	for range 2 { // versions of the application
-		field()
-	}
-	for range number() { // questions
-		field()
-		if skip(1)[0] == 1 {
-			skip(32)
-			field()
-		}
-		mark()
-	}
-	for range number() { // answers
-		field()
-		kind := skip(3)[0]
-		number()
-		if kind == 1 {
-			skip(32)
-			field()
-		}
-		field()
-		mark()
-	}
-	if skip(1)[0] == 1 {
-		field()
-	}
-	field()              // version
-	for range number() { // memos
-		field()
-		field()
-	}
-	if len(data) != 0 {
-		return nil, fmt.Errorf("%d bytes behind", len(data))
-	}
-	return arguments, nil
-}
 
 // FuzzFlowClaims feeds junk to the decoder of flow style and of handles,
 // through a flow that would act on it.

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -59,24 +60,19 @@ type waitQuotas struct {
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
-	limit := func(n, byDefault int64) int64 {
-		if n == 0 {
-			return byDefault
-		}
-		return n
-	}
-	bytes := limit(o.Limits.WaitingBytes, defaultMaxWaitingBytes)
+	bytes := cmp.Or(o.Limits.WaitingBytes, defaultMaxWaitingBytes)
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(int64(o.Limits.Waiting), defaultMaxWaiting),
-			Share: limit(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
+			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting),
+			Share: cmp.Or(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
 			Local: protocol.LocalPrincipal(),
 		}),
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes,
 			Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
-			Total: -1, Share: limit(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
+			Total: -1,
+			Share: cmp.Or(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
 		}),
 	}
 }

@@ -362,26 +362,6 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 	})
 }
 
-func TestCallsThatAreRefusedTogetherShareALogin(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		s := &stepUp{}
-		h := newHandler(t, toolServer(t, nil), &serverhttp.Options{Authority: s})
-		c := connect(t, h, s, era)
-		var calls sync.WaitGroup
-		for range 32 {
-			calls.Go(func() {
-				if _, err := c.CallTool(t.Context(), "echo", nil); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		if s.logins != 1 {
-			t.Errorf("got %d logins, want one", s.logins)
-		}
-	})
-}
-
 func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 	sent := 0
 	a := &scripted{}
@@ -618,13 +598,13 @@ func testLongLogin(t *testing.T, era protocol.Era, only string) {
 		return r.Method == "POST" && !strings.Contains(string(data), "initialize") &&
 			r.Header.Get("Authorization") == "" && kind == only
 	}
-	over := inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	over := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refuse(r) {
 			answer(401, "text/plain", "no")(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)
-	})}
+	}))
 	token := http.Header{}
 	a := &scripted{
 		credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
@@ -675,13 +655,13 @@ func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
 				return true, nil
 			},
 		}
-		over := inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		over := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") == "" {
 				answer(401, "text/plain", "no")(w, r)
 				return
 			}
 			h.ServeHTTP(w, r)
-		})}
+		}))
 		tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
 			HTTPClient: &http.Client{Transport: over}, Authorizer: a})
 		if err != nil {
@@ -806,7 +786,7 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 			},
 		}
 		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-			HTTPClient: &http.Client{Transport: inProcess{s}}, Authorizer: a})
+			HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -850,7 +830,7 @@ func TestAResumptionThatIsRefusedEndsTheCall(t *testing.T) {
 			}}
 			synctest.Test(t, func(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess{s}}, Authorizer: a})
+					HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
 				if err != nil {
 					t.Fatal(err)
 				}

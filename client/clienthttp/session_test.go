@@ -1,6 +1,7 @@
 package clienthttp_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,74 +16,42 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An inProcess is an http.RoundTripper that calls a handler over pipes, which
-// block in a way that synctest recognizes.
-type inProcess struct{ handler http.Handler }
-
-func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	body, out := io.Pipe()
-	w := &pipeWriter{header: http.Header{}, out: out, begun: make(chan struct{})}
-	context.AfterFunc(r.Context(), func() { _ = out.CloseWithError(r.Context().Err()) })
-	go func() {
-		defer cancel()
-		p.handler.ServeHTTP(w, r.WithContext(ctx))
-		w.WriteHeader(http.StatusOK)
-		_ = out.CloseWithError(w.lost)
-	}()
-	select {
-	case <-w.begun:
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-	return &http.Response{
-		StatusCode: w.status, Header: w.header, Request: r, ContentLength: -1,
-		Body: closer{body, cancel},
-	}, nil
+// inProcess returns a round tripper that leads to a handler over pipes, which
+// block in a way that synctest recognizes. What the handler writes is sent at
+// once.
+func inProcess(t *testing.T, h http.Handler) http.RoundTripper {
+	return pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(flushing{w}, r)
+	})).Client().Transport
 }
 
-type closer struct {
-	*io.PipeReader
-	cancel func()
+type flushing struct{ http.ResponseWriter }
+
+func (w flushing) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-func (c closer) Close() error { c.cancel(); return c.PipeReader.Close() }
-
-type pipeWriter struct {
-	header http.Header
-	out    *io.PipeWriter
-	begun  chan struct{}
-	once   sync.Once
-	status int
-	lost   error // that the connection ends with
-}
-
-func (w *pipeWriter) Header() http.Header { return w.header }
-
-func (w *pipeWriter) WriteHeader(status int) {
-	w.once.Do(func() {
-		w.status, w.header = status, w.header.Clone()
-		close(w.begun)
-	})
-}
-
-func (w *pipeWriter) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.out.Write(b)
+func (w flushing) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	return n, err
 }
 
 // A legacyServer is the server of one session, whose behaviour the test chooses.
 type legacyServer struct {
-	id     string
-	call   http.HandlerFunc // POST of the request
-	ping   http.HandlerFunc // POST of a ping
-	notify http.HandlerFunc // POST of notifications/cancelled
-	resume http.HandlerFunc // GET with Last-Event-ID
-	listen http.HandlerFunc // GET without; 405 when nil
-	end    http.HandlerFunc // DELETE
+	id      string
+	version string           // empty: 2025-06-18
+	call    http.HandlerFunc // POST of the request
+	ping    http.HandlerFunc // POST of a ping
+	notify  http.HandlerFunc // POST of notifications/cancelled
+	resume  http.HandlerFunc // GET with Last-Event-ID
+	listen  http.HandlerFunc // GET without; 405 when nil
+	end     http.HandlerFunc // DELETE
 
 	mu   sync.Mutex
 	seen []string // method, session, version, last event, JSON-RPC method
@@ -123,7 +92,8 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		next = answer(
 			200, media,
-			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+cmp.Or(s.version, "2025-06-18")+
+				`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
 		)
 	case m.Method == protocol.NotifyCancelled && s.notify != nil:
 		next = s.notify
@@ -173,7 +143,7 @@ func (s *legacyServer) open(
 	t *testing.T, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
-	return s.openOver(t, inProcess{s}, back)
+	return s.openOver(t, inProcess(t, s), back)
 }
 
 // openOver is open over a round tripper that leads to s.
@@ -289,8 +259,8 @@ func TestResume(t *testing.T) {
 func TestResumeFails(t *testing.T) {
 	first := event("e1", fmt.Sprintf(note, 1))
 	lost := func(w http.ResponseWriter, r *http.Request) {
-		w.(*pipeWriter).lost = errors.New("connection reset")
 		events(first)(w, r)
+		panic(http.ErrAbortHandler)
 	}
 	const withdrawn = "POST s 2025-06-18 notifications/cancelled"
 	tests := []struct {
@@ -546,7 +516,7 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess{&legacyServer{id: id}}},
+					HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -711,33 +681,8 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
 		t.Run(version, func(t *testing.T) {
-			inner := &legacyServer{id: "s", call: events(batch)}
-			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp",
-					&clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
-						http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-							if len(inner.seen) == 0 {
-								inner.seen = append(inner.seen, "")
-								answer(
-									200, media,
-									`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
-								)(w, r)
-								return
-							}
-							inner.ServeHTTP(w, r)
-						}),
-					}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-				}, &asked{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer x.Close()
+			s := &legacyServer{id: "s", version: version, call: events(batch)}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
 					t.Errorf("%s: got %v", version, err)
 				}
@@ -806,7 +751,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 					<-over
 					_, _ = io.WriteString(w, "data: "+result+"\n\n")
 				}}
-				u := &unsteady{RoundTripper: inProcess{s}, fail: tc.fail}
+				u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
 				x, tr := s.openOver(t, u, &asked{})
 				time.AfterFunc(time.Minute, func() { close(over) })
 				if _, err := x.Handle(t.Context(), request(), nil); err != nil {

@@ -38,6 +38,7 @@ type loginData struct {
 	Verifier    string    `json:"verifier"`
 	Scopes      []string  `json:"scopes,omitempty"`
 	Began       time.Time `json:"began"`
+	OfIssuer    bool      `json:"redirect_of_issuer,omitempty"` // the callback must match it
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -109,6 +110,9 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 			return "", callbackError("it has " + name + " twice")
 		}
 	}
+	if l.OfIssuer && !isRedirectedTo(callback, l.RedirectURI) {
+		return "", callbackError("it is that of a login at another issuer")
+	}
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
 		return "", callbackError("its state is not that of the login")
 	}
@@ -128,6 +132,22 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 		return "", callbackError("it has no code")
 	}
 	return code, nil
+}
+
+// isRedirectedTo reports whether a callback has the path and the query of a redirect URI. Hosts may
+// see another authority than the browser.
+func isRedirectedTo(callback *url.URL, redirectURI string) bool {
+	u, err := url.Parse(redirectURI)
+	if err != nil || callback.EscapedPath() != u.EscapedPath() {
+		return false
+	}
+	sent := callback.Query()
+	for name, values := range u.Query() {
+		if !slices.Equal(sent[name], values) {
+			return false
+		}
+	}
+	return true
 }
 
 // readLoginError returns the error of an authorization response (RFC 6749, section 4.1.2.1).

@@ -266,8 +266,8 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 8414"))
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
-		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; if "+
-			"both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; "+
+			"if both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
 	}
 	return s.acceptServer(at, issuer, m)
 }
@@ -277,7 +277,7 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {
-	case slices.Contains(m.Challenges, "S256"):
+	case slices.Contains(m.Challenges, "S256"), s.opts.Machine != nil: // machines have no code
 	case m.Challenges == nil && s.providerFor(m.Issuer).AssumeS256:
 	case m.Challenges == nil:
 		err = errors.New("the authorization server does not say that it supports PKCE with S256 " +
@@ -285,11 +285,29 @@ func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMeta
 	default:
 		err = errors.New("code_challenge_methods_supported has no S256")
 	}
+	if err == nil {
+		err = s.checkIss(m)
+	}
 	if err != nil {
 		return nil, metadataError(at, err)
 	}
 	s.cacheServer(issuer, m)
 	return m, nil
+}
+
+// checkIss returns an error for an authorization server that Options.RequireIss refuses.
+func (s *Source) checkIss(m *serverMetadata) error {
+	if !s.opts.RequireIss || m.SendsIssuer || s.registrationFor(m.Issuer) != nil ||
+		s.providerFor(m.Issuer).Issuer != "" {
+		return nil
+	}
+	for _, issuer := range s.opts.Aliases {
+		if issuer == m.Issuer {
+			return nil
+		}
+	}
+	return errors.New("it does not send iss (RFC 9207), and Options.RequireIss is set; if you " +
+		"trust it, name it in Options.Providers or Registrations")
 }
 
 // cacheServer caches the metadata of an authorization server.
@@ -308,7 +326,8 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 		name, at string
 		required bool
 	}{
-		{"authorization_endpoint", m.Authorization, true}, {"token_endpoint", m.Token, true},
+		{"authorization_endpoint", m.Authorization, s.opts.Machine == nil},
+		{"token_endpoint", m.Token, true},
 		{"registration_endpoint", m.Registration, false},
 		{"revocation_endpoint", m.Revocation, false},
 	} {
@@ -330,6 +349,9 @@ func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
 	if errors.Is(err, errNoServerMetadata) {
 		server, err = &serverMetadata{Issuer: origin, Authorization: origin + "/authorize",
 			Token: origin + "/token", Registration: origin + "/register", read: time.Now()}, nil
+		if err = s.checkIss(server); err != nil {
+			err = metadataError(origin, err)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -20,8 +20,9 @@
 // The metadata of the server must be about this endpoint, and that of the authorization server
 // about the issuer that was named, byte for byte. The authorization server must support PKCE with
 // S256 (RFC 7636), which is always used. The authorization response must have the state of the
-// login, and the issuer if the authorization server sends one (RFC 9207). After a document that is
-// refused, no other place is tried.
+// login, and the issuer if the authorization server sends one (RFC 9207); see Options.RequireIss.
+// After a document that is refused, no other place is tried. A [Provider] names what another rule
+// holds for at one issuer.
 //
 // Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of
 // pre-registered clients are sent to the issuer that [Registration] names.
@@ -31,8 +32,14 @@
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
 // processes that share a [FileStore]. It is cancelled when the last call that waits for it ends. A
 // login that the person has denied is not requested again within five minutes, and one that has
-// failed in another way not within a minute; after three of them no other is. An operation leads to two logins for more scopes at most. A server that
-// refuses a token which was just issued leads to no other login.
+// failed in another way not within a minute; after three of them no other is. An operation leads to
+// two logins for more scopes at most. A server that refuses a token which was just issued leads to
+// no other login.
+//
+// # Programs without a person
+//
+// With Options.Machine tokens are requested by [ClientCredentials], by the assertion of a platform
+// ([Workload]), or for a person who has logged in at their company ([Enterprise]).
 //
 // # The store
 //

@@ -2,6 +2,9 @@ package oauth_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,6 +120,64 @@ func Example() {
 	// login for notes:read notes:write
 	// add: done
 	// list: done
+}
+
+// Each deviation of an identity provider is a decision of the host, for one issuer.
+func ExampleProvider() {
+	const (
+		tenant   = "8eaef023-2b34-4da1-9baa-8bc8c9d6a490"
+		issuer   = "https://login.microsoftonline.com/" + tenant + "/v2.0"
+		endpoint = "https://mcp.example.com/mcp"
+		id       = "535fb089-9ff3-47b6-9bfb-4f1264799865"
+	)
+	login, err := oauth.New(endpoint, &oauth.Options{
+		Interaction:   &oauth.Loopback{},
+		Registrations: []oauth.Registration{{Issuer: issuer, ClientID: id}},
+		Providers:     []oauth.Provider{oauth.EntraID(tenant, endpoint, "api://notes", "read")},
+	})
+	fmt.Println(login, err)
+	_, err = oauth.New("https://m.example", &oauth.Options{
+		Providers: []oauth.Provider{oauth.Google(endpoint, "email")}})
+	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
+	// Output:
+	// tokens for https://mcp.example.com/mcp <nil>
+	// oauth:
+	// the Provider "https://accounts.google.com":
+	// it is for the endpoint https://mcp.example.com/mcp, and not for https://m.example
+}
+
+// A job has no person, and authenticates by its key.
+func ExampleClientCredentials() {
+	stage, notes := openNotes()
+	defer stage.close()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		log.Fatal(err)
+	}
+	notes.as.AddClient(oauthtest.Client{ID: "nightly", Key: key.Public()})
+	endpoint, issuer, id := notes.resource.URL, notes.as.URL, "nightly"
+	job, err := oauth.New(endpoint, &oauth.Options{
+		Machine:       oauth.ClientCredentials{},
+		Registrations: []oauth.Registration{{Issuer: issuer, ClientID: id, PrivateKey: key}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: job})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := client.New(transport, &client.Options{Extensions: job.Extensions()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CallTool(context.Background(), "list", nil); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("logins of people:", notes.as.Count(oauthtest.Authorize))
+	// Output:
+	// logins of people: 0
 }
 
 // A host looks before it trusts: which issuer would get a secret, and what would be asked for.
@@ -334,7 +395,7 @@ func adviceFor(err error) string {
 // and paste the address that it ends at.
 type terminal struct{ read func() string }
 
-func (t terminal) Open(context.Context, string) (oauth.Receiver, error) { return t, nil }
+func (t terminal) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return t, nil }
 
 func (terminal) RedirectURI() string { return "http://127.0.0.1/callback" }
 
@@ -355,7 +416,7 @@ func ExampleInteraction() {
 	var in oauth.Interaction = terminal{read: func() string {
 		return "http://127.0.0.1/callback?code=x"
 	}}
-	receiver, err := in.Open(context.Background(), "")
+	receiver, err := in.Open(context.Background(), oauth.Redirect{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -34,6 +34,21 @@ func (s *Source) KnownServers() int {
 	return len(s.servers)
 }
 
+// AgeLogin makes the login in memory older.
+func (s *Source) AgeLogin(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens.record.LoggedIn = s.tokens.record.LoggedIn.Add(-by)
+	s.tokens.record.Obtained = s.tokens.record.Obtained.Add(-by)
+	if err := saveRecord(context.Background(), s.store, s.tokenKey(s.tokens.issuer,
+		s.tokens.resource), s.tokens.record); err != nil {
+		panic(err)
+	}
+}
+
+// IssuerPath is the function of that name.
+func IssuerPath(issuer string) string { return issuerPath(issuer) }
+
 // AgeFailures makes the cached failures of logins older.
 func (s *Source) AgeFailures(by time.Duration) {
 	s.mu.Lock()

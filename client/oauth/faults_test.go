@@ -26,7 +26,7 @@ type impatientPerson struct {
 	looking *sync.Mutex // held while they do
 }
 
-func (p impatientPerson) Open(ctx context.Context, hint string) (oauth.Receiver, error) {
+func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
 	looked := make(chan struct{})
 	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
 		p.looking.Lock()
@@ -36,7 +36,7 @@ func (p impatientPerson) Open(ctx context.Context, hint string) (oauth.Receiver,
 		p.browser.Wait()
 		return err
 	}}
-	receiver, err := loopback.Open(ctx, hint)
+	receiver, err := loopback.Open(ctx, r)
 	return impatientReceiver{receiver, looked}, err
 }
 
@@ -470,7 +470,7 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 // A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
-func (panickingPerson) Open(context.Context, string) (oauth.Receiver, error) {
+func (panickingPerson) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
 	panic("a bug of the host")
 }
 

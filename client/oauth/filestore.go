@@ -88,7 +88,7 @@ func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := s.ring.Open(nil, string(token), maxRecordBytes)
+	whole, err := s.ring.Open(string(token), maxRecordBytes)
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the file %s cannot be opened: it is torn, or sealed with "+
 			"another key; remove it to log in anew: %w", path, err)

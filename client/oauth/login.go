@@ -34,10 +34,11 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 	return s.logInAt(ctx, d, request)
 }
 
-// logInAt has the person log in, by Options.Interaction. It fails at once if there is none, if the
+// logInAt has the person log in, by Options.Interaction, or requests a token by Options.Machine. It
+// fails at once if there is neither, if the
 // operation has led to maxStepUps logins, and with the cached failure if there is one.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
-	if s.opts.Interaction == nil {
+	if s.opts.Interaction == nil && s.opts.Machine == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
 	}
 	if err := s.recentFailure(failureKey(d, request)); err != nil {
@@ -48,7 +49,11 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 	}
 	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes})
-	err := s.runLogin(ctx, d, request)
+	run := s.runLogin
+	if s.opts.Machine != nil {
+		run = s.logInMachine
+	}
+	err := run(ctx, d, request)
 	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes, Err: err})
 	return err
@@ -103,7 +108,7 @@ func (f *failure) cachedError(reason string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = errors.New(err.Error())
 	}
-	err = fmt.Errorf("%w (%sno other page is opened for %s)", err, reason,
+	err = fmt.Errorf("%w (%sno other login begins for %s)", err, reason,
 		time.Until(f.ends).Round(time.Second))
 	if errors.Is(err, ErrDenied) {
 		return err
@@ -114,11 +119,11 @@ func (f *failure) cachedError(reason string) error {
 // runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
 // comes back.
 func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginRequest) error {
-	hint, err := s.redirectHint(ctx, d.server)
+	redirect, err := s.redirectFor(ctx, d.server)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.opts.Interaction.Open(ctx, hint)
+	receiver, err := s.opts.Interaction.Open(ctx, redirect)
 	if err != nil {
 		return err
 	}
@@ -146,11 +151,15 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 // Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
 // The host sends the browser to Login.URL, and passes the URL with which it comes back to
 // [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, and has
-// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI must be set.
+// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI or
+// RedirectURIFor must be set.
 // The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
 // own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
-	if s.opts.RedirectURI == "" {
+	if s.opts.Machine != nil {
+		return nil, errors.New("oauth: Options.Machine is set: nobody logs in")
+	}
+	if s.opts.RedirectURI == "" && s.opts.RedirectURIFor == nil {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
 			"the browser could not come back")
 	}
@@ -162,7 +171,11 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.prepareLogin(ctx, d, request, s.opts.RedirectURI)
+	redirectURI, err := s.redirectURI(d.server)
+	if err != nil {
+		return nil, err
+	}
+	return s.prepareLogin(ctx, d, request, redirectURI)
 }
 
 // prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
@@ -181,6 +194,7 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.Issuer, Resource: d.Resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
+		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.Issuer),
 	}}
 	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.Issuer))
 	return l, err
@@ -191,7 +205,9 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 // none, those that the metadata names (basic/authorization, "Scope Selection Strategy").
 func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
 	[]string, error) {
-	choice := ScopeChoice{Challenge: request.challenge.scopes, Supported: d.Scopes}
+	p := s.providerFor(d.Issuer)
+	choice := ScopeChoice{Challenge: p.localScopes(request.challenge.scopes),
+		Supported: p.localScopes(d.Scopes)}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return nil, err
@@ -219,8 +235,9 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 	default:
 		scopes = headers.UniteScopes(choice.Supported)
 	}
-	scopes = s.providerFor(d.Issuer).limitScopes(scopes)
-	if !s.opts.NoOffline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
+	scopes = p.limitScopes(p.localScopes(scopes))
+	offline := !s.opts.NoOffline && s.opts.Machine == nil
+	if offline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
 		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil

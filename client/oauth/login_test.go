@@ -262,7 +262,7 @@ func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
 	defer busy.Close()
 	port := busy.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
-	r, err := b.Open(t.Context(), "")
+	r, err := b.Open(t.Context(), oauth.Redirect{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestNobodyComesBack(t *testing.T) {
 		}
 		return nil
 	}}
-	receiver, err := b.Open(ctx, "")
+	receiver, err := b.Open(ctx, oauth.Redirect{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestPagesThatAreNotOpened(t *testing.T) {
 			t.Errorf("%s was opened", page)
 			return nil
 		}}
-		receiver, err := b.Open(t.Context(), "")
+		receiver, err := b.Open(t.Context(), oauth.Redirect{})
 		if err != nil {
 			t.Fatal(err)
 		}

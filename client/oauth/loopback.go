@@ -2,7 +2,10 @@ package oauth
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,16 +22,32 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
-// callbackPath is the path of the redirect URI.
+// callbackPath is the path of the redirect URI of clients that are not registered dynamically.
 const callbackPath = "/callback"
+
+// A Redirect has what an [Interaction] chooses a redirect URI by.
+type Redirect struct {
+	// Last is the redirect URI with which this client was registered last at the authorization
+	// server; empty: there is none. With another redirect URI the client may be registered again.
+	Last string
+	// Path is the path to use: "/callback", and where the client is registered dynamically another
+	// one for each issuer. An authorization server that passes on the client id of this client at
+	// another one does not get its code then (RFC 9700, section 4.4.2.2).
+	Path string
+}
+
+// issuerPath returns the path of the redirect URI of clients that are registered dynamically at an
+// issuer.
+func issuerPath(issuer string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return callbackPath + "/" + hex.EncodeToString(sum[:8])
+}
 
 // An Interaction has a person log in. Calls of one [Source] do not overlap, neither of the
 // Interaction nor of its Receivers.
 type Interaction interface {
-	// Open prepares a login. hint is the redirect URI with which this client was registered last;
-	// empty: there is none. With another redirect URI the client may be registered again. The
-	// error ends the login. ctx ends when the login does.
-	Open(ctx context.Context, hint string) (Receiver, error)
+	// Open prepares a login. The error ends the login. ctx ends when the login does.
+	Open(ctx context.Context, r Redirect) (Receiver, error)
 }
 
 // A Receiver receives the authorization response of one login.
@@ -75,16 +94,16 @@ type Loopback struct {
 }
 
 // Open implements [Interaction]: it listens on a port.
-func (b *Loopback) Open(ctx context.Context, hint string) (Receiver, error) {
+func (b *Loopback) Open(ctx context.Context, r Redirect) (Receiver, error) {
 	host := b.Host
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	var failed error
-	for _, port := range b.candidatePorts(host, hint) {
+	for _, port := range b.candidatePorts(host, r.Last) {
 		listeners, err := listenLoopback(ctx, host, port)
 		if err == nil {
-			return newReceiver(b, host, listeners), nil
+			return newReceiver(b, host, r.Path, listeners), nil
 		}
 		failed = errors.Join(failed, err)
 	}
@@ -154,6 +173,7 @@ func listenTCP(ctx context.Context, address string, port int) (net.Listener, err
 type loopbackReceiver struct {
 	b         *Loopback
 	authority string // host and port of the redirect URI
+	path      string // of the redirect URI
 	server    *http.Server
 	callbacks chan *url.URL // buffers the accepted one
 
@@ -164,10 +184,10 @@ type loopbackReceiver struct {
 }
 
 // newReceiver returns a receiver that serves listeners until it is closed.
-func newReceiver(b *Loopback, host string, listeners []net.Listener) *loopbackReceiver {
+func newReceiver(b *Loopback, host, path string, listeners []net.Listener) *loopbackReceiver {
 	port := listeners[0].Addr().(*net.TCPAddr).Port
 	r := &loopbackReceiver{b: b, authority: net.JoinHostPort(host, strconv.Itoa(port)),
-		callbacks: make(chan *url.URL, 1)}
+		path: cmp.Or(path, callbackPath), callbacks: make(chan *url.URL, 1)}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
 	for _, l := range listeners {
@@ -177,7 +197,7 @@ func newReceiver(b *Loopback, host string, listeners []net.Listener) *loopbackRe
 }
 
 // RedirectURI implements [Receiver].
-func (r *loopbackReceiver) RedirectURI() string { return "http://" + r.authority + callbackPath }
+func (r *loopbackReceiver) RedirectURI() string { return "http://" + r.authority + r.path }
 
 // Close implements [Receiver]. It waits up to a second for pages that are being served.
 func (r *loopbackReceiver) Close() error {
@@ -198,7 +218,7 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	switch {
-	case req.Method != http.MethodGet || req.URL.Path != callbackPath || req.Host != r.authority:
+	case req.Method != http.MethodGet || req.URL.Path != r.path || req.Host != r.authority:
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "This is not the page of a login.\n")
 	case !r.acceptCallback(req.URL):

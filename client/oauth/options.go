@@ -2,8 +2,10 @@ package oauth
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +24,16 @@ type Options struct {
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
 	// loopback host. Empty: Begin returns an error.
 	RedirectURI string
+	// RedirectURIFor returns the redirect URI of logins that [Source.Begin] begins at an issuer,
+	// which must be another for each: Finish compares its path and its query, so that no issuer
+	// gets the code of another (RFC 9700, section 4.4.2.2). It is for clients that are registered
+	// dynamically; others have RedirectURI, if that is set. Calls may overlap. Nil: RedirectURI.
+	RedirectURIFor func(issuer string) string
+	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
+	// Registrations, Providers or Aliases name. Without iss in the authorization response an
+	// authorization server that has registered the redirect URI of this client at another one can
+	// get a code of that.
+	RequireIss bool
 
 	// Registrations are the client ids that authorization servers have issued to this client
 	// (pre-registration), at most one for an issuer. They come before the other kinds of client
@@ -34,6 +46,9 @@ type Options struct {
 	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
 	// documents. Empty: there is none.
 	MetadataURL string
+	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
+	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
+	Machine Machine
 	// NoDynamic forbids dynamic registration (RFC 7591).
 	NoDynamic bool
 	// Client describes this client to people: in dynamic registrations and in the document at
@@ -80,9 +95,23 @@ type Registration struct {
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// Method is the client authentication method: client_secret_basic or client_secret_post.
-	// Empty: the one that the metadata of the authorization server names, basic first.
+	// PrivateKey authenticates the client in the place of a secret (private_key_jwt): RSA, P-256,
+	// P-384 or Ed25519. It may be the key of a KMS. Nil: there is none.
+	PrivateKey crypto.Signer
+	// KeyID is the kid of PrivateKey. Certificate is its certificate (DER): the assertions have its
+	// thumbprint, as Entra ID wants. Both may be empty.
+	KeyID       string
+	Certificate []byte
+	// Method is the client authentication method: client_secret_basic, client_secret_post or
+	// private_key_jwt. Empty: private_key_jwt with a key; else the one that the metadata of the
+	// authorization server names, basic first.
 	Method string
+}
+
+// Format implements [fmt.Formatter]. It prints the issuer and the client id for every verb: a key
+// would print itself.
+func (r Registration) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
 
 // A ClientInfo describes a client to people. All fields may be empty.
@@ -132,6 +161,9 @@ func (o *Options) check(endpoint string) error {
 	if err := o.checkProviders(endpoint); err != nil {
 		return err
 	}
+	if err := o.checkMachine(); err != nil {
+		return err
+	}
 	if o.MetadataURL != "" {
 		u, err := urlrule.Check(o.MetadataURL)
 		if err != nil {
@@ -147,6 +179,18 @@ func (o *Options) check(endpoint string) error {
 		}
 	}
 	return nil
+}
+
+// checkMachine returns the first mistake in Machine, or nil.
+func (o *Options) checkMachine() error {
+	switch {
+	case o.Machine == nil:
+		return nil
+	case o.Interaction != nil || o.RedirectURI != "" || o.RedirectURIFor != nil:
+		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
+			"Interaction or a RedirectURI for others")
+	}
+	return o.Machine.check()
 }
 
 // checkRegistrations returns the first mistake in Registrations, or nil.
@@ -176,9 +220,22 @@ func (r *Registration) check() error {
 	if r.ClientID == "" {
 		return fmt.Errorf("oauth: the Registration for %s has no ClientID", r.Issuer)
 	}
-	if !slices.Contains([]string{"", methodBasic, methodPost}, r.Method) {
-		return fmt.Errorf("oauth: the Registration for %s has the method %q; known are %s and %s",
-			r.Issuer, r.Method, methodBasic, methodPost)
+	if !slices.Contains([]string{"", methodBasic, methodPost, methodPrivateKey}, r.Method) {
+		return fmt.Errorf("oauth: the Registration for %s has the method %q; known are %s, %s and "+
+			"%s", r.Issuer, r.Method, methodBasic, methodPost, methodPrivateKey)
+	}
+	if r.PrivateKey == nil {
+		if r.Method == methodPrivateKey {
+			return fmt.Errorf("oauth: the Registration for %s has no PrivateKey", r.Issuer)
+		}
+		return nil
+	}
+	if r.ClientSecret != "" || r.Method != "" && r.Method != methodPrivateKey {
+		return fmt.Errorf("oauth: the Registration for %s has a key, and a secret or another method",
+			r.Issuer)
+	}
+	if _, err := r.newSigner(); err != nil {
+		return fmt.Errorf("oauth: the Registration for %s: %w", r.Issuer, err)
 	}
 	return nil
 }

@@ -87,12 +87,12 @@ type slowPerson struct {
 	once           *sync.Once
 }
 
-func (p slowPerson) Open(ctx context.Context, hint string) (oauth.Receiver, error) {
+func (p slowPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
 	p.once.Do(func() {
 		close(p.waits)
 		<-p.release
 	})
-	return p.Interaction.Open(ctx, hint)
+	return p.Interaction.Open(ctx, r)
 }
 
 // TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.

@@ -13,7 +13,7 @@ import (
 )
 
 // failedLogin is what a call gets while no other page is opened.
-var failedLogin = wantedKind(oauth.ErrLogin, "no other page is opened")
+var failedLogin = wantedKind(oauth.ErrLogin, "no other login begins")
 
 // TestOnePageAMinute: however a login fails after its page was opened, and however many calls there
 // are, the next page comes after a minute.
@@ -139,7 +139,8 @@ func TestNewScopesForEver(t *testing.T) {
 	n := 0
 	s.resource.Challenge(func(_ int, right string) []string {
 		n++
-		return []string{strings.Replace(right, `scope="`, `scope="more`+strings.Repeat("!", n)+" ", 1)}
+		more := `scope="more` + strings.Repeat("!", n) + " "
+		return []string{strings.Replace(right, `scope="`, more, 1)}
 	})
 	source := s.person(t, nil)
 	for range 6 {

@@ -51,11 +51,11 @@ func GitHub(endpoint string, scopes ...string) Provider {
 			Token: issuer + "/access_token"}}
 }
 
-// Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server that is there
-// the resource server identifier. scopes are named as the server names them, without the identifier.
-// The metadata has no code_challenge_methods_supported, and scopes have the identifier in front:
-// https://docs.aws.amazon.com/cognito/latest/developerguide/authorization-endpoint.html and
-// https://docs.aws.amazon.com/cognito/latest/developerguide/cognito-user-pools-define-resource-servers.html.
+// Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server that is the
+// resource server identifier there. scopes are named as the MCP server names them, without the
+// identifier. The metadata has no code_challenge_methods_supported, and the names of scopes begin
+// with the identifier: https://docs.aws.amazon.com/cognito/latest/developerguide, the pages
+// authorization-endpoint.html and cognito-user-pools-define-resource-servers.html.
 func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://cognito-idp." + region + ".amazonaws.com/" + pool,
 		AssumeS256: true, NoPrompt: true, Endpoint: endpoint, Scopes: scopes,

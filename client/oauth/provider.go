@@ -37,13 +37,18 @@ type Provider struct {
 	// requested. Nil: the scopes are not limited.
 	Scopes []string
 	// ScopeNames maps the name of a scope at the MCP server to the one at the authorization server,
-	// where the two differ: "read" to "api://notes/read". Others have the same name at both.
+	// where the two differ: "read" to "api://notes/read". Others have the same name at both. An MCP
+	// server may name scopes in either way.
 	ScopeNames map[string]string
 
 	// AuthorizationParameters and TokenParameters are added to each authorization request and each
 	// token request, for example access_type=offline of Google. They cannot replace parameters of
 	// this package, except that a prompt takes the place of prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
+
+	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions
+	// is the token endpoint, as Entra ID wants, and not the issuer.
+	TokenEndpointAudience bool
 
 	// Endpoints are used in the place of metadata, of an authorization server that has none. Nil:
 	// the metadata is read.
@@ -52,8 +57,8 @@ type Provider struct {
 	mistake error // of a preset; nil: none
 }
 
-// ServerEndpoints are the endpoints of an authorization server. Authorization and Token are
-// required. Requests to them obey the same rules as if metadata had named them.
+// ServerEndpoints are the endpoints of an authorization server. Token is required, and without a
+// [Machine] Authorization. Requests to them obey the same rules as if metadata had named them.
 type ServerEndpoints struct {
 	Authorization, Token, Registration, Revocation string
 }
@@ -80,7 +85,7 @@ func (o *Options) checkProviders(endpoint string) error {
 	seen := map[string]bool{}
 	for i := range o.Providers {
 		p := &o.Providers[i]
-		if err := p.check(endpoint); err != nil {
+		if err := p.check(endpoint, o.Machine != nil); err != nil {
 			return fmt.Errorf("oauth: the Provider %q: %w", p.Issuer, err)
 		}
 		if seen[p.Issuer] {
@@ -92,7 +97,7 @@ func (o *Options) checkProviders(endpoint string) error {
 }
 
 // check returns the first mistake in the provider, or nil.
-func (p *Provider) check(endpoint string) error {
+func (p *Provider) check(endpoint string, machine bool) error {
 	if p.mistake != nil {
 		return p.mistake
 	}
@@ -107,8 +112,12 @@ func (p *Provider) check(endpoint string) error {
 	}
 	_, login := p.AuthorizationParameters[parameterAudience]
 	_, token := p.TokenParameters[parameterAudience]
+	decides := login // where the audience is chosen
+	if machine {
+		decides = token
+	}
 	switch {
-	case p.NoResource && p.Scopes == nil && !login && !token:
+	case p.NoResource && p.Scopes == nil && !decides:
 		return errors.New("NoResource needs Scopes or the parameter audience: else the MCP server " +
 			"would choose what the token is for")
 	case (p.NoResource || login || token) && p.Endpoint == "":
@@ -116,7 +125,8 @@ func (p *Provider) check(endpoint string) error {
 			"that the tokens are for")
 	case p.Endpoint != "" && p.Endpoint != endpoint:
 		return fmt.Errorf("it is for the endpoint %s, and not for %s", p.Endpoint, endpoint)
-	case p.Endpoints != nil && (p.Endpoints.Authorization == "" || p.Endpoints.Token == ""):
+	case p.Endpoints != nil && p.Endpoints.Authorization == "" && !machine,
+		p.Endpoints != nil && p.Endpoints.Token == "":
 		return errors.New("Endpoints needs Authorization and Token")
 	}
 	return nil

@@ -1,6 +1,9 @@
 package oauth_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -38,6 +41,13 @@ func provide(change func(s *site, p *oauth.Provider)) func(s *site, o *oauth.Opt
 		p := oauth.Provider{Issuer: s.as.URL}
 		change(s, &p)
 		o.Providers = []oauth.Provider{p}
+	}
+}
+
+// provided returns the options of a source with a provider of the site's issuer.
+func provided(s *site, change func(p *oauth.Provider)) func(o *oauth.Options) {
+	return func(o *oauth.Options) {
+		provide(func(_ *site, p *oauth.Provider) { change(p) })(s, o)
 	}
 }
 
@@ -126,8 +136,15 @@ func loginDeviations() []deviation {
 		{name: "only private_key_jwt, secret configured", deviate: func(s *site) {
 			s.as.Edit(oauthtest.Metadata, oauthtest.Set("token_endpoint_auth_methods_supported",
 				[]string{"private_key_jwt"}))
-		}, word: "Registration.Method", allow: func(_ *site, o *oauth.Options) {
-			o.Registrations[0].Method = "client_secret_basic"
+		}, word: "Registration.PrivateKey", allow: func(s *site, o *oauth.Options) {
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				panic(err)
+			}
+			s.as.AddClient(oauthtest.Client{ID: "me", Key: key.Public(),
+				RedirectURIs: []string{"http://127.0.0.1/callback"}})
+			o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me",
+				PrivateKey: key}}
 		}},
 		{name: "expires_in as a text",
 			deviate: edited(oauthtest.Token, oauthtest.Set("expires_in", "3600"))},
@@ -177,7 +194,7 @@ func (d *deviation) check(t *testing.T) (how string) {
 	s := newSite(t, &server, nil)
 	d.deviate(s)
 	configure := func(o *oauth.Options) {
-		if d.word == "Registration.Method" {
+		if d.word == "Registration.PrivateKey" {
 			register(s, o, s.as.URL)
 		}
 	}
@@ -215,9 +232,7 @@ func TestListWithoutS256(t *testing.T) {
 	for _, list := range []any{[]string{"plain"}, []string{}} {
 		s := newSite(t, nil, nil)
 		s.as.Edit(oauthtest.Metadata, oauthtest.Set(challengeMethods, list))
-		source := s.person(t, func(o *oauth.Options) {
-			provide(func(_ *site, p *oauth.Provider) { p.AssumeS256 = true })(s, o)
-		})
+		source := s.person(t, provided(s, func(p *oauth.Provider) { p.AssumeS256 = true }))
 		metadataError.check(t, s.call(t.Context(), source, "search"))
 		s.wantNoLogin(t)
 	}
@@ -256,11 +271,9 @@ func TestServerCannotChooseScopes(t *testing.T) {
 	s.resource.Challenge(func(status int, right string) []string {
 		return []string{strings.Replace(right, `scope="`, `scope="graph/Mail.Read `, 1)}
 	})
-	source := s.person(t, func(o *oauth.Options) {
-		provide(func(s *site, p *oauth.Provider) {
-			p.NoResource, p.Endpoint, p.Scopes = true, s.resource.URL, []string{"read"}
-		})(s, o)
-	})
+	source := s.person(t, provided(s, func(p *oauth.Provider) {
+		p.NoResource, p.Endpoint, p.Scopes = true, s.resource.URL, []string{"read"}
+	}))
 	noError.check(t, s.call(t.Context(), source, "search"))
 	err := s.call(t.Context(), source, "write")
 	wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t, err)
@@ -272,17 +285,50 @@ func TestServerCannotChooseScopes(t *testing.T) {
 	}
 }
 
+// TestChallengeWithoutScopesOfTheHost: if a server names none of them, all are requested, and never
+// none: an authorization server would choose its default.
+func TestChallengeWithoutScopesOfTheHost(t *testing.T) {
+	s := newSite(t, nil, nil)
+	challengedWith(`scope="read"`, `scope="graph/Mail.Read"`)(s)
+	source := s.person(t, provided(s, func(p *oauth.Provider) {
+		p.Scopes = []string{"read", "write"}
+	}))
+	noError.check(t, s.call(t.Context(), source, "search"))
+	if got := s.as.Requests(oauthtest.Authorize)[0].Form.Get("scope"); got != "read write" {
+		t.Errorf("scope %q was requested, want those of the host", got)
+	}
+}
+
+// TestServerThatNamesLongScopes: a server may name scopes as the authorization server does.
+func TestServerThatNamesLongScopes(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.as.Deviate(oauthtest.Deviations{ScopePrefix: "api://notes/"})
+	s.resource.Challenge(func(_ int, right string) []string {
+		right = strings.Replace(right, `scope="read`, `scope="api://notes/read`, 1)
+		return []string{strings.Replace(right, ` write"`, ` api://notes/write"`, 1)}
+	})
+	source := s.person(t, provided(s, func(p *oauth.Provider) {
+		p.Scopes = []string{"read", "write"}
+		p.ScopeNames = map[string]string{"read": "api://notes/read", "write": "api://notes/write"}
+	}))
+	noError.check(t, s.call(t.Context(), source, "search"))
+	noError.check(t, s.call(t.Context(), source, "write"))
+	for i, want := range []string{"api://notes/read", "api://notes/read api://notes/write"} {
+		if got := s.as.Requests(oauthtest.Authorize)[i].Form.Get("scope"); got != want {
+			t.Errorf("scope %q was requested, want %q", got, want)
+		}
+	}
+}
+
 // TestConfiguredEndpoints are requested under the same rules as those of metadata.
 func TestConfiguredEndpoints(t *testing.T) {
 	s := newSite(t, nil, nil)
 	configured := func(token string) *oauth.Source {
-		return s.person(t, func(o *oauth.Options) {
-			provide(func(s *site, p *oauth.Provider) {
-				p.AssumeS256 = true
-				p.Endpoints = &oauth.ServerEndpoints{Authorization: s.as.URL + "/authorize",
-					Token: token, Registration: s.as.URL + "/register"}
-			})(s, o)
-		})
+		return s.person(t, provided(s, func(p *oauth.Provider) {
+			p.AssumeS256 = true
+			p.Endpoints = &oauth.ServerEndpoints{Authorization: s.as.URL + "/authorize",
+				Token: token, Registration: s.as.URL + "/register"}
+		}))
 	}
 	blockedError.check(t, s.call(t.Context(), configured("https://169.254.169.254/token"),
 		"search"))
@@ -300,10 +346,11 @@ func TestProviderMistakes(t *testing.T) {
 			TokenParameters: map[string]string{name: value}}
 	}
 	for name, p := range map[string]oauth.Provider{
-		"no issuer":             {},
-		"resource chooses":      {Issuer: issuer, NoResource: true, Endpoint: good},
-		"no endpoint":           {Issuer: issuer, NoResource: true, Scopes: []string{"a"}},
-		"audience, no endpoint": {Issuer: issuer, TokenParameters: map[string]string{"audience": "a"}},
+		"no issuer":        {},
+		"resource chooses": {Issuer: issuer, NoResource: true, Endpoint: good},
+		"no endpoint":      {Issuer: issuer, NoResource: true, Scopes: []string{"a"}},
+		"audience, no endpoint": {Issuer: issuer,
+			TokenParameters: map[string]string{"audience": "a"}},
 		"another endpoint": {Issuer: issuer, NoResource: true, Scopes: []string{"a"},
 			Endpoint: good + "/"},
 		"empty scopes":      {Issuer: issuer, Scopes: []string{}},
@@ -398,7 +445,8 @@ func TestPresetsAgainstFakes(t *testing.T) {
 			noError.check(t, s.call(t.Context(), source, "search"))
 			s.as.Expire()
 			noError.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
+				oauthtest.Refresh: 1})
 			if got := s.as.Requests(oauthtest.Authorize)[0].Form.Get("scope"); got != c.scope {
 				t.Errorf("scope %q was requested, want %q", got, c.scope)
 			}

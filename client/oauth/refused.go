@@ -84,7 +84,9 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
-	if err := s.providerFor(current.issuer).checkChallenge(c.scopes); err != nil {
+	p := s.providerFor(current.issuer)
+	c.scopes = p.localScopes(c.scopes)
+	if err := p.checkChallenge(c.scopes); err != nil {
 		return false, errors.Join(lack, err)
 	}
 	all := headers.UniteScopes(current.record.Requested, c.scopes)

@@ -98,7 +98,7 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 		}
 		return err
 	}}
-	receiver, err := loopback.Open(ctx, "")
+	receiver, err := loopback.Open(ctx, oauth.Redirect{})
 	if err != nil {
 		t.Fatal(err)
 	}

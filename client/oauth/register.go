@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -21,12 +22,17 @@ const (
 	methodNone  = "none"
 	methodBasic = "client_secret_basic"
 	methodPost  = "client_secret_post"
+
+	methodPrivateKey = "private_key_jwt"
 )
 
 // A clientID has the client id of this client at an authorization server, and its credentials.
 type clientID struct {
 	id, secret, method string
 	dynamic            bool // it was registered dynamically
+
+	registration *Registration // with the key of methodPrivateKey; nil: another method
+	audience     string        // of its assertions
 }
 
 // newRequest returns the request of a form, with the authentication of the client (RFC 6749,
@@ -36,8 +42,16 @@ func (c *clientID) newRequest(ctx context.Context, at string, form url.Values) (
 	if c.method != methodBasic {
 		form.Set("client_id", c.id)
 	}
-	if c.method == methodPost {
+	switch c.method {
+	case methodPost:
 		form.Set("client_secret", c.secret)
+	case methodPrivateKey:
+		assertion, err := c.registration.newAssertion(c.audience)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("client_assertion_type", assertionType)
+		form.Set("client_assertion", assertion)
 	}
 	r, err := authhttp.NewForm(ctx, at, form)
 	if err == nil && c.method == methodBasic {
@@ -62,8 +76,12 @@ func (s *Source) registrationFor(issuer string) *Registration {
 // (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *clientID {
 	if r := s.registrationFor(m.Issuer); r != nil {
-		return &clientID{id: r.ClientID, secret: string(r.ClientSecret),
-			method: chooseAuthMethod(r, m)}
+		c := &clientID{id: r.ClientID, secret: string(r.ClientSecret),
+			method: chooseAuthMethod(r, m), registration: r, audience: m.Issuer}
+		if s.providerFor(m.Issuer).TokenEndpointAudience {
+			c.audience = m.Token
+		}
+		return c
 	}
 	if s.opts.MetadataURL != "" && m.Documents {
 		return &clientID{id: s.opts.MetadataURL, method: methodNone}
@@ -98,22 +116,41 @@ func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (
 	return nil, err
 }
 
-// redirectHint returns the redirect URI of the newest dynamic registration. Empty: there is none,
-// or the client needs none.
-func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, error) {
+// redirectFor returns what an Interaction chooses the redirect URI of a login by.
+func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, error) {
 	if s.configuredClient(m) != nil {
-		return "", nil
+		return Redirect{Path: callbackPath}, nil
 	}
+	r := Redirect{Path: issuerPath(m.Issuer)}
 	registered, err := s.registeredClients(ctx, m.Issuer)
-	if err != nil || len(registered) == 0 {
-		return "", err
+	if err == nil && len(registered) > 0 {
+		r.Last = registered[0].RedirectURI
 	}
-	return registered[0].RedirectURI, nil
+	return r, err
+}
+
+// redirectURI returns the redirect URI of logins that Begin begins.
+func (s *Source) redirectURI(m *serverMetadata) (string, error) {
+	f := s.opts.RedirectURIFor
+	if f == nil || s.opts.RedirectURI != "" && s.configuredClient(m) != nil {
+		return s.opts.RedirectURI, nil
+	}
+	text := f(m.Issuer)
+	if _, err := urlrule.Check(text); err != nil {
+		return "", fmt.Errorf("oauth: Options.RedirectURIFor: %w", err)
+	}
+	return text, nil
+}
+
+// isRedirectOfIssuer reports whether a redirect URI is that of one issuer alone.
+func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
+	return s.opts.RedirectURIFor != nil && redirectURI != s.opts.RedirectURI ||
+		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
 // clientID returns the client of a dynamic registration.
 func (c *clientRecord) clientID() *clientID {
-	return &clientID{c.ClientID, c.Secret, c.Method, true}
+	return &clientID{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
 }
 
 // forgetClient removes a dynamic registration that the authorization server no longer knows.
@@ -131,21 +168,23 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
-// checkAuthMethod returns an error if the authorization server supports no client authentication
-// method that this package has, and the registration names none. A secret is not sent to be refused.
+// checkAuthMethod returns an error if the authorization server does not support the client
+// authentication method, and the registration names none. A secret is not sent to be refused.
 func (c *clientID) checkAuthMethod(r *Registration, m *serverMetadata) error {
 	if r == nil || r.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
 		slices.Contains(m.AuthMethods, c.method) {
 		return nil
 	}
 	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
-		"methods %s; if it accepts a secret all the same, set Registration.Method",
-		quoteUntrusted(strings.Join(m.AuthMethods, " ")))}
+		"methods %s; set Registration.PrivateKey, or if it accepts %s all the same, Method",
+		quoteUntrusted(strings.Join(m.AuthMethods, " ")), c.method)}
 }
 
 // chooseAuthMethod returns the client authentication method of a registration.
 func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 	switch {
+	case r.PrivateKey != nil:
+		return methodPrivateKey
 	case r.ClientSecret == "":
 		return methodNone
 	case r.Method != "":

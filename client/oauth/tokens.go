@@ -33,6 +33,12 @@ type grant interface {
 	isReusable() bool
 }
 
+// newLoginRecord returns the record of a login that has requested scopes.
+func newLoginRecord(scopes []string) *tokenRecord {
+	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: scopes,
+		Granted: scopes}
+}
+
 // A codeGrant is the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
 type codeGrant struct {
 	login *loginData
@@ -45,8 +51,7 @@ func (g codeGrant) parameters() url.Values {
 }
 
 func (g codeGrant) newRecord() *tokenRecord {
-	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: g.login.Scopes,
-		Granted: g.login.Scopes}
+	return newLoginRecord(g.login.Scopes)
 }
 
 func (g codeGrant) isReusable() bool { return false }

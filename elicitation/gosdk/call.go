@@ -2,9 +2,9 @@ package gosdk
 
 import (
 	"context"
-	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 )
 
 type callKey struct{}
@@ -28,23 +28,4 @@ func CallFromContext(ctx context.Context) *elicitation.Call {
 // request ends, and has none of its values. The context of a handler of the SDK holds the
 // revision of the client, which the SDK would use upstream, too: a connection that is opened
 // with it while a client of revision 2026-07-28 is served does not get past initialize.
-func UpstreamContext(ctx context.Context) context.Context { return upstreamContext{ctx} }
-
-type upstreamContext struct{ ended context.Context }
-
-// Deadline implements [context.Context].
-func (c upstreamContext) Deadline() (time.Time, bool) { return c.ended.Deadline() }
-
-// Done implements [context.Context].
-func (c upstreamContext) Done() <-chan struct{} { return c.ended.Done() }
-
-// Err implements [context.Context].
-func (c upstreamContext) Err() error { return c.ended.Err() }
-
-// Value implements [context.Context].
-func (c upstreamContext) Value(any) any { return nil }
-
-// AfterFunc lets package context derive contexts without a goroutine each.
-func (c upstreamContext) AfterFunc(f func()) (stop func() bool) {
-	return context.AfterFunc(c.ended, f)
-}
+func UpstreamContext(ctx context.Context) context.Context { return upstream.NewContext(ctx) }

@@ -20,6 +20,7 @@ type upstreamConn struct {
 	session *mcp.ClientSession
 	answers *upstream.Book // nil: nobody sees whether answers arrive
 	ended   chan struct{}  // closed when the session has ended
+	lost    atomic.Bool    // the upstream does not know the session
 	lists   atomic.Bool    // its changes of lists count
 	calls   upstream.Calls
 }
@@ -35,7 +36,7 @@ func (c *upstreamConn) HasEnded() bool {
 	case <-c.ended:
 		return true
 	default:
-		return false
+		return c.lost.Load() // the SDK reports the end later
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -52,15 +53,8 @@ func (e methodNotFound) As(target any) bool {
 	return ok
 }
 
-// unreachable is the error of a call that the upstream has not answered. Its text is for the
-// client: the cause may name what clients are not to know, such as addresses.
-type unreachable struct{ cause error }
-
-// Error returns the message for the client.
-func (e unreachable) Error() string { return "The upstream server cannot be reached" }
-
-// Unwrap returns the cause.
-func (e unreachable) Unwrap() error { return e.cause }
+// unreachable is an [upstream.Unreachable] with a code.
+type unreachable struct{ upstream.Unreachable }
 
 // As sets a target of type **jsonrpc.Error, from which the SDK reads the code.
 func (e unreachable) As(target any) bool {

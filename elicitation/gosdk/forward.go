@@ -81,7 +81,7 @@ func forward[Result any](ctx context.Context, u *Upstream,
 			Data: wire.Data}) // without what the SDK has put before the message
 	}
 	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
-		err = unreachable{err}
+		err = unreachable{upstream.Unreachable{Cause: err}}
 	}
 	return result, err
 }
@@ -133,6 +133,9 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 	if err == nil || isAnswer(err) {
 		call.ConfirmUpstreamEnd()
 		conn.answers.Wait(call.Origin().CallID)
+	}
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		conn.lost.Store(true)
 	}
 	reuse = ctx.Err() == nil && (err == nil || isAnswer(err))
 	return result, err

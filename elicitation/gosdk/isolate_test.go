@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/oauth2"
 
-	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 )
@@ -37,12 +36,8 @@ func TestACallThatEndsWhileTheGatewayAuthorizes(t *testing.T) {
 		}
 		return fault
 	}
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := mcp.NewServer(impl, nil)
-	clients, err := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(newRouter(t, nil), server, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +58,8 @@ func TestACallThatEndsWhileTheGatewayAuthorizes(t *testing.T) {
 		})
 	}
 	url := serveDownstream(t, clients, server)
-	const question = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}`
 	const answer = `{"action":"accept","content":{"why":"because"}}`
 	bob := gatewaytest.Connect(t, url, `{"elicitation":{"form":{}}}`, `"result":`+answer, nil)
-	defer bob.Delete(t)
 	pending := bob.StartCall(t, gatewaytest.ToolAsk, question)
 	defer pending.Close()
 	open := pending.WaitForQuestion(t)

@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -75,6 +76,32 @@ func connectLines(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.ClientSe
 		t.Fatal(err)
 	}
 	session, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: other.r, Writer: one.w},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+// A pipe is one direction of standard input and output.
+type pipe struct {
+	r *io.PipeReader
+	w *io.PipeWriter
+}
+
+func newPipe() pipe {
+	r, w := io.Pipe()
+	return pipe{r, w}
+}
+
+// connectInMemory connects a client of a legacy revision to server.
+func connectInMemory(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.ClientSession {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Connect(t.Context(), ours,
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -22,26 +23,7 @@ type callKey struct{}
 // UpstreamContext returns a context for requests upstream: it ends when that of the client's
 // request ends, and has none of its values, such as the session and the revision of the
 // client.
-func UpstreamContext(ctx context.Context) context.Context { return upstreamContext{ctx} }
-
-type upstreamContext struct{ ended context.Context }
-
-// Deadline implements [context.Context].
-func (c upstreamContext) Deadline() (time.Time, bool) { return c.ended.Deadline() }
-
-// Done implements [context.Context].
-func (c upstreamContext) Done() <-chan struct{} { return c.ended.Done() }
-
-// Err implements [context.Context].
-func (c upstreamContext) Err() error { return c.ended.Err() }
-
-// Value implements [context.Context].
-func (c upstreamContext) Value(any) any { return nil }
-
-// AfterFunc lets package context derive contexts without a goroutine each.
-func (c upstreamContext) AfterFunc(f func()) (stop func() bool) {
-	return context.AfterFunc(c.ended, f)
-}
+func UpstreamContext(ctx context.Context) context.Context { return upstream.NewContext(ctx) }
 
 // WithCall returns a context for calls of the upstream client that serve call. Where
 // mcp-go derives the context of a question from that of the call which caused it, the

@@ -5,66 +5,49 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"testing"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // undelivered is what an upstream is told of a client that cannot be asked.
 const undelivered = "error -32603: Elicitation could not be delivered"
 
-// notValid is what an upstream is told of an answer that cannot be read.
-const notValid = "error -32603: The client's answer is not valid"
-
-// rawAnswer answers all requests of the server with bytes.
-type rawAnswer struct {
-	transport.BidirectionalInterface
-	result string
-}
-
-func (a rawAnswer) SetRequestHandler(transport.RequestHandler) {
-	a.BidirectionalInterface.SetRequestHandler(func(_ context.Context,
-		r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(a.result)), nil
-	})
-}
-
-// TestClientErrors: the client's own error goes upstream, that of reading what it
-// said does not.
+// TestClientErrors: the client's own error goes upstream, over lines without its code, that of
+// reading what it said does not.
 func TestClientErrors(t *testing.T) {
-	refuse := func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-		return nil, protocol.Errorf(-32050, "no\neyes")
-	}
-	raw := func(over transport.Interface, result string) transport.Interface {
-		return rawAnswer{over.(transport.BidirectionalInterface), result}
-	}
+	const failed, garbled = `"error":{"code":-32050,"message":"no\neyes"}`, `"result":{"action":5}`
 	for _, test := range []struct {
 		name  string
 		lines bool
-		open  func(over transport.Interface) transport.Interface
+		reply string
 		want  string
 	}{
-		{"own error over HTTP", false, mcpgo.Transport, "error -32050: no\neyes"},
-		{"own error over lines", true, mcpgo.Transport, "error -32603: no\neyes"},
-		{"no answer over HTTP", false, func(over transport.Interface) transport.Interface {
-			return raw(over, `{"action":5}`)
-		}, notValid},
-		{"no answer over lines", true, func(over transport.Interface) transport.Interface {
-			return raw(over, `{"action":5}`)
-		}, notValid},
+		{"own error over HTTP", false, failed, `{"code":-32050,"message":"no\neyes"}`},
+		{"own error over lines", true, failed, `{"code":-32603,"message":"no\neyes"}`},
+		{"no answer over lines", true, garbled,
+			`{"code":-32603,"message":"The client's answer is not valid"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g := newGateway(t, setting{revision: legacy, downLines: test.lines})
-			want := "elicitation/create " + test.want
-			if got, err := newClient(t, test.open(g.open()), legacy, nil, refuse, nil)(within(t),
-				"form", "prod"); err != nil || got != want {
-				t.Errorf("upstream gets %q, %v, want %q", got, err, want)
+			clients, s := newLoggedGateway(t, newRouter(t, nil), gatewaytest.NewUpstream(t),
+				gatewaytest.SharedHTTP)
+			var c *gatewaytest.Client
+			if test.lines {
+				c = gatewaytest.ConnectLines(t, listen(clients, s), forms, test.reply)
+			} else {
+				down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
+				t.Cleanup(down.Close)
+				c = gatewaytest.Connect(t, down.URL, forms, test.reply, nil)
+			}
+			if got := c.Call(t, gatewaytest.ToolAsk, question); got != test.want {
+				t.Errorf("upstream gets %s, want %s", got, test.want)
 			}
 		})
 	}

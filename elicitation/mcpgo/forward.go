@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -70,7 +71,7 @@ func forward[Result any](ctx context.Context, u *Upstream,
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return nil, unreachable{err}
+	return nil, upstream.Unreachable{Cause: err}
 }
 
 // retryLost makes a call, and makes it again where the upstream does not know the session and so

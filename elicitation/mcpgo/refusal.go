@@ -85,16 +85,6 @@ func (e *upstreamError) Error() string { return e.wire.Message }
 // Unwrap returns the error that mcp-go makes of it.
 func (e *upstreamError) Unwrap() error { return e.cause }
 
-// unreachable is the error of a call that the upstream has not answered. Its text is for the
-// client: the cause may name what clients are not to know, such as addresses.
-type unreachable struct{ cause error }
-
-// Error returns the message for the client.
-func (e unreachable) Error() string { return "The upstream server cannot be reached" }
-
-// Unwrap returns the cause.
-func (e unreachable) Unwrap() error { return e.cause }
-
 // rewrite returns message, a response of mcp-go's, with the error that takes the place of its
 // own, nil if it is to be sent as it is.
 func (r *refusals) rewrite(message []byte) []byte {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -137,11 +135,7 @@ func TestRefusedCalls(t *testing.T) {
 // TestRefusedCallsOverLines: each of several calls in flight gets its own error.
 func TestRefusedCallsOverLines(t *testing.T) {
 	clients, s := newRefusing(t)
-	stdio := server.NewStdioServer(s)
-	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
-		_ = clients.Listen(ctx, stdio, in, out)
-	})
+	r, w := pipehttp.ServeLines(t, listen(clients, s))
 	const calls = 20
 	go func() {
 		for n := range calls {

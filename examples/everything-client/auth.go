@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,6 +42,8 @@ func authScenarios() []string {
 		"auth/offline-access-scope", "auth/offline-access-not-supported",
 		"auth/iss-supported", "auth/iss-not-advertised", "auth/iss-supported-missing",
 		"auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized",
+		"auth/client-credentials-basic", "auth/client-credentials-jwt",
+		"auth/enterprise-managed-authorization", "auth/wif-jwt-bearer",
 		"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback",
 	}
 }
@@ -54,14 +60,18 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 		Interaction: visitor{},
 		Legacy:      strings.HasPrefix(name, "auth/2025-03-26-"),
 	}
-	var told struct {
-		ID     string `json:"client_id"`
-		Secret string `json:"client_secret"`
-	}
+	var told credentials
 	if len(more) > 0 {
 		if err := json.Unmarshal(more, &told); err != nil {
 			return nil, fmt.Errorf("context: %w", err)
 		}
+	}
+	if opts.Machine = told.machine(name); opts.Machine != nil {
+		opts.Interaction = nil
+	}
+	key, err := told.key()
+	if err != nil {
+		return nil, err
 	}
 	if told.ID != "" { // the suite does not say at which issuer
 		found, err := oauth.Discover(ctx, endpoint, opts)
@@ -69,9 +79,61 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 			return nil, err
 		}
 		opts.Registrations = []oauth.Registration{{Issuer: found.Issuer, ClientID: told.ID,
-			ClientSecret: oauth.Secret(told.Secret)}}
+			ClientSecret: oauth.Secret(told.Secret), PrivateKey: key}}
 	}
 	return oauth.New(endpoint, opts)
+}
+
+// credentials are what the suite tells the client of a scenario.
+type credentials struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret"`
+	Key    string `json:"private_key_pem"`
+
+	WorkloadToken string `json:"valid_jwt"`
+
+	IDPClient   string `json:"idp_client_id"`
+	IDPToken    string `json:"idp_id_token"`
+	IDPEndpoint string `json:"idp_token_endpoint"`
+}
+
+// machine returns what gets the tokens of a scenario without a person; nil: a person
+// logs in.
+func (c *credentials) machine(name string) oauth.Machine {
+	switch name {
+	case "auth/client-credentials-basic", "auth/client-credentials-jwt":
+		return oauth.ClientCredentials{}
+	case "auth/wif-jwt-bearer":
+		return oauth.Workload{Assertion: func(context.Context, string) (string, error) {
+			return c.WorkloadToken, nil
+		}}
+	case "auth/enterprise-managed-authorization":
+		return oauth.Enterprise{TokenEndpoint: c.IDPEndpoint, ClientID: c.IDPClient,
+			Subject: func(context.Context) (token, tokenType string, err error) {
+				return c.IDPToken, "urn:ietf:params:oauth:token-type:id_token", nil
+			}}
+	}
+	return nil
+}
+
+// key returns the key of the client; nil: it has none.
+func (c *credentials) key() (crypto.Signer, error) {
+	if c.Key == "" {
+		return nil, nil
+	}
+	block, _ := pem.Decode([]byte(c.Key))
+	if block == nil {
+		return nil, errors.New("context: private_key_pem is not PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("context: private_key_pem cannot sign")
+	}
+	return signer, nil
 }
 
 // A visitor logs in without a browser: the suite's authorization servers ask nobody
@@ -79,7 +141,9 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
-func (visitor) Open(context.Context, string) (oauth.Receiver, error) { return visitor{}, nil }
+func (visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
+	return visitor{}, nil
+}
 
 // RedirectURI implements [oauth.Receiver].
 func (visitor) RedirectURI() string { return redirectURI }

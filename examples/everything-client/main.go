@@ -54,15 +54,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	opts := new(clienthttp.Options)
+	opts, declared := new(clienthttp.Options), options()
 	if source != nil {
-		opts.Authorizer = source
+		opts.Authorizer, declared.Extensions = source, source.Extensions()
 	}
 	transport, err := clienthttp.New(endpoint, opts)
 	if err != nil {
 		return err
 	}
-	c, err := client.New(transport, options())
+	c, err := client.New(transport, declared)
 	if err != nil {
 		return err
 	}

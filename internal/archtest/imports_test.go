@@ -35,6 +35,8 @@ var layers = map[string][]string{
 	"client/clienthttp": {"protocol", "client"},
 	"client/oauth":      {"protocol", "client", "client/clienthttp"},
 	"elicitation":       {"protocol"},
+	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "server",
+		"server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -93,43 +92,22 @@ func messageAttacks() []attack {
 		{"byte order mark", "\ufeff" + sound, 400, parseError, ""},
 		{"NUL behind", sound + "\x00", 400, parseError, ""},
 		{"cut off", sound[:len(sound)-1], 400, parseError, ""},
-		{"comment", `/**/` + sound, 400, parseError, ""},
-		{"trailing comma", `{"jsonrpc":"2.0","id":7,"method":$method,}`, 400, parseError, ""},
 		{"not UTF-8", with("\"a\":\"\xff\""), 400, parseError, ""},
-		{"overlong UTF-8", with("\"a\":\"\xc0\xaf\""), 400, parseError, ""},
-		{"surrogate as UTF-8", with("\"a\":\"\xed\xa0\x80\""), 400, parseError, ""},
 		{"lone surrogate", with(`"a":"\ud800"`), 400, parseError, ""},
-		{"lone low surrogate in a name", with(`"\udc00":1`), 400, parseError, ""},
-		{"control character", with("\"a\":\"\x01\""), 400, parseError, ""},
-		{"NaN", with(`"a":NaN`), 400, parseError, ""},
-		{"hexadecimal", with(`"a":0x1`), 400, parseError, ""},
-		{"leading zero", with(`"a":01`), 400, parseError, ""},
 		{"no jsonrpc", `{"id":7,"method":$method,"params":{}}`, 400, badRequest, "7"},
-		{"jsonrpc 1.0", `{"jsonrpc":"1.0","id":7,"method":$method,"params":{}}`, 400, badRequest, "7"},
-		{"jsonrpc is a number", `{"jsonrpc":2.0,"id":7,"method":$method,"params":{}}`, 400, badRequest, "7"},
 		{"id is null", withID(`null`), 400, badRequest, ""},
 		{"id is a fraction", withID(`1.5`), 400, badRequest, ""},
-		{"id has an exponent", withID(`1e999`), 400, badRequest, ""},
-		{"id is an object", withID(`{}`), 400, badRequest, ""},
-		{"id is true", withID(`true`), 400, badRequest, ""},
 		{"id is long", withID(quote(strings.Repeat("7", 600))), 400, badRequest, ""},
-		{"method is null", `{"jsonrpc":"2.0","id":7,"method":null,"params":{}}`, 400, badRequest, "7"},
-		{"method is a number", `{"jsonrpc":"2.0","id":7,"method":1,"params":{}}`, 400, badRequest, "7"},
 		{"method is empty", `{"jsonrpc":"2.0","id":7,"method":"","params":{"_meta":{$meta}}}`, 400, mismatch, "7"},
 		{"method in another case", `{"jsonrpc":"2.0","id":7,"method":"Tools/Call","params":{"_meta":{$meta}}}`, 400, mismatch, "7"},
 		{"Method", `{"jsonrpc":"2.0","id":7,"Method":$method,"params":{}}`, 400, badRequest, "7"},
 		{"method and result", `{"jsonrpc":"2.0","id":7,"method":$method,"result":{}}`, 400, badRequest, "7"},
-		{"method and error", `{"jsonrpc":"2.0","id":7,"method":$method,"error":{}}`, 400, badRequest, "7"},
 		{"a response", `{"jsonrpc":"2.0","id":7,"result":{}}`, 400, badRequest, ""},
 		{"method twice", `{"jsonrpc":"2.0","id":7,"method":$method,"method":$method}`, 400, parseError, ""},
-		{"id twice, hidden", `{"jsonrpc":"2.0","id":7,"\u0069d":8,"method":$method}`, 400, parseError, ""},
 		{"params twice", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{},"params":{}}`, 400, parseError, ""},
 		{"params is null", `{"jsonrpc":"2.0","id":7,"method":$method,"params":null}`, 400, badParams, "7"},
 		{"params is a list", `{"jsonrpc":"2.0","id":7,"method":$method,"params":[]}`, 400, badRequest, "7"},
-		{"params is text", `{"jsonrpc":"2.0","id":7,"method":$method,"params":"x"}`, 400, badRequest, "7"},
 		{"no params", `{"jsonrpc":"2.0","id":7,"method":$method}`, 400, badParams, "7"},
-		{"empty params", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{}}`, 400, badParams, "7"},
-		{"nested 65 deep", with(`"a":` + deep(63)), 400, parseError, ""},
 		{"nested 100000 deep", with(`"a":` + deep(100_000)), 400, parseError, ""},
 		{"4 MiB", with(`"a":"` + strings.Repeat("x", 4<<20) + `"`), 413, badRequest, ""},
 	}
@@ -140,13 +118,9 @@ func paramsAttacks() []attack {
 	version, caps := `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, `"io.modelcontextprotocol/clientCapabilities":`+every
 	list := []attack{
 		{"_meta is null", withMeta(`null`), 400, badParams, "7"},
-		{"_meta is a list", withMeta(`[]`), 400, badParams, "7"},
-		{"_meta is text", withMeta(`"x"`), 400, badParams, "7"},
-		{"_meta is empty", withMeta(`{}`), 400, badParams, "7"},
 		{"_meta twice", with(`"_meta":{}`), 400, parseError, ""},
 		{"Version", withMeta(`{"io.modelcontextprotocol/ProtocolVersion":"2026-07-28",` + caps + `}`), 400, badParams, "7"},
 		{"version is null", withMeta(`{"io.modelcontextprotocol/protocolVersion":null,` + caps + `}`), 400, badParams, "7"},
-		{"version is a number", withMeta(`{"io.modelcontextprotocol/protocolVersion":20260728,` + caps + `}`), 400, badParams, "7"},
 		{"version is another", withMeta(`{"io.modelcontextprotocol/protocolVersion":"2099-01-01",` + caps + `}`), 400, mismatch, "7"},
 		{"version twice", withMeta(`{` + version + `,` + version + `}`), 400, parseError, ""},
 		{"no capabilities", withMeta(`{` + version + `}`), 400, badParams, "7"},
@@ -154,8 +128,6 @@ func paramsAttacks() []attack {
 			withMeta(`{` + version + `,` + caps + `,"progressToken":1.5}`), 400, badParams, "7"},
 		{"unknown log level", withMeta(`{` + version + `,` + caps + `,"io.modelcontextprotocol/logLevel":"loud"}`), 400, badParams, "7"},
 		{"target is null", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:null,"_meta":{$meta}}}`, 400, badParams, "7"},
-		{"target is a number", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:1,"_meta":{$meta}}}`, 400, badParams, "7"},
-		{"target is empty", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:"","_meta":{$meta}}}`, 400, badParams, "7"},
 		{"no target", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{"_meta":{$meta}}}`, 400, badParams, "7"},
 		{"target is another", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:"other","_meta":{$meta}}}`, 400, mismatch, "7"},
 		{"target twice", with(`$key:$target`), 400, parseError, ""},
@@ -239,29 +211,19 @@ func argumentAttacks() []attack {
 	return list
 }
 
-// bodiesInBrief are the subtests of TestRequestBodiesAreReadStrictly that run without the tag slow:
-// one for each method, and the one tool that takes answers without a state.
-var bodiesInBrief = []string{"typed tool", "tool that takes cold answers", "prompt", "resource"}
-
 // TestRequestBodiesAreReadStrictly sends each attack to each style of handler. Every one is
 // answered, with a status that is not the server's fault and the id where that can be read; nothing
 // panics, is left running or counts as the server's mistake; and the next honest request is served.
 func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	testkit.CheckLeaks(t)
 	for name, l := range map[string]leg{
-		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"},
-		"tool with output": {target: "provision"},
-		"state only":       {target: "poll"}, "tool that takes cold answers": {target: "cold"},
-		"tool that does not ask": {target: "plain"},
+		"typed tool":                   {target: "deploy", args: `{"env":"x"}`},
+		"tool that takes cold answers": {target: "cold"},
 		"prompt": {method: protocol.MethodGetPrompt, target: "brief",
 			args: `{"topic":"x"}`},
 		"resource": {method: protocol.MethodReadResource, target: "vault://codes"},
-		"template": {method: protocol.MethodReadResource, target: "vault://box/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !testkit.Slow && !slices.Contains(bodiesInBrief, name) {
-				t.Skip("runs with the tag slow")
-			}
 			l = l.defaulted()
 			attacks := append(messageAttacks(), paramsAttacks()...)
 			if l.method != protocol.MethodReadResource { // which has no arguments

@@ -158,10 +158,9 @@ func TestStraightLineCode(t *testing.T) {
 		{"json", eraOverHTTP, false, roundtrip.Options{}},
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
-		{"replay on legacy", eraOverHTTP, false,
-			roundtrip.Options{Legacy: roundtrip.LegacyReplay,
-				StateStore: store.NewMemoryStateStore(0),
-				Limits:     roundtrip.Limits{StateBytes: 300}}},
+		{"stored states", eraOverHTTP, false,
+			roundtrip.Options{StateStore: store.NewMemoryStateStore(0),
+				Limits: roundtrip.Limits{StateBytes: 300}}},
 	}
 	for _, f := range straightFlows() {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
@@ -208,45 +207,6 @@ func straightClient(t *testing.T, era protocol.Era, p person, progress bool) cli
 		opts.Progress = func(context.Context, *protocol.Progress) {}
 	}
 	return opts
-}
-
-// TestStraightLineCodeInProcess needs no socket.
-func TestStraightLineCodeInProcess(t *testing.T) {
-	for _, f := range straightFlows() {
-		t.Run(f.name, func(t *testing.T) {
-			peer := &recordedPeer{Peer: newFlows(t, nil), t: t}
-			c, err := client.New(peer, f.person.options())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			got, err := f.call(within(t, patience), c)
-			if err != nil || got != f.want {
-				t.Errorf("got %q, %v, want %q", got, err, f.want)
-			}
-			wiretest.Conform(t, revision, peer.log.Messages())
-		})
-	}
-}
-
-// TestStraightLineRefusal: outside of tools a refusal is an error with a code of our own, in both
-// eras.
-func TestStraightLineRefusal(t *testing.T) {
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		for answer, want := range map[string]string{"decline": "declined: contact",
-			"cancel": "cancelled: contact"} {
-			t.Run(era.String()+"/"+answer, func(t *testing.T) {
-				c, _ := eraOverHTTP(t, newFlows(t, nil),
-					straightClient(t, era, person{"contact": answer}, false))
-				_, err := c.GetPrompt(within(t, patience), "brief",
-					map[string]string{"topic": "rondos"})
-				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeRefused ||
-					!strings.HasPrefix(e.Message, want+"; the person ") {
-					t.Errorf("got %v, want %q with code %d", err, want, protocol.CodeRefused)
-				}
-			})
-		}
-	}
 }
 
 // TestStraightLineCodeUnasked: a client that cannot be asked gets a refusal that names what it

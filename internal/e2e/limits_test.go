@@ -81,46 +81,6 @@ func TestSingleUse(t *testing.T) {
 	}
 }
 
-// TestNamesTravelInHeaders: whatever a tool, a prompt or a resource is called, its name passes
-// through a header and back.
-func TestNamesTravelInHeaders(t *testing.T) {
-	names := []string{"größe", "日本語", "a b", " padded ", "=?base64?SGVsbG8=?=", "=?base64?",
-		"tab\tbed", "new\nline", "quo\"te", "%20",
-		"😀", "comma,semi;colon", strings.Repeat("long", 200)}
-	srv, _ := mustServe(t, nil)
-	for _, name := range names {
-		server.AddRawTool(srv, server.Tool{Name: name},
-			func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				return server.Text(call.Name), nil
-			})
-		server.AddPrompt(srv, server.Prompt{Name: name},
-			func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-				return &protocol.GetPromptResult{
-					Messages: []protocol.PromptMessage{server.UserText(call.Name)}}, nil
-			})
-		server.AddResource(srv, server.Resource{URI: "test:" + name, Name: "x"},
-			func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome,
-				error) {
-				return &protocol.ReadResourceResult{
-					Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
-			})
-	}
-	c, _ := dial(t, listen(t, servertest.NewHandler(t, srv, nil)), nil)
-	for _, name := range names {
-		ctx := within(t, patience)
-		if got, err := tool(name, ``)(ctx, c); err != nil || got != name {
-			t.Errorf("tool %q: got %q, %v", name, got, err)
-		}
-		if got, err := prompt(name, nil)(ctx, c); err != nil || got != "user: "+name {
-			t.Errorf("prompt %q: got %q, %v", name, got, err)
-		}
-		if got, err := resource("test:"+name)(ctx, c); err != nil || got != "test:"+name+" test:"+
-			name {
-			t.Errorf("resource %q: got %q, %v", name, got, err)
-		}
-	}
-}
-
 // TestArgumentsTravelInHeaders: a client that has never seen the tool's schema learns it when it is
 // told, in the middle of nothing, and each leg of the flow then carries the header.
 func TestArgumentsTravelInHeaders(t *testing.T) {

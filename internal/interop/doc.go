@@ -15,14 +15,11 @@
 //	MCP Inspector    inspector_test.go     HTTP, process  2026-07-28, 2025-11-25
 //
 // Our client against the servers of others, which play the same scenarios by
-// script_test.go; what goes wrong in them is in files of its own. In sessions
-// their handlers push their questions or, "returned", leave that to the
-// implementation.
+// script_test.go. In sessions their handlers push their questions or,
+// "returned", leave that to the implementation.
 //
 //	official Go SDK  gosdk_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
-//	                 gosdk_mistakes_test.go
 //	mcp-go           mcpgo_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
-//	                 mcpgo_mistakes_test.go
 //	TypeScript 1     tsserver_test.go        HTTP, process  2025-11-25
 //
 // Where a peer makes something else of a scenario than it should, its file says

@@ -153,8 +153,8 @@ func NewConns[C Conn](opts ConnOptions[C]) (*Conns[C], error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.pool = New(Options[C, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
-		Open:     func(kind poolKind) (C, error) { return c.open(kind.modes) },
-		Close:    c.close,
+		Open:     func(kind poolKind) (C, error) { return c.openConn(kind.modes) },
+		Close:    c.closeConn,
 		HasEnded: func(conn C) bool { return conn.HasEnded() },
 	})
 	return c, nil
@@ -203,7 +203,7 @@ var errEndsAtOnce = errors.New("elicitation upstream: its connections end as soo
 // connection has ended meanwhile it tries once more.
 func (c *Conns[C]) acquireShared(ctx context.Context, m Modes) (conn C, err error) {
 	for range 2 {
-		if conn, err = c.share(ctx, sharedKind{modes: m}); err != nil {
+		if conn, err = c.shareConn(ctx, sharedKind{modes: m}); err != nil {
 			return conn, err
 		}
 		c.mu.Lock()
@@ -230,7 +230,7 @@ func (c *Conns[C]) releaseShared(conn C) {
 	last = last && conn.HasEnded()
 	c.mu.Unlock()
 	if last {
-		go c.close(conn) // which may wait for the upstream
+		go c.closeConn(conn) // which may wait for the upstream
 		if c.opts.Lost != nil {
 			c.opts.Lost()
 		}
@@ -240,11 +240,11 @@ func (c *Conns[C]) releaseShared(conn C) {
 // Standing returns the connection on which lists are read, and changes of them reported, with
 // both modes. It serves calls, too, where connections are shared.
 func (c *Conns[C]) Standing(ctx context.Context) (C, error) {
-	return c.share(ctx, sharedKind{Modes{Form: true, URL: true}, !c.opts.Shared})
+	return c.shareConn(ctx, sharedKind{Modes{Form: true, URL: true}, !c.opts.Shared})
 }
 
-// share returns the shared connection of a kind, and opens it if there is none that is alive.
-func (c *Conns[C]) share(ctx context.Context, kind sharedKind) (conn C, err error) {
+// shareConn returns the shared connection of a kind, and opens it if there is none that is alive.
+func (c *Conns[C]) shareConn(ctx context.Context, kind sharedKind) (conn C, err error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -256,7 +256,7 @@ func (c *Conns[C]) share(ctx context.Context, kind sharedKind) (conn C, err erro
 		c.shared[kind] = s
 		go func() {
 			defer close(s.ready)
-			s.conn, s.err = c.open(kind.modes)
+			s.conn, s.err = c.openConn(kind.modes)
 		}()
 	}
 	c.mu.Unlock()
@@ -268,9 +268,9 @@ func (c *Conns[C]) share(ctx context.Context, kind sharedKind) (conn C, err erro
 	}
 }
 
-// open opens a connection. It does not use the context of a call, which must not end a
+// openConn opens a connection. It does not use the context of a call, which must not end a
 // connection that others wait for.
-func (c *Conns[C]) open(m Modes) (conn C, err error) {
+func (c *Conns[C]) openConn(m Modes) (conn C, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // the host's code, on a goroutine of its own
 			err = fmt.Errorf("elicitation upstream: opening a connection panicked: %v", reason)
@@ -302,18 +302,12 @@ func (c *Conns[C]) Forget(conn C) {
 	c.pool.Remove(conn)
 }
 
-func (c *Conns[C]) close(conn C) {
+// closeConn closes a connection and waits for that.
+func (c *Conns[C]) closeConn(conn C) {
 	c.mu.Lock()
 	delete(c.opened, conn)
 	c.mu.Unlock()
 	conn.Close()
-}
-
-// Len returns how many connections are open.
-func (c *Conns[C]) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.opened)
 }
 
 // Close closes all connections and waits for that.
@@ -327,7 +321,7 @@ func (c *Conns[C]) Close() {
 	c.pool.Close()
 	var closing sync.WaitGroup
 	for _, conn := range open {
-		closing.Go(func() { c.close(conn) })
+		closing.Go(func() { c.closeConn(conn) })
 	}
 	closing.Wait()
 }

@@ -10,11 +10,14 @@ import (
 )
 
 // A stubConn is a connection that may have ended from the start.
-type stubConn struct{ ended bool }
+type stubConn struct {
+	ended  bool
+	closed chan struct{} // gets a value with Close
+}
 
 func (c *stubConn) HasEnded() bool             { return c.ended }
 func (*stubConn) IsAlive(context.Context) bool { return true }
-func (*stubConn) Close()                       {}
+func (c *stubConn) Close()                     { c.closed <- struct{}{} }
 
 // TestSharedConnectionsThatCannotBeHad: the call gets an error, and the upstream is not asked for
 // ever.
@@ -27,10 +30,12 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 	}{
 		"ended at once": {func() *stubConn { return &stubConn{ended: true} }, "end as soon as", 2},
 		"panics":        {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
+		"panics, alone": {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opened = 0
-			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
+			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
+				Shared: name != "panics, alone",
 				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
 					opened++
 					return test.open(), nil
@@ -57,7 +62,7 @@ func TestASharedConnectionIsReplaced(t *testing.T) {
 	lost := 0
 	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
 		Open: func(context.Context, upstream.Modes) (*stubConn, error) {
-			opened = append(opened, &stubConn{})
+			opened = append(opened, &stubConn{closed: make(chan struct{}, 8)})
 			return opened[len(opened)-1], nil
 		}, Lost: func() { lost++ }})
 	if err != nil {
@@ -85,5 +90,10 @@ func TestASharedConnectionIsReplaced(t *testing.T) {
 	}
 	if releaseSecond(true); lost != 1 {
 		t.Errorf("lost %d, want 1", lost)
+	}
+	<-first.closed // and is forgotten: the end of all closes the others alone
+	conns.Close()
+	if len(first.closed) != 0 || len(opened[1].closed) != 1 {
+		t.Errorf("the lost connection is closed once more, or the other is not")
 	}
 }

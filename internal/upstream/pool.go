@@ -9,7 +9,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -32,8 +31,8 @@ type Options[C, K, A comparable] struct {
 	MaxWaiting int
 	// IdleTimeout is how long a connection is kept without a call.
 	IdleTimeout time.Duration
-	// Open opens a connection of a kind, Close closes one and waits for that. HasEnded
-	// reports whether one has ended by itself; it must be quick.
+	// Open opens a connection of a kind, and does not panic; Close closes one and waits for
+	// that. HasEnded reports whether one has ended by itself; it must be quick.
 	Open     func(kind K) (C, error)
 	Close    func(conn C)
 	HasEnded func(conn C) bool
@@ -102,7 +101,7 @@ func (p *Pool[C, K, A]) Acquire(ctx context.Context, kind K, account A) (conn C,
 		}
 		return p.openTurn(ctx, t, w)
 	case <-ctx.Done():
-		p.leave(w)
+		p.leaveQueue(w)
 		return conn, context.Cause(ctx)
 	}
 }
@@ -156,8 +155,8 @@ func (p *Pool[C, K, A]) dequeueLocked(w *waiter[C, K, A]) bool {
 	return true
 }
 
-// leave gives up a wait whose turn may have come at the same moment.
-func (p *Pool[C, K, A]) leave(w *waiter[C, K, A]) {
+// leaveQueue gives up a wait whose turn may have come at the same moment.
+func (p *Pool[C, K, A]) leaveQueue(w *waiter[C, K, A]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dequeueLocked(w) {
@@ -187,7 +186,7 @@ func (p *Pool[C, K, A]) openTurn(ctx context.Context, t turn[C], w *waiter[C, K,
 	}
 	opened := make(chan result, 1)
 	go func() {
-		conn, err := p.open(w)
+		conn, err := p.openConn(w)
 		opened <- result{conn, err}
 	}()
 	select {
@@ -204,12 +203,9 @@ func (p *Pool[C, K, A]) openTurn(ctx context.Context, t turn[C], w *waiter[C, K,
 	}
 }
 
-// open opens a connection for a call whose turn it is.
-func (p *Pool[C, K, A]) open(w *waiter[C, K, A]) (conn C, err error) {
+// openConn opens a connection for a call whose turn it is.
+func (p *Pool[C, K, A]) openConn(w *waiter[C, K, A]) (conn C, err error) {
 	defer func() {
-		if reason := recover(); reason != nil { // the host's code, on a goroutine of the pool's
-			err = fmt.Errorf("opening a connection panicked: %v", reason)
-		}
 		if err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -248,12 +244,12 @@ func (p *Pool[C, K, A]) keepLocked(conn C, kind K) {
 		return
 	}
 	kept := &idleConn[C, K]{conn: conn, kind: kind}
-	kept.timer = time.AfterFunc(p.opts.IdleTimeout, func() { p.drop(kept) })
+	kept.timer = time.AfterFunc(p.opts.IdleTimeout, func() { p.closeUnused(kept) })
 	p.idle = append(p.idle, kept)
 }
 
-// drop closes a connection that no call has used for long.
-func (p *Pool[C, K, A]) drop(kept *idleConn[C, K]) {
+// closeUnused closes a connection that no call has used for long.
+func (p *Pool[C, K, A]) closeUnused(kept *idleConn[C, K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.idle, kept); i >= 0 {

@@ -20,7 +20,6 @@ type world struct {
 	// How long these take.
 	opening, closing time.Duration
 	fail             error
-	panics           bool
 }
 
 func (w *world) pool(maximum, waiting int) *upstream.Pool[int, string, string] {
@@ -29,10 +28,7 @@ func (w *world) pool(maximum, waiting int) *upstream.Pool[int, string, string] {
 		Max: maximum, MaxWaiting: waiting, IdleTimeout: time.Minute,
 		Open: func(string) (int, error) {
 			time.Sleep(w.opening)
-			switch {
-			case w.panics:
-				panic("no room")
-			case w.fail != nil:
+			if w.fail != nil {
 				return 0, w.fail
 			}
 			w.opened = append(w.opened, len(w.opened)+1)
@@ -299,19 +295,5 @@ func TestACallThatEndsWhileAConnectionOpens(t *testing.T) {
 		if conn := acquire(t, p, "k", "bob"); conn != 1 {
 			t.Errorf("got %d, want the first", conn)
 		}
-	})
-}
-
-// TestOpeningThatPanics leaves room for others.
-func TestOpeningThatPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var w world
-		p := w.pool(1, 10)
-		w.panics = true
-		if _, err := p.Acquire(t.Context(), "k", ""); err == nil {
-			t.Error("no error")
-		}
-		w.panics = false
-		acquire(t, p, "k", "")
 	})
 }

@@ -52,8 +52,13 @@ func newAskless() *mcp.Server {
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: raw(`{"type":"object"}`)}, handle)
 	}
 	prompt := func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		if req.Params.Arguments["topic"] == "" {
+		switch req.Params.Arguments["topic"] {
+		case "":
 			return nil, errors.New("no topic")
+		case "coded":
+			return nil, &jsonrpc.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
+		case "wrapped":
+			return nil, fmt.Errorf("reading: %w", &jsonrpc.Error{Code: -32603, Message: "broken"})
 		}
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user",
 			Content: &mcp.TextContent{Text: req.Params.Arguments["topic"]}}}}, nil
@@ -61,8 +66,13 @@ func newAskless() *mcp.Server {
 	server.AddPrompt(&mcp.Prompt{Name: "brief",
 		Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, prompt)
 	read := func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-		if strings.HasSuffix(req.Params.URI, "/0") {
+		switch _, box, _ := strings.Cut(req.Params.URI, "/box/"); box {
+		case "0":
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)
+		case "1":
+			return nil, errors.New("the disk is full")
+		case "2":
+			return nil, &jsonrpc.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
 		}
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
 			{URI: req.Params.URI, MIMEType: "text/plain", Text: "1 < 2 & é\u2028"},
@@ -129,9 +139,13 @@ func asklessRequests(revision string) [][2]string {
 		{"tools/call", `{"name":"unknown","arguments":{}}`},
 		{"prompts/get", `{"name":"brief","arguments":{"topic":"<rondos>"}}`},
 		{"prompts/get", `{"name":"brief"}`}, {"prompts/get", `{"name":"unknown"}`},
+		{"prompts/get", `{"name":"brief","arguments":{"topic":"coded"}}`},
+		{"prompts/get", `{"name":"brief","arguments":{"topic":"wrapped"}}`},
 		{"resources/read", `{"uri":"vault://codes"}`},
 		{"resources/read", `{"uri":"vault://box/7"}`},
 		{"resources/read", `{"uri":"vault://box/0"}`},
+		{"resources/read", `{"uri":"vault://box/1"}`},
+		{"resources/read", `{"uri":"vault://box/2"}`},
 		{"resources/read", `{"uri":"vault://unknown"}`},
 		{"completion/complete", asklessCompletion("x")},
 		{"completion/complete", asklessCompletion("none")},
@@ -169,68 +183,32 @@ const asklessHello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"p
 // transcribeHTTP returns all that h answers, one response after the other.
 func transcribeHTTP(t *testing.T, h http.Handler, revision string) (all []string) {
 	endpoint, recorder := serve(t, h)
-	session := ""
+	p := &picky{t: t, endpoint: endpoint, transport: recorder}
 	send := func(method, message string) string {
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
+		var header []string
 		if revision == modern {
-			r.Header.Set("Mcp-Method", method)
-			r.Header.Set("Mcp-Name", nameIn(message))
+			header = []string{"Mcp-Method", method, "Mcp-Name", nameIn(message)}
 		}
-		if method != "initialize" {
-			r.Header.Set("MCP-Protocol-Version", revision)
+		response, body := p.exchange(http.MethodPost, message, header...)
+		if method == "initialize" {
+			p.session = response.Header.Get("Mcp-Session-Id")
 		}
-		if session != "" {
-			r.Header.Set("Mcp-Session-Id", session)
-		}
-		response, err := (&http.Client{Transport: recorder}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		session = response.Header.Get("Mcp-Session-Id")
 		return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), "\n",
-			string(body))
+			body)
 	}
-	kept := ""
 	if revision == legacy {
 		all = append(all, send("initialize", asklessHello))
-		kept = session
-		send("notifications/initialized",
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		p.revision = revision
+		send("notifications/initialized", initialized)
 	}
+	p.revision = revision
 	for i, r := range asklessRequests(revision) {
-		session = kept
 		all = append(all, send(r[0], asklessMessage(revision, i+2, r[0], r[1])))
 	}
-	if kept != "" {
-		endSession(t, endpoint, kept)
+	if p.session != "" { // which the SDK keeps otherwise
+		p.exchange(http.MethodDelete, "")
 	}
 	return all
-}
-
-// endSession ends a session, which the SDK keeps otherwise.
-func endSession(t *testing.T, endpoint, session string) {
-	r, err := http.NewRequestWithContext(within(t), http.MethodDelete, endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Mcp-Session-Id", session)
-	r.Header.Set("MCP-Protocol-Version", legacy)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
 }
 
 // nameIn returns what a modern client puts into the Mcp-Name header.

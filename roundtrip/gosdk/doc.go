@@ -85,7 +85,7 @@
 //	  those of completions and notifications, too             TestHandlersOfOtherRequestsThatFail
 //	  and a nil result is an internal error                   TestNilResults
 //	  or null, for a completion in a session, as with the SDK TestHandlersOfOtherRequestsThatFail
-//	errors of prompts and resources keep codes and texts      TestErrorsAreTheHosts
+//	errors of prompts and resources keep codes and texts      TestWhatAsksNothingIsAnsweredByteForByte
 //	middleware added after Install sees the SDK's types       TestMiddlewareRunsAroundTheAdapter
 //	questions take any session with the method                TestElicitTakesAnInterface
 //	any replica serves the sessions of another                TestAnyReplicaTakesTheRequestsOfASession

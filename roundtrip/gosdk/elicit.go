@@ -40,45 +40,28 @@ import (
 // Errors are those of [roundtrip.AskUnkeyed].
 //
 // A question that cannot be asked ends the call, whatever the handler does with the
-// error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or
-// calls [TryElicit].
+// error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or adds
+// the option [roundtrip.IfPossible]: where the client cannot be asked Elicit then returns a
+// [*roundtrip.PushError], and the call goes on. In a session it also goes on after any other
+// failure to ask.
 //
 // Outside of the handlers of tools, prompts and resources of a server with [Adapter.Install]
 // Elicit is session.Elicit, except that it refuses URLs which must not be opened.
-func Elicit(ctx context.Context, session Elicitor,
-	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return askOrCall(ctx, session, params, session.Elicit)
-}
-
-// TryElicit is [Elicit] for handlers that do not need the answer: where the client
-// cannot be asked it returns a [*roundtrip.PushError], and the call goes on. In a
-// session the call also goes on after any other failure to ask.
-func TryElicit(ctx context.Context, session Elicitor,
-	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return askOrCall(ctx, session, params, session.Elicit, roundtrip.IfPossible())
+func Elicit(ctx context.Context, session Elicitor, params *mcp.ElicitParams,
+	opts ...roundtrip.QuestionOption) (*mcp.ElicitResult, error) {
+	return askOrCall(ctx, session, params, session.Elicit, opts)
 }
 
 // CreateMessage asks the client's model. It is to session.CreateMessage what [Elicit] is
 // to session.Elicit. An answer with more than one block of content is an error.
-func CreateMessage(ctx context.Context, session MessageCreator,
-	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-	return createMessage(ctx, session, params)
-}
-
-// TryCreateMessage is to [CreateMessage] what [TryElicit] is to Elicit.
-func TryCreateMessage(ctx context.Context, session MessageCreator,
-	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-	return createMessage(ctx, session, params, roundtrip.IfPossible())
-}
-
-func createMessage(ctx context.Context, session MessageCreator, params *mcp.CreateMessageParams,
+func CreateMessage(ctx context.Context, session MessageCreator, params *mcp.CreateMessageParams,
 	opts ...roundtrip.QuestionOption) (*mcp.CreateMessageResult, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		return session.CreateMessage(ctx, params)
 	}
 	all, result := &mcp.CreateMessageWithToolsResult{}, &mcp.CreateMessageResult{}
-	if err := run.askAndDecode(ctx, params, all, opts...); err != nil {
+	if err := run.askAndDecode(ctx, params, all, opts); err != nil {
 		return result, err
 	}
 	if len(all.Content) > 1 {
@@ -96,33 +79,22 @@ func createMessage(ctx context.Context, session MessageCreator, params *mcp.Crea
 // CreateMessageWithTools asks the client's model. It is to
 // session.CreateMessageWithTools what [Elicit] is to session.Elicit.
 func CreateMessageWithTools(ctx context.Context, session ToolMessageCreator,
-	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return askOrCall(ctx, session, params, session.CreateMessageWithTools)
-}
-
-// TryCreateMessageWithTools is to [CreateMessageWithTools] what [TryElicit] is to Elicit.
-func TryCreateMessageWithTools(ctx context.Context, session ToolMessageCreator,
-	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return askOrCall(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
+	params *mcp.CreateMessageWithToolsParams,
+	opts ...roundtrip.QuestionOption) (*mcp.CreateMessageWithToolsResult, error) {
+	return askOrCall(ctx, session, params, session.CreateMessageWithTools, opts)
 }
 
 // ListRoots asks which directories the client exposes. It is to session.ListRoots what
 // [Elicit] is to session.Elicit.
-func ListRoots(ctx context.Context, session RootsLister,
-	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return askOrCall(ctx, session, params, session.ListRoots)
-}
-
-// TryListRoots is to [ListRoots] what [TryElicit] is to Elicit.
-func TryListRoots(ctx context.Context, session RootsLister,
-	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return askOrCall(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
+func ListRoots(ctx context.Context, session RootsLister, params *mcp.ListRootsParams,
+	opts ...roundtrip.QuestionOption) (*mcp.ListRootsResult, error) {
+	return askOrCall(ctx, session, params, session.ListRoots, opts)
 }
 
 // askOrCall asks in the run of the handler that ctx belongs to, or, outside of one, with
 // push, the method of the session.
 func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session any, params P,
-	live func(context.Context, P) (*R, error), opts ...roundtrip.QuestionOption) (*R, error) {
+	live func(context.Context, P) (*R, error), opts []roundtrip.QuestionOption) (*R, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		if refusal := refuseURL(nil, params); refusal != nil {
@@ -131,7 +103,7 @@ func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session any, para
 		return live(ctx, params)
 	}
 	result := new(R)
-	return result, run.askAndDecode(ctx, params, result, opts...)
+	return result, run.askAndDecode(ctx, params, result, opts)
 }
 
 // refuseURL checks the URL of a question that does not pass the funnel, nil if it may be
@@ -157,7 +129,7 @@ type questionKey struct{}
 
 // askAndDecode asks one question and decodes the answer into result.
 func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any,
-	opts ...roundtrip.QuestionOption) error {
+	opts []roundtrip.QuestionOption) error {
 	asked, err := decodeQuestion(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
@@ -201,5 +173,5 @@ func (run *handlerRun) answerPush(ctx context.Context, method string,
 	default:
 		result = &mcp.ListRootsResult{}
 	}
-	return result, run.askAndDecode(ctx, asked, result)
+	return result, run.askAndDecode(ctx, asked, result, nil)
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -31,42 +30,35 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 			return req.Session.Elicit(ctx, formQuestion())
 		},
 	}
-	swallow := map[string]func(ctx context.Context, answer *mcp.ElicitResult,
-		err error) (*mcp.CallToolResult, error){
-		"ignored": func(_ context.Context, answer *mcp.ElicitResult, _ error) (*mcp.CallToolResult,
-			error) {
-			return toolText("proceeding anyway"), nil
-		},
-		"unwrapped": func(_ context.Context, answer *mcp.ElicitResult,
-			err error) (*mcp.CallToolResult, error) {
+	type result = mcp.CallToolResult
+	wentOn := toolText("proceeding anyway")
+	swallow := map[string]func(err error) (*result, error){
+		"ignored": func(error) (*result, error) { return wentOn, nil },
+		"unwrapped": func(err error) (*result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("asking: %v", err)
 			}
-			return toolText("proceeding anyway"), nil
+			return wentOn, nil
 		},
-		"panicked": func(_ context.Context, answer *mcp.ElicitResult,
-			err error) (*mcp.CallToolResult, error) {
+		"panicked": func(err error) (*result, error) {
 			if err != nil {
 				panic(err)
 			}
-			return toolText("proceeding anyway"), nil
+			return wentOn, nil
 		},
-		"recovered": func(_ context.Context, answer *mcp.ElicitResult,
-			err error) (result *mcp.CallToolResult, _ error) {
-			defer func() { _ = recover(); result = toolText("proceeding anyway") }()
+		"recovered": func(err error) (r *result, _ error) {
+			defer func() { _ = recover(); r = wentOn }()
 			if err != nil {
 				panic(err)
 			}
 			return nil, nil
 		},
-		"failed": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult,
-			error) {
-			r := &mcp.CallToolResult{}
-			if err != nil {
+		"failed": func(err error) (*result, error) {
+			if r := (&result{}); err != nil {
 				r.SetError(err)
 				return r, nil
 			}
-			return toolText("proceeding anyway"), nil
+			return wentOn, nil
 		},
 	}
 	for style, ask := range ask {
@@ -79,11 +71,11 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 				}
 				w := dialWire(t, single(t, func(ctx context.Context,
 					req *toolRequest) (*mcp.CallToolResult, error) {
-					answer, err := ask(ctx, req)
+					_, err := ask(ctx, req)
 					if ctx.Err() == nil { // as an effect with the handler's context would
 						deleted.Add(1)
 					}
-					return end(ctx, answer, err)
+					return end(err)
 				}, options...))
 				first := w.call("t", "")
 				key := first.onlyKey()
@@ -96,31 +88,6 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// The context ends, so that code which heeds it stops.
-func TestPendingEndsTheContext(t *testing.T) {
-	var cause error
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
-		error) {
-		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
-		if err == nil {
-			return toolText(answer.Action), nil
-		}
-		if !errors.Is(err, roundtrip.ErrPending) {
-			t.Errorf("got %v, want ErrPending", err)
-		}
-		select {
-		case <-ctx.Done():
-			cause = context.Cause(ctx)
-		case <-time.After(patience):
-		}
-		return nil, err
-	}))
-	w.call("t", "").onlyKey()
-	if !errors.Is(cause, roundtrip.ErrPending) {
-		t.Errorf("the context ended because of %v", cause)
 	}
 }
 
@@ -142,11 +109,7 @@ func TestQuestionsThatChange(t *testing.T) {
 			return &mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"),
 				RequestedSchema: raw(reasonForm)}
 		},
-		"query": func(n int) *mcp.ElicitParams {
-			return &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "login",
-				URL: fmt.Sprint("https://id.example/?state=", n)}
-		},
-		"fragment": func(n int) *mcp.ElicitParams {
+		"URL": func(n int) *mcp.ElicitParams {
 			return &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "login",
 				URL: fmt.Sprint("https://id.example/#", n)}
 		},
@@ -189,69 +152,6 @@ func TestQuestionsThatChange(t *testing.T) {
 			})
 		}
 	}
-}
-
-// With one line the usual OAuth visit is asked for once, in both eras.
-func TestVisitsWithANonce(t *testing.T) {
-	for _, unmodified := range []bool{false, true} {
-		for _, revision := range []string{modern, legacy} {
-			t.Run(fmt.Sprintf("%s/unmodified %v", revision, unmodified), func(t *testing.T) {
-				who := newPerson(t, map[string]string{"Sign in": "{}"})
-				var options []option
-				if unmodified {
-					options = append(options, withUnmodifiedHandlers())
-				}
-				server := single(t, func(ctx context.Context,
-					req *toolRequest) (*mcp.CallToolResult, error) {
-					nonce, err := roundtrip.Nonce(ctx, "login")
-					if err != nil {
-						return nil, err
-					}
-					visit := &mcp.ElicitParams{Mode: "url", Message: "Sign in",
-						ElicitationID: nonce, URL: "https://id.example/?state=" + nonce}
-					var answer *mcp.ElicitResult
-					if unmodified {
-						answer, err = req.Session.Elicit(ctx, visit)
-					} else {
-						answer, err = gosdk.Elicit(ctx, req.Session, visit)
-					}
-					if err != nil {
-						return nil, err
-					}
-					return toolText(answer.Action), nil
-				}, options...)
-				if got, err := sdkOver(t, server, who, revision).do(within(t), "t"); err != nil ||
-					got != "accept" {
-					t.Errorf("got %q, %v", got, err)
-				}
-				who.wantAsked(1)
-			})
-		}
-	}
-}
-
-// Questions with keys may be asked at the same time, and go out together.
-func TestConcurrentQuestionsWithKeys(t *testing.T) {
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
-		error) {
-		var wg sync.WaitGroup
-		errs := make([]error, 2)
-		for i, key := range []string{"a", "b"} {
-			wg.Go(func() {
-				_, errs[i] = gosdk.Elicit(gosdk.WithKey(ctx, key), req.Session,
-					formQuestion())
-			})
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return nil, err
-		}
-		return toolText("done"), nil
-	}))
-	first := w.call("t", "")
-	first.wantAsks("a", "b")
-	const yes = `{"action":"accept","content":{"reason":"because"}}`
-	w.retry("t", first, `{"a":`+yes+`,"b":`+yes+`}`).wantText("done")
 }
 
 // Without keys they are asked one after the other, each once, whatever the
@@ -371,49 +271,14 @@ func TestAskingTwice(t *testing.T) {
 	}
 }
 
-// The rest of flow style works in the SDK's handlers.
-func TestFlowStyleInHandlers(t *testing.T) {
-	type reason struct {
-		Reason string `json:"reason"`
-	}
-	var computed, committed atomic.Int32
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
-		error) {
-		price, err := roundtrip.Memo(ctx, "price",
-			func(context.Context) (int, error) { return int(computed.Add(1)), nil })
-		if err != nil {
-			return nil, err
-		}
-		why, err := roundtrip.Ask[reason](ctx, "why", "Why?")
-		if err != nil {
-			return nil, err
-		}
-		if err := roundtrip.OnCommit(ctx, func(context.Context) { committed.Add(1) }); err != nil {
-			return nil, err
-		}
-		return toolText(fmt.Sprint(why.Reason, " for ", price)), nil
-	}))
-	first := w.call("t", "")
-	first.wantAsks("why")
-	w.retry("t", first, `{"why":{"action":"accept","content":{"reason":"because"}}}`).wantText("because for 1")
-	if computed.Load() != 1 || committed.Load() != 1 {
-		t.Errorf("computed %d times, committed %d times", computed.Load(), committed.Load())
-	}
-	first = w.call("t", "")
-	got := w.retry("t", first, `{"why":{"action":"decline"}}`)
-	if string(got.member("isError")) != "true" {
-		t.Errorf("got %s, want a failed tool", got.body)
-	}
-}
-
 // Without Install, Elicit is the session's; builders say what is missing.
 func TestNotInstalled(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
 		func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 			if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err,
-				gosdk.ErrNotInstalled) {
-				t.Errorf("got %v, want ErrNotInstalled", err)
+				roundtrip.ErrNoRound) || !strings.Contains(err.Error(), "Adapter.Install") {
+				t.Errorf("got %v, want ErrNoRound", err)
 			}
 			answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
 			if err != nil {
@@ -463,22 +328,6 @@ func TestGuard(t *testing.T) {
 		t.Errorf("got %s, and again %s, in %d runs", once.body, again.body, runs)
 	}
 	w.retry("t", first, declines(key)).wantError(protocol.CodeInvalidParams, 400)
-}
-
-// The limit of replay: what a handler does before it looks at the error, and
-// without its context, is done before the answer. The outcome is not.
-func TestEffectsThatIgnoreTheContext(t *testing.T) {
-	effects := 0
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
-		error) {
-		_, _ = gosdk.Elicit(ctx, req.Session, formQuestion())
-		effects++
-		return toolText("deleted"), nil
-	}))
-	w.call("t", "").onlyKey()
-	if effects != 1 {
-		t.Errorf("%d effects; the package comment says that there is one", effects)
-	}
 }
 
 // smallSession is what handlers hold that are tested without the SDK's session.

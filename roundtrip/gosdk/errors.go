@@ -2,16 +2,18 @@ package gosdk
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// ErrNotInstalled is returned where a handler asks with a context that is not one
-// of a handler of a server with an [Adapter].
-var ErrNotInstalled = errors.New("gosdk: not within a handler of a server that has the " +
-	"adapter; see Adapter.Install")
+// errNotInstalled is returned where a handler asks with a context that is not one of a handler
+// of a server with an [Adapter].
+var errNotInstalled = fmt.Errorf("gosdk: %w: not within a handler of a server that has the "+
+	"adapter; see Adapter.Install", roundtrip.ErrNoRound)
 
 // encodeError returns err as the one type of error that the SDK sends unchanged. Errors
 // of other types would be sent with code 0. All but a [*protocol.Error] are internal

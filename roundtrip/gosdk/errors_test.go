@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -56,17 +55,8 @@ func TestPanicsEndTheRequest(t *testing.T) {
 	w.retry("t", w.call("t", ""), `{"q":{"action":"accept","content":{"reason":"because"}}}`).wantText("because")
 }
 
+// Others are held against the SDK alone in alone_test.go.
 func TestErrorsOfHandlersKeepTheirCodes(t *testing.T) {
-	plain := errors.New("the disk is full")
-	w := dialWire(t, single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult,
-		error) {
-		return nil, plain
-	}))
-	if got := w.call("t", ""); string(got.member("isError")) != "true" ||
-		!strings.Contains(string(got.member("content")), "disk") {
-		t.Errorf("got %s", got.body)
-	}
-	w.call("nowhere", "").wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
 	own := &protocol.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
 	server := single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult,
 		error) {

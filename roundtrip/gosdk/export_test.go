@@ -48,9 +48,3 @@ func CountInstalled(a *Adapter) (n int) {
 	a.installed.Range(func(any, any) bool { n++; return true })
 	return n
 }
-
-// DeclaredClient returns what the shadow session of a request tells of the client.
-func DeclaredClient(req *mcp.CallToolRequest) (*mcp.ClientCapabilities, *mcp.Implementation) {
-	meta := req.Params.Meta
-	return declaredCapabilities(meta, req), declaredClientInfo(meta, req)
-}

@@ -16,7 +16,8 @@ import (
 //
 // The items are those of [roundtrip.InputRequired]. They are recorded for the run that ctx
 // belongs to, and the client is asked whatever the handler, or middleware, makes of the
-// result. The last call in a run counts. The error is [ErrNotInstalled].
+// result. The last call in a run counts. Outside of a handler the error is a
+// [roundtrip.ErrNoRound].
 func ToolInput(ctx context.Context, items ...roundtrip.Item) (*mcp.CallToolResult, error) {
 	if err := recordAsks(ctx, items); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ const askingText = "the client is being asked"
 func recordAsks(ctx context.Context, items []roundtrip.Item) error {
 	run := runFrom(ctx)
 	if run == nil {
-		return ErrNotInstalled
+		return errNotInstalled
 	}
 	run.recordAsks(roundtrip.InputRequired(items...))
 	return nil

@@ -3,7 +3,6 @@ package gosdk_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -137,57 +136,5 @@ func TestPanicOfPrincipal(t *testing.T) {
 	dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, 200)
 	if n := o.count(isPanic); n != 1 {
 		t.Errorf("%d events, want 1", n)
-	}
-}
-
-// Errors of prompts and resources are those that the SDK alone sends, in code and text.
-func TestErrorsAreTheHosts(t *testing.T) {
-	failures := map[string]error{
-		"plain":     errors.New("the disk is full"),
-		"coded":     &jsonrpc.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)},
-		"wrapped":   fmt.Errorf("reading: %w", &jsonrpc.Error{Code: -32603, Message: "broken"}),
-		"not found": mcp.ResourceNotFoundError("vault://x"),
-	}
-	for name, failure := range failures {
-		newServer := func() *mcp.Server {
-			server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
-			server.AddPrompt(&mcp.Prompt{Name: "p"},
-				func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-					return nil, failure
-				})
-			server.AddResource(&mcp.Resource{Name: "r", URI: "vault://x"},
-				func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-					return nil, failure
-				})
-			return server
-		}
-		errorsOf := func(t *testing.T, session *mcp.ClientSession) (all string) {
-			_, prompt := session.GetPrompt(within(t), &mcp.GetPromptParams{Name: "p"})
-			_, resource := session.ReadResource(within(t),
-				&mcp.ReadResourceParams{URI: "vault://x"})
-			_, unknown := session.ReadResource(within(t),
-				&mcp.ReadResourceParams{URI: "vault://unknown"})
-			for _, err := range []error{prompt, resource, unknown} {
-				e, ok := errors.AsType[*jsonrpc.Error](err)
-				if !ok {
-					t.Fatalf("got %v", err)
-				}
-				all += fmt.Sprintf("%d %s %s\n", e.Code, e.Message, e.Data)
-			}
-			return all
-		}
-		t.Run(name, func(t *testing.T) {
-			overSDK(t, newAdapter(t, nil), newServer,
-				func(t *testing.T, session *mcp.ClientSession) {
-					ours, theirs := mcp.NewInMemoryTransports()
-					connectRaw(t, newServer(), theirs)
-					revision := session.InitializeResult().ProtocolVersion
-					alone := dialSDK(t, newPerson(t, nil), true, revision,
-						ours).(sdkPeer).ClientSession
-					if got, want := errorsOf(t, session), errorsOf(t, alone); got != want {
-						t.Errorf("got\n%swant, as of the SDK alone,\n%s", got, want)
-					}
-				})
-		})
 	}
 }

@@ -66,7 +66,7 @@ func forwarded(observers []*observer) (n int) {
 }
 
 func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
-	bearer := func(next http.Handler) http.Handler {
+	protect := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer secret" {
 				http.Error(w, "who are you?", http.StatusUnauthorized)
@@ -78,10 +78,10 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 	for _, revision := range []string{modern, legacy} {
 		for _, kind := range []string{"sdk", "rondo"} {
 			t.Run(kind+"/"+revision, func(t *testing.T) {
-				endpoint, observers := fleet(t, bearer)
+				endpoint, observers := fleet(t, protect)
 				base := http.DefaultTransport.(*http.Transport).Clone()
 				t.Cleanup(base.CloseIdleConnections)
-				http := &http.Client{Transport: withBearer{base}}
+				http := &http.Client{Transport: bearer{"secret", base}}
 				who := newPerson(t,
 					map[string]string{formQuestion().Message: `{"reason":"because"}`})
 				var c peer
@@ -109,27 +109,10 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 	}
 }
 
-// withBearer sends a token.
-type withBearer struct{ http.RoundTripper }
-
-func (b withBearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer secret")
-	return b.RoundTripper.RoundTrip(r)
-}
-
 func TestIDsThatTheSDKMadeAreUnknown(t *testing.T) {
 	endpoint, _ := fleet(t, nil)
-	r, err := http.NewRequest("DELETE", endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAAAAAA")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
+	p := &picky{t: t, endpoint: endpoint, session: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}
+	response, _ := p.exchange(http.MethodDelete, "")
 	http.DefaultClient.CloseIdleConnections()
 	if response.StatusCode != http.StatusNotFound {
 		t.Errorf("got status %d", response.StatusCode)

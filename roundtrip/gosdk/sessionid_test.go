@@ -37,21 +37,14 @@ func TestSessionIDsTellCallersApart(t *testing.T) {
 			return &mcp.CallToolResult{Content: []mcp.Content{
 				&mcp.TextContent{Text: name.(string)}}}, nil, nil
 		})
-		a, err := gosdk.New(&gosdk.Options{UnmodifiedHandlers: true,
+		installWith(t, server, &gosdk.Options{UnmodifiedHandlers: true,
 			Principal: func(req mcp.Request) (p protocol.Principal) {
 				if named {
 					p.Subject = req.GetExtra().Header.Get("X-Caller")
 				}
 				return p
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := a.Handler(func(*http.Request) *mcp.Server { return server }, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		endpoint, _ := serve(t, h)
+		endpoint, _ := serve(t, handlerOf(t, server, nil))
 		for _, revision := range []string{legacy, modern} {
 			for range 2 {
 				for _, caller := range []string{"ann", "bob", "carol", "dave"} {

@@ -23,7 +23,7 @@ import (
 func (a *Adapter) connectShadow(run *handlerRun,
 	version protocol.Version) (*mcp.ServerSession, error) {
 	call := run.call
-	caps := declaredCapabilities(call.meta, call.client)
+	caps := call.client.ClientCapabilities()
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
@@ -35,7 +35,7 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	}
 	n := &newShadow{}
 	n.initialize.ProtocolVersion, n.initialize.Capabilities = string(version), caps
-	n.initialize.ClientInfo = declaredClientInfo(call.meta, call.client)
+	n.initialize.ClientInfo = call.client.ClientInfo()
 	n.state.InitializeParams, n.state.InitializedParams = &n.initialize, &n.initialized
 	n.state.NegotiatedProtocolVersion = string(version)
 	n.state.LogLevel = "debug" // the client's session, which gets the messages, filters

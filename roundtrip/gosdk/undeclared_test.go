@@ -5,6 +5,7 @@ package gosdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,59 +41,74 @@ func isRefusal(got string) bool {
 	return strings.HasPrefix(got, "error: ") || strings.HasPrefix(got, "failed: ")
 }
 
+// openBlind is a client of an older revision that answers each question with an error.
+func openBlind(t *testing.T, transport mcp.Transport) peer {
+	t.Helper()
+	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errors.New("no eyes")
+		},
+	})
+	session, err := c.Connect(within(t), transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return sdkPeer{session}
+}
+
 // TestSwallowedRefusals: a handler that drops the error of a question which its
 // client cannot be asked does not get to say that it went on, by whatever way the
 // client came, and one that says so does.
 func TestSwallowedRefusals(t *testing.T) {
-	asks := map[string]func(ctx context.Context, session *mcp.ServerSession) error{
-		"Elicit": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.Elicit(ctx, session, formQuestion())
+	type options = []roundtrip.QuestionOption
+	asks := map[string]func(context.Context, *mcp.ServerSession, options) error{
+		"Elicit": func(ctx context.Context, session *mcp.ServerSession, opts options) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion(), opts...)
 			return err
 		},
-		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.CreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession,
+			opts options) error {
+			_, err := gosdk.CreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1,
+				Messages: []*mcp.SamplingMessage{}}, opts...)
 			return err
 		},
-		"TryElicit": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryElicit(ctx, session, formQuestion())
-			return err
-		},
-		"TryCreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
-			return err
-		},
-		"TryCreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessageWithTools(ctx, session,
+		"CreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession,
+			opts options) error {
+			_, err := gosdk.CreateMessageWithTools(ctx, session,
 				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
-					Messages: []*mcp.SamplingMessageV2{}})
+					Messages: []*mcp.SamplingMessageV2{}}, opts...)
 			return err
 		},
-		"TryListRoots": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryListRoots(ctx, session, &mcp.ListRootsParams{})
+		"ListRoots": func(ctx context.Context, session *mcp.ServerSession, opts options) error {
+			_, err := gosdk.ListRoots(ctx, session, &mcp.ListRootsParams{}, opts...)
 			return err
 		},
 	}
 	for name, ask := range asks {
-		for _, r := range routes() {
-			t.Run(name+"/"+r.name, func(t *testing.T) {
+		for i, r := range append(routes(), routes()...) {
+			optional := i >= len(routes())
+			t.Run(fmt.Sprint(name, "/", r.name, "/optional ", optional), func(t *testing.T) {
 				seen := &observer{}
 				server := single(t, func(ctx context.Context,
 					req *toolRequest) (*mcp.CallToolResult, error) {
 					if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
 						t.Error("CanAsk says that the client can be asked")
 					}
-					err := ask(ctx, req.Session)
-					_, cannot := errors.AsType[*roundtrip.PushError](err)
-					if cannot != strings.HasPrefix(name, "Try") {
+					var opts options
+					if optional {
+						opts = options{roundtrip.IfPossible()}
+					}
+					err := ask(ctx, req.Session, opts)
+					if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
 				}, withFunnel(roundtrip.Options{Observer: seen}))
 				p, _ := r.open(t, server, newPerson(t, nil), true)
 				got := reached(t, p)
-				if strings.HasPrefix(name, "Try") {
+				if optional {
 					if got != "DELETED" || seen.failedPushes(true) != 1 {
 						t.Errorf("got %q, events %v", got, seen.all())
 					}
@@ -195,17 +211,7 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 	}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: seen}))
 	ours, theirs := mcp.NewInMemoryTransports()
 	run(t, server, theirs)
-	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return nil, errors.New("no eyes")
-		},
-	})
-	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = session.Close() })
-	if got := reached(t, sdkPeer{session}); !strings.HasPrefix(got,
+	if got := reached(t, openBlind(t, ours)); !strings.HasPrefix(got,
 		"error: the client could not ") {
 		t.Errorf("got %q", got)
 	}
@@ -245,25 +251,9 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 						&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
 					server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
 						tool)
-					session, err := server.Connect(t.Context(), theirs, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = session.Close() })
+					connectRaw(t, server, theirs)
 				}
-				c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
-					ElicitationHandler: func(context.Context,
-						*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						return nil, errors.New("no eyes")
-					},
-				})
-				session, err := c.Connect(within(t), ours,
-					&mcp.ClientSessionOptions{ProtocolVersion: legacy})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = session.Close() })
-				texts = append(texts, reached(t, sdkPeer{session}))
+				texts = append(texts, reached(t, openBlind(t, ours)))
 			}
 			if texts[0] != texts[1] || !strings.Contains(texts[0], "not confirmed: ") {
 				t.Errorf("got %q, and %q without the adapter", texts[1], texts[0])
@@ -287,17 +277,10 @@ func TestFallbackWithoutSessionsIsReported(t *testing.T) {
 				&mcp.TextContent{Text: "deleted unasked"}}}, nil, nil
 		})
 		var seen observer
-		a, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Observer: &seen},
+		installWith(t, server, &gosdk.Options{Options: roundtrip.Options{Observer: &seen},
 			UnmodifiedHandlers: true, MustAsk: mustAsk})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := a.Handler(func(*http.Request) *mcp.Server { return server },
-			&mcp.StreamableHTTPOptions{Stateless: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		endpoint, recorder := serve(t, h)
+		endpoint, recorder := serve(t, handlerOf(t, server,
+			&mcp.StreamableHTTPOptions{Stateless: true}))
 		got := reached(t, dialSDK(t, newPerson(t, nil), false, legacy,
 			&mcp.StreamableClientTransport{Endpoint: endpoint,
 				HTTPClient: &http.Client{Transport: recorder}}))

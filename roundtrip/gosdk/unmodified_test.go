@@ -5,16 +5,12 @@ package gosdk_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // listener is a client that keeps what it is told beside the result.
@@ -162,17 +158,6 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 			who.wantAsked(1)
 		})
 	}
-	w := dialWire(t, serverOf(t, returnedStyle(), withUnmodifiedHandlers()))
-	first := w.call("deploy", "")
-	first.wantAsks("confirm")
-	w.retry("deploy", first, `{"confirm":{"action":"decline"}}`).wantText("left alone")
-	w.call("plain", "").wantText("plain")
-	for _, send := range []said{
-		w.send("prompts/get", `{"name":"brief"}`),
-		w.send("resources/read", `{"uri":"vault://codes"}`),
-	} {
-		send.wantAsks("confirm")
-	}
 }
 
 // What the server tells its sessions reaches a client once, and not by way of
@@ -209,45 +194,5 @@ func TestShadowsPassNoBroadcasts(t *testing.T) {
 	})
 	if told != 1 {
 		t.Errorf("the client was told %d times", told)
-	}
-}
-
-// TestFinishedVisitIsDeclined: the person finishes the visit, and the client reports that they
-// declined. The handler finds the token and does not ask again: its result does not go out.
-func TestFinishedVisitIsDeclined(t *testing.T) {
-	for _, action := range []string{"decline", "cancel", "accept"} {
-		t.Run(action, func(t *testing.T) {
-			watch, token := &observer{}, false
-			w := dialWire(t, single(t, func(ctx context.Context,
-				req *toolRequest) (*mcp.CallToolResult, error) {
-				if !token {
-					token = true
-					answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "url",
-						Message: "Sign in", URL: "https://example.com/", ElicitationID: "login"})
-					if err != nil {
-						return nil, err
-					}
-					return toolText(answer.Action), nil
-				}
-				return toolText("acted"), nil
-			}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: watch})))
-			first := w.call("t", "")
-			got := w.retry("t", first, `{"`+first.onlyKey()+`":{"action":"`+action+`"}}`)
-			ignored := 0
-			for _, e := range watch.all() {
-				if _, ok := e.(event.DeclineIgnored); ok {
-					ignored++
-				}
-			}
-			if action == "accept" {
-				got.wantText("acted")
-			} else if body := string(got.body); !strings.Contains(body, "its result is withheld") ||
-				!strings.Contains(body, `"isError":true`) || strings.Contains(body, "acted") {
-				t.Errorf("got %s", body)
-			}
-			if (ignored == 1) != (action != "accept") {
-				t.Errorf("%d refusals reported", ignored)
-			}
-		})
 	}
 }

@@ -43,18 +43,6 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			_, err := req.Session.Elicit(gosdk.WithKey(ctx, "login"), visit(bad))
 			return toolText("visited"), err
 		}, []option{withUnmodifiedHandlers()}},
-		{"sdk", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-			if roundtrip.RoundOf(ctx).Number > 0 &&
-				req.Session.InitializeParams().ProtocolVersion == legacy {
-				_, err := req.Session.Elicit(ctx, visit(bad))
-				return toolText("visited"), err
-			}
-			// the SDK's own call does not work there
-			return toolText("visited"), roundtrip.AskURL(ctx, "login", "Sign in", bad)
-		}, nil},
-		{"ask", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
-			return toolText("visited"), roundtrip.AskURL(ctx, "login", "Sign in", bad)
-		}, nil},
 		{"error", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 			return nil,
 				required(bad)

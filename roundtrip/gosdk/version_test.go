@@ -2,9 +2,6 @@ package gosdk_test
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,12 +26,8 @@ func TestFlowVersionInHandlers(t *testing.T) {
 		return toolText(version + " " + answer.Action), nil
 	}))
 	first := w.call("t", "")
-	var asked map[string]json.RawMessage
-	if err := json.Unmarshal(first.member("inputRequests"), &asked); err != nil || len(asked) != 1 {
-		t.Fatalf("got %s, %v, want one question", first.body, err)
-	}
-	key := slices.Collect(maps.Keys(asked))[0]
-	answer := `{"` + key + `":{"action":"accept","content":{"reason":"because"}}}`
+	key := first.onlyKey()
+	answer := accepts(key)
 	w.retry("t", first, answer).wantText("1 accept")
 	version = "2"
 	second := w.retry("t", first, answer)

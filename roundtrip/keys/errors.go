@@ -11,8 +11,6 @@ import (
 // [Keyring]; any other error is reported as a refusal by the sealer. No client sees
 // which one it was.
 var (
-	// ErrTooLong: the text is longer than any that is sealed.
-	ErrTooLong = seal.ErrTooLong
 	// ErrMalformed: the text is not in the format of the sealer. A Keyring returns more
 	// precise errors with the same meaning.
 	ErrMalformed = errors.New("keys: text is not a token")

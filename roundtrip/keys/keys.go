@@ -119,7 +119,7 @@ func (k *Keyring) Seal(_ context.Context, plaintext []byte) (string, error) {
 
 // Open implements [Sealer].
 func (k *Keyring) Open(_ context.Context, text string) ([]byte, error) {
-	plaintext, err := k.ring.Open(nil, text, maxTextBytes)
+	plaintext, err := k.ring.Open(text, maxTextBytes)
 	if named, ok := errors.AsType[*seal.KeyError](err); ok {
 		return nil, &KeyError{named.ID, named.Err}
 	}

@@ -40,7 +40,8 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestKeyringErrors: messages name the keyring once, and what is wrong in it.
+// TestKeyringErrors: messages name the keyring once, and what is wrong in it, which package seal
+// says.
 func TestKeyringErrors(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
 	encoded := base64.StdEncoding.EncodeToString(secret)
@@ -67,26 +68,11 @@ func TestKeyringErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"empty id", newKey("", secret), "key id is empty"},
-		{"reserved id", newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
-		{"odd id", newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, " +
-			"'.', '_' or '-'"},
 		{"short secret", newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
-		{"zero key", newRing(keys.Key{}), "keyring: key 1 is the zero Key"},
-		{"zero key after another", newRing(key, keys.Key{}), "keyring: key 2 is the zero Key"},
 		{"same id", newRing(key, key), `keyring: two keys have the id "k"`},
 		{"empty variable", fromEnv(""), env + " is not set"},
-		{"blank variable", fromEnv(" "), env + ": no key is configured"},
-		{"comma", fromEnv(","), env + ": entry 1: is empty"},
-		{"no id", fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
-		{"swapped", fromEnv(encoded + ":k1"), env + ": entry 1: key id has 44 bytes, at most 32 " +
-			"are allowed"},
 		{"second is reserved", fromEnv("k:" + encoded + ",e-1:" + encoded),
 			env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
-		{"second is short", fromEnv("k:" + encoded[:20]), env +
-			": entry 1: secret has 15 bytes, at least 32 are needed"},
-		{"id twice", fromEnv("k:" + encoded + ",k:" + encoded),
-			env + ": entry 2 has the key id of entry 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.err == nil || tc.err.Error() != tc.want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -26,21 +27,24 @@ func newAskless() *server.MCPServer {
 	}
 	s.AddPrompt(mcp.NewPrompt("brief", mcp.WithArgument("topic")),
 		func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			if r.Params.Arguments["topic"] == "" {
-				return nil, errors.New("no topic")
+			if err := failureOf(r.Params.Arguments["topic"]); err != nil {
+				return nil, err
 			}
 			return briefed(r.Params.Arguments["topic"]), nil
 		})
 	read := func(_ context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		if strings.HasSuffix(r.Params.URI, "/0") {
-			return nil, errors.New("no such box")
+		_, name, _ := strings.Cut(r.Params.URI, "://")
+		if err := failureOf(strings.TrimPrefix(name, "box/")); err != nil {
+			return nil, err
 		}
 		return []mcp.ResourceContents{
 			mcp.TextResourceContents{URI: r.Params.URI, MIMEType: "text/plain",
 				Text: "1 < 2 & é\u2028"},
 			mcp.BlobResourceContents{URI: r.Params.URI, Blob: "AAE="}}, nil
 	}
-	s.AddResource(mcp.NewResource("vault://codes", "codes"), read)
+	for _, name := range []string{"codes", "wrapped", "marked", "visit"} {
+		s.AddResource(mcp.NewResource("vault://"+name, name), read)
+	}
 	s.AddResourceTemplate(mcp.NewResourceTemplate("vault://box/{box}", "box"), read)
 	return s
 }
@@ -61,14 +65,30 @@ func asklessTools() map[string]server.ToolHandlerFunc {
 		"isError": func(context.Context, call) (*mcp.CallToolResult, error) {
 			return mcp.NewToolResultError("not <found>"), nil
 		},
-		"error": func(context.Context, call) (*mcp.CallToolResult, error) {
-			return nil, errors.New("the disk is <full>")
+		"fails": func(_ context.Context, r call) (*mcp.CallToolResult, error) {
+			return nil, failureOf(r.GetString("name", ""))
 		},
 		"typed": mcp.NewTypedToolHandler(func(_ context.Context, _ call,
 			in struct{ Name string }) (*mcp.CallToolResult, error) {
 			return mcp.NewToolResultText(in.Name), nil
 		}),
 	}
+}
+
+// failureOf is what handlers fail with that are called with a name.
+func failureOf(name string) error {
+	switch name {
+	case "":
+		return errors.New("the disk is <full>")
+	case "wrapped":
+		return fmt.Errorf("read: %w", io.ErrUnexpectedEOF)
+	case "marked":
+		return errors.New("a text that ends as a marker [rondo-marker]")
+	case "visit":
+		return mcp.URLElicitationRequiredError{
+			Elicitations: []mcp.ElicitationParams{visit("Go there?")}}
+	}
+	return nil
 }
 
 // words completes arguments.
@@ -92,6 +112,11 @@ func asklessMessages(revision string) (all []string) {
 		meta = fmt.Sprintf(`"_meta":{%q:%q,%q:{}}`, protocol.MetaProtocolVersion, modern,
 			protocol.MetaClientCapabilities)
 	}
+	add := func(method, params string) {
+		params = strings.Trim(params+","+meta, ",")
+		all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`,
+			len(all)+2, method, params))
+	}
 	const reference = `"ref":{"type":"ref/prompt","name":"brief"},"argument":{"name":"topic",`
 	for _, r := range [][2]string{
 		{"tools/list", ``}, {"tools/list", `"cursor":"bad"`},
@@ -99,22 +124,29 @@ func asklessMessages(revision string) (all []string) {
 		{"tools/call", `"name":"echo","arguments":{"b":"<","a":1e21}`},
 		{"tools/call", `"name":"echo"`},
 		{"tools/call", `"name":"empty","arguments":{}`},
-		{"tools/call", `"name":"isError"`}, {"tools/call", `"name":"error"`},
+		{"tools/call", `"name":"isError"`}, {"tools/call", `"name":"fails"`},
 		{"tools/call", `"name":"typed","arguments":{"name":"x"}`},
 		{"tools/call", `"name":"typed","arguments":{"name":7}`},
 		{"tools/call", `"name":"unknown"`}, {"tools/call", `"name":7`},
 		{"prompts/get", `"name":"brief","arguments":{"topic":"<rondos>"}`},
 		{"prompts/get", `"name":"brief"`}, {"prompts/get", `"name":"unknown"`},
 		{"resources/read", `"uri":"vault://codes"`}, {"resources/read", `"uri":"vault://box/7"`},
-		{"resources/read", `"uri":"vault://box/0"`}, {"resources/read", `"uri":"vault://unknown"`},
+		{"resources/read", `"uri":"vault://unknown"`},
 		{"completion/complete", reference + `"value":"x"}`},
 		{"completion/complete", reference + `"value":"none"}`},
 		{"completion/complete", reference + `"value":"nil"}`},
 		{"ping", ``}, {"no/such", ``}, {"logging/setLevel", `"level":"loud"`},
 	} {
-		params := strings.Trim(r[1]+","+meta, ",")
-		all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`,
-			len(all)+2, r[0], params))
+		add(r[0], r[1])
+	}
+	for _, name := range []string{"wrapped", "marked", "visit"} {
+		if name == "visit" && revision == modern {
+			continue // asked for in rounds
+		}
+		add("tools/call", `"name":"fails","arguments":{"name":"`+name+`"}`)
+		add("prompts/get", `"name":"brief","arguments":{"topic":"`+name+`"}`)
+		add("resources/read", `"uri":"vault://`+name+`"`)
+		add("resources/read", `"uri":"vault://box/`+name+`"`)
 	}
 	return all
 }
@@ -134,6 +166,9 @@ func TestWhatAsksNothingIsAnsweredByteForByte(t *testing.T) {
 				got := exchangeHTTP(t, install(t, adapted, opts).Handler(
 					server.NewStreamableHTTPServer(adapted, options...)), revision)
 				for _, message := range asklessMessages(revision) {
+					if name == "stateless" && strings.Contains(message, "visit") {
+						continue // the client has declared nothing
+					}
 					if got, want := got(message), want(message); got != want {
 						t.Errorf("%s\ngot  %s\nwant %s", message, got, want)
 					}

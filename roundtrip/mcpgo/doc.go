@@ -80,7 +80,7 @@
 //	handlers that panic or return nil get an error
 //	  answered, and so do hooks, filters and completions    TestPanicsAndNilResultsAreAnswered
 //	  and what the host gives to mcp-go for its sessions    TestHostsCodeThatPanics
-//	errors have mcp-go's codes and texts, byte for byte     TestErrorsAreTheHosts
+//	errors have mcp-go's codes and texts, byte for byte     TestWhatAsksNothingIsAnsweredByteForByte
 //	  and their type, for middleware outside                TestErrorsKeepTheirType
 //	the last notifications of a call precede its response   TestLastNotificationsOfACallAreWritten
 //	  and the end of a visit is announced                   TestFinishedVisitsAreAnnounced

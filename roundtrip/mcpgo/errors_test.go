@@ -1,7 +1,6 @@
 package mcpgo_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,65 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
-
-// addFailing adds handlers that fail in every way that mcp-go has a code for, or none.
-func addFailing(s *server.MCPServer) {
-	failures := map[string]error{
-		"plain":   errors.New("the disk is full"),
-		"wrapped": fmt.Errorf("read: %w", io.ErrUnexpectedEOF),
-		"text":    errors.New("a text that ends as a marker [rondo-marker]"),
-		"visit": mcp.URLElicitationRequiredError{
-			Elicitations: []mcp.ElicitationParams{visit("Go there?")}},
-	}
-	for name, err := range failures {
-		s.AddTool(mcp.NewTool(name),
-			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return nil, err
-			})
-		s.AddPrompt(mcp.NewPrompt(name),
-			func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-				return nil, err
-			})
-		s.AddResource(mcp.NewResource("test://"+name, name),
-			func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-				return nil, err
-			})
-		s.AddResourceTemplate(mcp.NewResourceTemplate("test://"+name+"/{id}", name),
-			func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-				return nil, err
-			})
-	}
-	s.AddTool(mcp.NewTool("reported"),
-		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcp.NewToolResultError("not found"), nil
-		})
-}
-
-// failingCalls are the messages of one era that fail.
-func failingCalls(revision string) []string {
-	var calls []string
-	add := func(method, member, target string) {
-		meta := ""
-		if revision == modern {
-			meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + modern +
-				`","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}`
-		}
-		calls = append(calls, fmt.Sprintf(
-			`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%q:%q%s}}`, len(calls)+1, method, member,
-			target, meta))
-	}
-	for _, name := range []string{"plain", "wrapped", "text", "visit", "unknown"} {
-		if name == "visit" && revision == modern {
-			continue // asked for in rounds
-		}
-		add("tools/call", "name", name)
-		add("prompts/get", "name", name)
-		add("resources/read", "uri", "test://"+name)
-		add("resources/read", "uri", "test://"+name+"/7")
-	}
-	add("tools/call", "name", "reported")
-	return calls
-}
 
 // exchangeHTTP returns a function that sends a message over HTTP as a client of a revision,
 // and returns the status and the body.
@@ -117,51 +57,6 @@ func between(text, prefix string) string {
 	return value
 }
 
-// Errors of handlers have the bytes that they have without the adapter.
-func TestErrorsAreTheHosts(t *testing.T) {
-	for _, revision := range []string{modern, v20251125} {
-		t.Run(revision+"/http", func(t *testing.T) {
-			alone, adapted := newHostServer(), newHostServer()
-			addFailing(alone)
-			addFailing(adapted)
-			a := install(t, adapted, nil)
-			want := exchangeHTTP(t, server.NewStreamableHTTPServer(alone, quiet()), revision)
-			got := exchangeHTTP(t, a.Handler(server.NewStreamableHTTPServer(adapted, quiet())),
-				revision)
-			for _, call := range failingCalls(revision) {
-				if got, want := got(call), want(call); got != want {
-					t.Errorf("%s\ngot  %s\nwant %s", call, got, want)
-				}
-			}
-		})
-		t.Run(revision+"/lines", func(t *testing.T) {
-			var texts []string
-			for _, adapt := range []bool{false, true} {
-				t.Run(fmt.Sprint("adapted ", adapt), func(t *testing.T) {
-					s := newHostServer()
-					addFailing(s)
-					var a *mcpgo.Adapter
-					if adapt {
-						a = install(t, s, nil)
-					}
-					send := senders(t, a, s)["lines"](t)
-					if revision != modern {
-						send(handshake(revision))
-					}
-					var text bytes.Buffer
-					for _, call := range failingCalls(revision) {
-						fmt.Fprintln(&text, send(call).body)
-					}
-					texts = append(texts, text.String())
-				})
-			}
-			if len(texts) == 2 && texts[0] != texts[1] {
-				t.Errorf("got\n%s\nwant\n%s", texts[1], texts[0])
-			}
-		})
-	}
-}
-
 // Middleware outside of the adapter sees the handler's own error.
 func TestErrorsKeepTheirType(t *testing.T) {
 	var seen error
@@ -174,7 +69,10 @@ func TestErrorsKeepTheirType(t *testing.T) {
 				return contents, err
 			}
 		}))
-	addFailing(s)
+	s.AddResource(mcp.NewResource("test://wrapped", "wrapped"),
+		func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+			return nil, fmt.Errorf("read: %w", io.ErrUnexpectedEOF)
+		})
 	send := senders(t, install(t, s, nil), s)["http"](t)
 	send(request{method: "resources/read", target: "test://wrapped"}.message())
 	if !errors.Is(seen, io.ErrUnexpectedEOF) {

@@ -3,16 +3,11 @@ package mcpgo_test
 import (
 	"context"
 	"errors"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
@@ -25,9 +20,9 @@ func TestEventsOfFailures(t *testing.T) {
 		Why string `json:"why"`
 	}
 	down := errors.New("db at 10.0.0.7 is down")
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	for _, revision := range []string{modern, v20251125} {
 		for _, hide := range []bool{false, true} {
-			t.Run(era.String(), func(t *testing.T) {
+			t.Run(revision, func(t *testing.T) {
 				h, s := &bugs{}, newHostServer()
 				s.AddTool(mcp.NewTool("t"), func(ctx context.Context,
 					_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -38,27 +33,11 @@ func TestEventsOfFailures(t *testing.T) {
 				})
 				a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: h,
 					HideErrors: hide}})
-				behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s)))
-				t.Cleanup(behind.Close)
-				over, err := clienthttp.New(behind.URL, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c, err := client.New(over, &client.Options{Era: era,
-					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-						error) {
-						return client.Accept(map[string]any{"why": "because"})
-					}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close() })
-				got := ""
-				result, err := c.CallTool(within(t), "t", nil)
+				endpoint, _ := serveHTTP(t, a, s)
+				who := newPerson(map[string]string{"Sure?": `{"why":"because"}`})
+				got, err := dialRondo(t, endpoint, revision, who).tool(within(t), "t", nil)
 				if err != nil {
 					got = err.Error()
-				} else if result.IsError {
-					got = result.Content[0].(*protocol.TextContent).Text
 				}
 				var failed []event.HandlerFailed
 				var answered []event.Answered

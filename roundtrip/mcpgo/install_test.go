@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -40,6 +38,7 @@ func TestInstallRefuses(t *testing.T) {
 	}{
 		{"no shared key", roundtrip.Options{RequireSharedKey: true},
 			"a shared key is required"},
+		{"no audience", roundtrip.Options{Sealer: fleettest.NewKeyring("k1")}, "set Audience"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
@@ -72,33 +71,6 @@ func TestInProcess(t *testing.T) {
 					t.Errorf("got %q, %v, want %q", got, err, sc.want)
 				}
 				who.once(t, sc.asked...)
-			})
-		}
-	}
-}
-
-// TestCannotAsk: a client that declares nothing gets a refusal that says what
-// is missing, and no handler goes on.
-func TestCannotAsk(t *testing.T) {
-	for _, revision := range []string{modern, v20251125} {
-		for name, connect := range links(revision) {
-			if strings.HasPrefix(name, "go-sdk") && revision != modern {
-				continue // it always declares roots
-			}
-			t.Run(revision+"/"+name, func(t *testing.T) {
-				s := newHostServer()
-				addGuard(s)
-				who := newPerson(nil)
-				who.mute = true
-				got, err := connect(t, install(t, s, nil), s, who).tool(within(t), "typed", nil)
-				if err != nil {
-					got = err.Error()
-				}
-				if !strings.Contains(got, "elicitation") &&
-					!strings.Contains(got, "missing required client capability") {
-					t.Errorf("got %q", got)
-				}
-				who.once(t)
 			})
 		}
 	}
@@ -140,26 +112,9 @@ func TestLocalPrincipal(t *testing.T) {
 	send := senders(t, a, s)
 	first := send["lines"](t)(typed.message())
 	endpoint, _ := serveHTTP(t, a, s)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint,
-		strings.NewReader(typed.retry(first, yes).message()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{"Content-Type": "application/json",
-		"Mcp-Protocol-Version": modern,
-		"Mcp-Method":           protocol.MethodCallTool, "Mcp-Name": "typed",
-		"Mcp-Session-Id": "stdio"} {
-		r.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var got answered
-	if err := json.NewDecoder(response.Body).Decode(&got); err != nil ||
-		got.Error.Code != protocol.CodeInvalidParams {
-		t.Errorf("got %s, %v", got.text(), err)
+	got := post(t, endpoint, "Mcp-Session-Id", "stdio")(typed.retry(first, yes).message())
+	if got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("got %s", got.body)
 	}
 }
 
@@ -215,67 +170,6 @@ func TestGuard(t *testing.T) {
 			got := send(r.retry(first, `{"confirm":{"action":"decline"}}`).message())
 			if got.Error.Code != protocol.CodeInvalidParams {
 				t.Errorf("another answer to a spent state: got %s", got.body)
-			}
-		})
-	}
-}
-
-// TestRounds: a handler that does not converge is ended, in both eras.
-func TestRounds(t *testing.T) {
-	s := newHostServer()
-	s.AddTool(mcp.NewTool("endless"),
-		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.RoundOf(ctx).Number),
-				form("More?"))), nil
-		})
-	a := install(t, s, nil)
-	for _, revision := range []string{modern, v20251125} {
-		who := newPerson(nil)
-		got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "endless", nil)
-		if err != nil || !strings.Contains(got, "gave up after 8 rounds") ||
-			who.asked["More?"] != 8 {
-			t.Errorf("%s: %q, %v, asked %d times", revision, got, err, who.asked["More?"])
-		}
-	}
-}
-
-// TestMistakes of authors reach the observer with the key.
-func TestMistakes(t *testing.T) {
-	nested := form("Sure?")
-	nested.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)
-	noForm := form("Sure?")
-	noForm.RequestedSchema = func() {}
-	for name, tc := range map[string]struct {
-		result *mcp.CallToolResult
-		want   string
-	}{
-		"nothing": {mcpgo.ToolInput(), "at least one question"},
-		"twice": {mcpgo.ToolInput(confirm.Elicit("a"), confirm.Elicit("b")),
-			`"confirm" appears twice`},
-		"nested":  {mcpgo.ToolInput(mcpgo.Question("k", nested)), `question "k"`},
-		"no form": {mcpgo.ToolInput(mcpgo.Question("k", noForm)), `question "k"`},
-		"no messages": {mcpgo.ToolInput(mcpgo.SamplingQuestion("k", mcp.CreateMessageParams{})),
-			`question "k"`},
-		"nested, host": {server.NewInputRequestBuilder("").Elicit("k", nested).ToolResult(),
-			`question "k"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newHostServer()
-			s.AddTool(mcp.NewTool("wrong"),
-				func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult,
-					error) {
-					return tc.result, nil
-				})
-			found := &bugs{}
-			endpoint, _ := serveHTTP(t, install(t, s,
-				&mcpgo.Options{Options: roundtrip.Options{Observer: found}}), s)
-			got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "wrong",
-				capabilities: `{"elicitation":{},"sampling":{}}`}.message())
-			if got.text() != "-32603 internal error" {
-				t.Errorf("got %s", got.body)
-			}
-			if err := found.err(); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("reported %v, want %q", err, tc.want)
 			}
 		})
 	}
@@ -368,29 +262,6 @@ func TestEarlierRevision(t *testing.T) {
 	}
 }
 
-// TestStateless: without sessions modern clients are served all the same, and
-// those of older revisions, which nothing can be asked of, are refused.
-func TestStateless(t *testing.T) {
-	s := newHostServer()
-	addGuard(s)
-	a := install(t, s, nil)
-	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
-	behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s,
-		server.WithStateLess(true), quiet)))
-	t.Cleanup(behind.Close)
-	who := newPerson(nil)
-	if got, err := dialRondo(t, behind.URL+"/mcp", modern, who).tool(within(t), "typed",
-		nil); err != nil || got != "much 2" {
-		t.Errorf("modern: got %q, %v", got, err)
-	}
-	if got, err := dialHost(t, behind.URL+"/mcp", v20251125, who).tool(within(t), "typed",
-		nil); err != nil || !strings.HasPrefix(got,
-		"error: the client does not support: elicitation") {
-		t.Errorf("legacy: got %q, %v", got, err)
-	}
-	who.once(t, "Sure?")
-}
-
 // TestStatelessMustAsk: an unmodified handler that asks without looking whether it can would wait
 // for an answer that cannot come. MustAsk refuses the call.
 func TestStatelessMustAsk(t *testing.T) {
@@ -451,40 +322,6 @@ func TestStatelessReplicas(t *testing.T) {
 		} else if who.once(t); !strings.Contains(got, "does not support: elicitation") {
 			t.Errorf("%s: got %q, %v", revision, got, err)
 		}
-	}
-}
-
-// TestReplicas: a state that one process has sealed is opened by another with
-// the same key.
-func TestReplicas(t *testing.T) {
-	ring := func() keys.Sealer { return fleettest.NewKeyring("k1") }
-	serving := func(sealer keys.Sealer, audience string) sender {
-		s := newHostServer()
-		addFlow(s, changed())
-		endpoint, _ := serveHTTP(t, install(t, s,
-			&mcpgo.Options{Options: roundtrip.Options{Sealer: sealer, Audience: audience}}), s)
-		return post(t, endpoint)
-	}
-	replica := func(sealer keys.Sealer) sender { return serving(sealer, "test") }
-	r := request{method: protocol.MethodGetPrompt, target: "brief"}
-	first := replica(ring())(r.message())
-	answers := `{"brief":{"action":"accept","content":{"zeal":"much"}}}`
-	if got := replica(ring())(r.retry(first, answers).message()); !strings.Contains(got.body,
-		"accept much 2") {
-		t.Errorf("a replica: got %s", got.body)
-	}
-	if got := replica(nil)(r.retry(first,
-		answers).message()); got.Error.Code != protocol.CodeInvalidParams {
-		t.Errorf("a stranger: got %s", got.body)
-	}
-	if got := serving(ring(), "another service")(r.retry(first,
-		answers).message()); got.Error.Code != protocol.CodeInvalidParams {
-		t.Errorf("another service with the key: got %s", got.body)
-	}
-	if _, err := mcpgo.New(
-		&mcpgo.Options{Options: roundtrip.Options{Sealer: ring()}}); err == nil ||
-		!strings.Contains(err.Error(), "set Audience") {
-		t.Errorf("a shared key without an audience: %v", err)
 	}
 }
 

@@ -2,9 +2,6 @@ package mcpgo_test
 
 import (
 	"context"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -28,19 +25,7 @@ func TestStatesOfOtherTokens(t *testing.T) {
 			return mcp.NewToolResultText(string(answer.Action)), nil
 		})
 	endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{UnmodifiedHandlers: true}), s)
-	behind, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	as := func(token string) sender {
-		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = behind.Scheme, behind.Host
-			r.Out.Host = behind.Host
-			r.Out.Header.Set("Authorization", "Bearer "+token)
-		}})
-		t.Cleanup(front.Close)
-		return post(t, front.URL+behind.Path)
-	}
+	as := func(token string) sender { return post(t, frontAs(t, endpoint, token)) }
 	question := request{method: protocol.MethodCallTool, target: "typed"}
 	const yes = `{"question-1":{"action":"accept","content":{"zeal":"much"}}}`
 	first := as("alice")(question.message())

@@ -64,6 +64,11 @@ func addMistakes(s *server.MCPServer) {
 		r.InputRequests = mcp.InputRequests{"confirm": {Method: "tools/call"}}
 		return r, nil
 	})
+	add("no form", func() (*mcp.CallToolResult, error) {
+		q := form("Sure?")
+		q.RequestedSchema = func() {}
+		return mcpgo.ToolInput(mcpgo.Question("confirm", q)), nil
+	})
 	add("url error", func() (*mcp.CallToolResult, error) {
 		return nil, mcp.URLElicitationRequiredError{
 			Elicitations: []mcp.ElicitationParams{visit("Go?"), visit("Go on?")}}
@@ -106,6 +111,8 @@ func TestResultsAndErrorsOfHandlers(t *testing.T) {
 			capabilities: `{"elicitation":{}}`, want: "-32021", status: http.StatusBadRequest},
 		{name: "no model", tool: "sample", want: "-32021", status: http.StatusBadRequest},
 		{name: "a question of no kind", tool: "kind", want: "-32603 internal error",
+			bug: `question "confirm"`},
+		{name: "a form that cannot be encoded", tool: "no form", want: "-32603 internal error",
 			bug: `question "confirm"`},
 		{name: "the URL error of another revision", tool: "url error", want: "asks"},
 		{name: "by pointer, wrapped", tool: "url error pointer", want: "asks"},

@@ -166,6 +166,14 @@ func tool(name string) func(context.Context, peer) (string, error) {
 	return func(ctx context.Context, p peer) (string, error) { return p.tool(ctx, name, nil) }
 }
 
+func prompt(name string) func(context.Context, peer) (string, error) {
+	return func(ctx context.Context, p peer) (string, error) { return p.prompt(ctx, name) }
+}
+
+func resource(uri string) func(context.Context, peer) (string, error) {
+	return func(ctx context.Context, p peer) (string, error) { return p.resource(ctx, uri) }
+}
+
 func TestGuardStyle(t *testing.T) {
 	eras(t, mcpgo.Options{}, addGuard, []scenario{
 		{name: "typed", call: tool("typed"), want: "much 2", asked: []string{"Sure?"}},
@@ -181,25 +189,13 @@ func TestGuardStyle(t *testing.T) {
 			asked: []string{"sampling"}},
 		{name: "nagging", answers: map[string]string{"Which brief?": "decline"},
 			want: "declined: confirm", asked: []string{"Which brief?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.prompt(ctx, "brief")
-			}},
+			call: prompt("brief")},
 		{name: "prompt", want: "much", asked: []string{"Which brief?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.prompt(ctx, "brief")
-			}},
+			call: prompt("brief")},
 		{name: "resource", want: "much", asked: []string{"May I read?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.resource(ctx, "vault://codes")
-			}},
+			call: resource("vault://codes")},
 		{name: "template", want: "much", asked: []string{"May I read?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.resource(ctx, "vault://box/7")
-			}},
+			call: resource("vault://box/7")},
 	})
 }
 
@@ -244,10 +240,7 @@ func TestNativeRounds(t *testing.T) {
 			call: tool("native"),
 			want: "one+two, decline <nil> <nil>, cancel", asked: []string{"First?", "Second?"}},
 		{name: "prompt", want: rootURI + `{"`, asked: []string{"sampling"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.prompt(ctx, "brief")
-			}},
+			call: prompt("brief")},
 	})
 }
 
@@ -372,20 +365,11 @@ func flowScenarios() []scenario {
 		{name: "machine", call: tool("machine"), want: summary + " " + rootURI,
 			asked: []string{"sampling"}},
 		{name: "prompt", answers: all, want: "accept much 2", asked: []string{"Which brief?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.prompt(ctx, "brief")
-			}},
+			call: prompt("brief")},
 		{name: "resource", answers: all, want: "accept much 2", asked: []string{"May I read?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.resource(ctx, "vault://codes")
-			}},
+			call: resource("vault://codes")},
 		{name: "template", answers: all, want: "accept much 2", asked: []string{"May I read?"},
-			call: func(ctx context.Context, p peer) (string,
-				error) {
-				return p.resource(ctx, "vault://box/7")
-			}},
+			call: resource("vault://box/7")},
 	}
 }
 

@@ -2,11 +2,9 @@ package mcpgo_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -49,12 +47,10 @@ func TestVisitInASessionHasAnID(t *testing.T) {
 	}
 }
 
-// TestStateAloneInASession: a handler that only wants to be called again is, and a
-// client that says nothing is not waited for for ever.
+// TestStateAloneInASession: a handler that only wants to be called again is.
 func TestStateAloneInASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHostServer()
-		addGuard(s)
 		s.AddTool(mcp.NewTool("poll"),
 			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				if n, _ := roundtrip.State[int](ctx); n < 3 {
@@ -65,52 +61,6 @@ func TestStateAloneInASession(t *testing.T) {
 		install(t, s, nil)
 		if got := live(t.Context(), s, nil, "poll"); got.text() != "ready" {
 			t.Errorf("got %s", got.body)
-		}
-		start := time.Now()
-		silent := elicitFunc(func(ctx context.Context,
-			_ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		got := live(t.Context(), s, silent, "typed")
-		if got.text() != "error: nobody answered in time; start the call again when somebody can "+
-			"answer" || time.Since(start) != (10*time.Minute) {
-			t.Errorf("after %s: got %s", time.Since(start), got.body)
-		}
-	})
-}
-
-// TestFailedQuestionsInASession: what a question that cannot be answered comes to where the
-// handler waits for it.
-func TestFailedQuestionsInASession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newHostServer()
-		addFlow(s, changed())
-		install(t, s, nil)
-		failing := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
-			error) {
-			return nil, errors.New("no eyes")
-		})
-		silent := elicitFunc(func(ctx context.Context,
-			_ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		unfit := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
-			error) {
-			return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
-				Action: "accept", Content: map[string]any{"zeal": 1}}}, nil
-		})
-		for name, tc := range map[string]struct {
-			client elicitFunc
-			want   string
-		}{"fails": {failing, "error: the client could not be asked"},
-			"is silent":    {silent, "error: nobody answered in time"},
-			"does not fit": {unfit, "error: not asking again: 3 answers to "}} {
-			if got := live(t.Context(), s, tc.client, "steps"); !strings.HasPrefix(got.text(),
-				tc.want) {
-				t.Errorf("%s: got %s, want %s", name, got.body, tc.want)
-			}
 		}
 	})
 }

@@ -228,36 +228,3 @@ func TestUnmodifiedAsksTheSameTwice(t *testing.T) {
 		}
 	}
 }
-
-// With one line the usual OAuth visit is asked for once, in both eras.
-func TestUnmodifiedVisitsWithANonce(t *testing.T) {
-	for _, revision := range []string{modern, v20251125} {
-		t.Run(revision, func(t *testing.T) {
-			s := newHostServer()
-			visited := map[string]bool{}
-			s.AddTool(mcp.NewTool("login"), func(ctx context.Context,
-				_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				nonce, err := roundtrip.Nonce(ctx, "login")
-				if err != nil {
-					return nil, err
-				}
-				visited[nonce] = true
-				answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{
-					Params: mcp.ElicitationParams{Mode: mcp.ElicitationModeURL,
-						Message: "Sign in", ElicitationID: nonce,
-						URL: "https://id.example/?state=" + nonce}})
-				if err != nil {
-					return nil, err
-				}
-				return mcp.NewToolResultText(string(answer.Action)), nil
-			})
-			who := newPerson(nil)
-			a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
-			got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "login", nil)
-			if err != nil || got != "accept" || len(visited) != 1 {
-				t.Errorf("got %q, %v with %d nonces", got, err, len(visited))
-			}
-			who.once(t, "Sign in")
-		})
-	}
-}

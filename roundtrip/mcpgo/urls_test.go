@@ -11,7 +11,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -30,10 +29,6 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 		"elicit": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			_, err := mcpgo.Elicit(ctx, "login", mcp.ElicitationRequest{Params: bad})
 			return mcp.NewToolResultText("visited"), err
-		},
-		"ask": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcp.NewToolResultText("visited"),
-				roundtrip.AskURL(ctx, "login", bad.Message, bad.URL)
 		},
 		"error": func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{bad}}
@@ -130,53 +125,5 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestFinishedVisitIsDeclined: the person finishes the visit, and the client reports that they
-// declined. The handler finds the token and does not ask again: its result does not go out.
-func TestFinishedVisitIsDeclined(t *testing.T) {
-	for _, action := range []string{"decline", "cancel", "accept"} {
-		t.Run(action, func(t *testing.T) {
-			s, watch, token := newHostServer(), &bugs{}, false
-			s.AddTool(mcp.NewTool("t"), func(ctx context.Context,
-				_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if token {
-					return mcp.NewToolResultText("acted"), nil
-				}
-				token = true
-				answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{
-					Params: mcp.ElicitationParams{Mode: mcp.ElicitationModeURL,
-						Message: "Sign in", URL: visitURL, ElicitationID: "login"}})
-				if err != nil {
-					return nil, err
-				}
-				return mcp.NewToolResultText(string(answer.Action)), nil
-			})
-			a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true,
-				Options: roundtrip.Options{Observer: watch}})
-			endpoint, _ := serveHTTP(t, a, s)
-			send, r := post(t, endpoint), request{method: "tools/call", target: "t"}
-			first := send(r.message())
-			got := send(r.retry(first, `{"question-1":{"action":"`+action+`"}}`).message())
-			ignored := 0
-			watch.mu.Lock()
-			for _, e := range watch.events {
-				if _, ok := e.(event.DeclineIgnored); ok {
-					ignored++
-				}
-			}
-			watch.mu.Unlock()
-			switch accepted := action == "accept"; {
-			case accepted && got.text() != "acted":
-				t.Errorf("got %s", got.body)
-			case !accepted && (!strings.Contains(got.body, "its result is withheld") ||
-				!strings.Contains(got.body, `"isError":true`) ||
-				strings.Contains(got.body, "acted")):
-				t.Errorf("got %s", got.body)
-			case accepted != (ignored == 0):
-				t.Errorf("%d refusals reported", ignored)
-			}
-		})
 	}
 }

@@ -310,39 +310,6 @@ func checkHeartbeats(t *testing.T, transport, revision string, interval time.Dur
 	}
 }
 
-func TestNoHeartbeats(t *testing.T) {
-	for name, c := range map[string]struct {
-		off  bool
-		call string
-	}{
-		"off":               {true, fmt.Sprintf(callReport, `"p"`)},
-		"without a token":   {false, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report"}}`},
-		"with a huge token": {false, fmt.Sprintf(callReport, `"`+strings.Repeat("x", 300)+`"`)},
-	} {
-		for _, transport := range []string{"http", "lines"} {
-			t.Run(name+"/"+transport, func(t *testing.T) {
-				inFakeTime(t, transport, func(t *testing.T, interval time.Duration) {
-					s := newHostServer()
-					addReporter(s, func(string) {})
-					opts := &mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}
-					if c.off {
-						opts.Heartbeat = -1
-					}
-					x := openSession(t, transport, v20251125, install(t, s, opts), s)
-					x.say(c.call)
-					question := x.question()
-					time.Sleep(4 * interval) // in which some would go out
-					x.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
-					x.response("7")
-					if strings.Contains(x.text(), "waiting for an answer") {
-						t.Errorf("said was %s", x.text())
-					}
-				})
-			})
-		}
-	}
-}
-
 // A visit that is finished is announced to the client of a session under the id
 // under which it was asked for, if the revision has such a notification.
 func TestFinishedVisitsAreAnnounced(t *testing.T) {
@@ -382,6 +349,28 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 			if n := strings.Count(c.text(), asked.Params.ID); n != 2 {
 				t.Errorf("the id comes %d times, want that of the question and of its end; said "+
 					"was %s", n, c.text())
+			}
+		})
+	}
+}
+
+// Heartbeats can be turned off, and no token is repeated that a client made too long.
+func TestNoHeartbeats(t *testing.T) {
+	for token, interval := range map[string]time.Duration{
+		`"p"`: -1, `"` + strings.Repeat("x", 300) + `"`: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHostServer()
+			addReporter(s, func(string) {})
+			c := openSession(t, "http", v20251125, install(t, s,
+				&mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}), s)
+			c.say(fmt.Sprintf(callReport, token))
+			question := c.question()
+			time.Sleep(4 * time.Second) // in which some would go out
+			c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) +
+				`,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+			c.response("7")
+			if strings.Contains(c.text(), "waiting for an answer") {
+				t.Errorf("said was %s", c.text())
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 )
 
@@ -40,7 +41,7 @@ func (b *claims) Claim(
 	case len(reply) == 1 && reply[0] == "young":
 		return nil, errYoung
 	case len(reply) == 2 && reply[0] == "full":
-		return nil, s.quotaError(kindGuard, c.Owner, reply[1])
+		return nil, s.shares.Refuse(kindGuard, c.Owner, quota.Limit(reply[1]))
 	case len(reply) != 6 || reply[0] != "found":
 		return nil, errReply
 	}

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -24,8 +22,6 @@ type Options struct {
 	// Redis different ones. It has a part in braces, so that a cluster keeps all keys on one
 	// node. Empty: "rondo:{store}:".
 	Prefix string
-	// Timeout bounds each operation, attempts on several connections included. 0: 5 s.
-	Timeout time.Duration
 	// MaxEntries bounds the claims, and the states, of all principals together. One principal
 	// may have a quarter. Each claim takes about 600 bytes. 0: 500,000.
 	MaxEntries int64
@@ -42,7 +38,6 @@ type Options struct {
 
 const (
 	defaultPrefix     = "rondo:{store}:"
-	defaultTimeout    = 5 * time.Second
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
 	// clockSlack is by how much the time of a claim may pass Longest. The funnel adds two minutes,
@@ -56,10 +51,8 @@ type Store struct {
 	client  redis.UniversalClient
 	opts    Options
 	guard   *sharedguard.Guard
-	local   string // an owner that only the totals bound
+	shares  *sharedguard.Shares
 	longest time.Duration
-
-	authenticates atomic.Bool // an owner that is not anonymous was seen
 }
 
 var (
@@ -80,12 +73,11 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 	switch {
 	case client == nil:
 		return nil, errNoClient
-	case min(o.Timeout, o.Longest) < 0 || min(o.MaxEntries, o.MaxBytes) < 0:
-		return nil, errors.New("redisstore: options: Timeout, MaxEntries, MaxBytes and Longest " +
-			"must not be negative")
+	case o.Longest < 0 || min(o.MaxEntries, o.MaxBytes) < 0:
+		return nil, errors.New("redisstore: options: MaxEntries, MaxBytes and Longest must not be " +
+			"negative")
 	}
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.Longest = cmp.Or(o.Longest, roundtrip.DefaultRoundTTL)
@@ -94,9 +86,9 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 		return nil, fmt.Errorf("redisstore: options: Prefix %q has no part in braces", o.Prefix)
 	}
 	s := &Store{client: client, opts: o, longest: o.Longest + clockSlack,
-		local: sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))}
-	s.guard = sharedguard.New("redisstore", (*claims)(s), o.Timeout)
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+		shares: sharedguard.NewShares(sharedguard.Room{Entries: o.MaxEntries, Bytes: o.MaxBytes})}
+	s.guard = sharedguard.New("redisstore", (*claims)(s))
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	if err := s.checkPolicy(ctx); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
@@ -146,35 +138,15 @@ func (s *Store) keys(kind, key string) []string {
 
 // bounds returns what an owner and all may have, of entries and of bytes.
 func (s *Store) bounds(owner string) []any {
-	if owner != "" && owner != s.local {
-		s.authenticates.Store(true)
-	}
-	of := func(total int64) int64 {
-		switch {
-		case owner != "" && owner != s.local:
-			return quota.ShareOf(total)
-		case owner == "" && s.authenticates.Load():
-			return total - quota.ShareOf(total)
-		}
-		return total
-	}
-	entries, size := s.opts.MaxEntries, s.opts.MaxBytes
-	return []any{of(entries), entries, of(size), size}
-}
-
-// quotaError returns the error for a bound that a script has named.
-func (s *Store) quotaError(kind, owner, bound string) error {
-	if owner == s.local || owner == "" && !s.authenticates.Load() {
-		bound = string(quota.Total)
-	}
-	return &store.QuotaError{Resource: kind, Limit: bound, RetryAfter: time.Minute}
+	share, all := s.shares.Of(owner)
+	return []any{share.Entries, all.Entries, share.Bytes, all.Bytes}
 }
 
 // ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
 // The funnel calls it where callers can; the store learns it from the first one otherwise.
-func (s *Store) ReserveForAuthenticated() { s.authenticates.Store(true) }
+func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Claim implements [store.Guard]. It returns within [Options].Timeout and ignores the end of ctx
+// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx
 // once it has begun. When Redis does not answer in time the claim may have been stored all the
 // same. No handler runs then, and a retry with the same answers that arrives at this store holds
 // the claim. At another replica the state is spent: the other mistake would be to use it twice.
@@ -187,9 +159,9 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	return s.guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
-// Put implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	key, owner := sharedguard.KeyOf("state", id), sharedguard.OwnerOf(owner)
 	args := append([]any{key, owner, state, time.Until(until).Milliseconds(), until.UnixMilli()},
@@ -198,7 +170,7 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 	switch {
 	case err != nil:
 	case len(reply) == 2 && reply[0] == "full":
-		err = s.quotaError(kindStore, owner, reply[1])
+		err = s.shares.Refuse(kindStore, owner, quota.Limit(reply[1]))
 	case len(reply) != 1 || reply[0] != "put":
 		err = errors.New("the id is taken")
 	}
@@ -208,9 +180,9 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 	return nil
 }
 
-// Get implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Get implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Get(ctx context.Context, id string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	state, err := s.client.Get(ctx, s.keys(kindStore, sharedguard.KeyOf("state", id))[0]).Bytes()
 	if errors.Is(err, redis.Nil) {

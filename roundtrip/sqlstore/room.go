@@ -11,7 +11,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -22,9 +21,6 @@ type room struct {
 	store    *Store
 	resource string // which a QuotaError names, and the kind of the rows in rondo_usage
 	table    string
-	entries  int64
-	bytes    int64
-	local    string // an owner that only the totals bound
 
 	sweepAt *atomic.Int64 // when to look for expired rows next, in nanoseconds since 1970
 }
@@ -32,25 +28,8 @@ type room struct {
 // everybody is the owner of the row that counts all. No digest is spelled like that.
 const everybody = "*"
 
-func newRoom(s *Store, resource, table string, entries, size int64) room {
-	return room{
-		store: s, resource: resource, table: table, entries: entries, bytes: size,
-		local:   sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal())),
-		sweepAt: new(atomic.Int64),
-	}
-}
-
-// limitOf returns what an owner may have of a total.
-func (r *room) limitOf(owner string, total int64) int64 {
-	switch {
-	case owner == r.local:
-		return total
-	case owner != "":
-		return quota.ShareOf(total)
-	case r.store.authenticates.Load():
-		return total - quota.ShareOf(total)
-	}
-	return total
+func newRoom(s *Store, resource, table string) room {
+	return room{store: s, resource: resource, table: table, sweepAt: new(atomic.Int64)}
 }
 
 const takeRoom = `insert into rondo_usage (service, kind, owner, entries, bytes)
@@ -63,31 +42,22 @@ where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
 // take counts entries and bytes of an owner. Without room it returns a [*store.QuotaError], and
 // the transaction must be rolled back.
 func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
-	if owner != "" && owner != r.local {
-		r.store.authenticates.Store(true)
-	}
+	share, all := r.store.shares.Of(owner)
 	for _, account := range []struct {
-		owner          string
-		limit          quota.Limit
-		entries, bytes int64
-	}{
-		{owner, quota.Share, r.limitOf(owner, r.entries), r.limitOf(owner, r.bytes)},
-		{everybody, quota.Total, r.entries, r.bytes},
-	} {
+		owner string
+		limit quota.Limit
+		room  sharedguard.Room
+	}{{owner, quota.Share, share}, {everybody, quota.Total, all}} {
 		n := int64(0)
-		if entries <= account.entries && size <= account.bytes {
+		if entries <= account.room.Entries && size <= account.room.Bytes {
 			var err error
 			if n, err = r.store.exec(ctx, tx, takeRoom, r.store.service, r.resource, account.owner,
-				entries, size, account.entries, account.bytes); err != nil {
+				entries, size, account.room.Entries, account.room.Bytes); err != nil {
 				return err
 			}
 		}
 		if n == 0 {
-			if account.owner == "" && !r.store.authenticates.Load() {
-				account.limit = quota.Total
-			}
-			return &store.QuotaError{Resource: r.resource, Limit: string(account.limit),
-				RetryAfter: time.Minute}
+			return r.store.shares.Refuse(r.resource, owner, account.limit)
 		}
 	}
 	return nil

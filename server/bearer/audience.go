@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,11 +56,10 @@ func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 		}) {
 			return nil
 		}
-		return refuse(wrongAudience, g.describeAudience(i, c))
+		return g.refuseAudience(c)
 	}
 	if !slices.Contains(i.NoAudience.Clients, c.clientID) {
-		return refuse(wrongAudience, fmt.Errorf("the token has no aud, and its client %s is not "+
-			"in Issuer.NoAudience.Clients", errtext.Value(c.clientID)))
+		return refuse(wrongAudience, hintClient, errors.New(errtext.Value(c.clientID)))
 	}
 	return nil
 }
@@ -67,20 +67,28 @@ func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 // checkOwnScope checks the scopes of a token without an audience.
 func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
 	if !c.hasClaim("aud") && (i.NoAudience == nil || !slices.Contains(scopes, i.NoAudience.Scope)) {
-		return refuse(wrongAudience, errors.New("the token has no aud, and not the scope of "+
-			"Issuer.NoAudience"))
+		return refuse(wrongAudience, hintOwnScope, describeScopes(scopes))
 	}
 	return nil
 }
 
-// describeAudience returns the cause of a wrong audience, for the log.
-func (g *ResourceServer) describeAudience(i *issuer, c *claims) error {
+// refuseAudience refuses a token for another server, or for none.
+func (g *ResourceServer) refuseAudience(c *claims) error {
 	if !c.hasClaim("aud") {
-		return fmt.Errorf("the token has no aud; %s (see Issuer.NoAudience)", g.audienceHint())
+		return refuse(wrongAudience, g.nameResource(hintNoAudience), nil)
 	}
-	names := errtext.Values(len(c.audience), func(n int) string {
-		return errtext.Value(c.audience[n])
-	})
-	return fmt.Errorf("aud is %s; %s (see Issuer.Audiences, which has %d)", names,
-		g.audienceHint(), len(i.Audiences))
+	return refuse(wrongAudience, g.nameResource(hintAudience),
+		fmt.Errorf("aud is %s", quoteValues(c.audience)))
+}
+
+// describeScopes returns the granted scopes, as a cause.
+func describeScopes(scopes []string) error {
+	return fmt.Errorf("it has the scopes %s", quoteValues(scopes))
+}
+
+// quoteValues lists the first of several texts of a token, for a log. No text is listed as none.
+func quoteValues(texts []string) string {
+	return cmp.Or(errtext.Values(len(texts), func(n int) string {
+		return errtext.Value(texts[n])
+	}), "none")
 }

@@ -3,6 +3,7 @@ package bearer
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,18 @@ func (c *claims) isNotAccessToken() bool {
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
 	}
-	return tokenUse != "" && tokenUse != "access" || typ != "" && !strings.EqualFold(typ, "Bearer")
+	// Hydra writes access_token, which Cognito calls access.
+	return tokenUse != "" && tokenUse != "access" && tokenUse != "access_token" ||
+		typ != "" && !strings.EqualFold(typ, "Bearer")
+}
+
+// marksAccess reports whether the claims have one that access tokens have and ID tokens have not:
+// the scopes, or the client that may use the token. azp does not count, which ID tokens have
+// (OpenID Connect Core, section 2), nor do roles, which those of Entra ID have. azpacr is how the
+// client has authenticated itself to Entra ID, in access tokens alone.
+func (c *claims) marksAccess() bool {
+	return slices.ContainsFunc([]string{"scope", "scp", "client_id", "cid", "appid", "azpacr"},
+		c.hasClaim)
 }
 
 // maxSeconds is the last second of the year 9999, the latest time that is accepted.

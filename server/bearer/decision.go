@@ -25,8 +25,10 @@ const (
 // A decision is the outcome of the verification of a token.
 type decision struct {
 	identity serverhttp.Identity
-	err      error     // *refusedError or *unavailableError; nil: the token is accepted
-	until    time.Time // expiry in the cache; zero: not cached
+	// thumbprint is of the key to which the token is bound. Empty: it is not.
+	thumbprint string
+	err        error     // *refusedError or *unavailableError; nil: the token is accepted
+	until      time.Time // expiry in the cache; zero: not cached
 }
 
 // A verification is an in-flight verification of a token, shared by all requests that bring it.
@@ -39,8 +41,7 @@ type verification struct {
 
 // verifyOnce joins the in-flight verification of a token, or starts one. A cancelled request does
 // not cancel it for the others.
-func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token string) (
-	serverhttp.Identity, error) {
+func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token string) decision {
 	g.mu.Lock()
 	v := g.inFlight[sum]
 	if v == nil {
@@ -50,10 +51,10 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token strin
 	g.mu.Unlock()
 	select {
 	case <-v.done:
-		return v.identity, v.err
+		return v.decision
 	case <-ctx.Done():
 		g.releaseWaiter(sum, v)
-		return serverhttp.Identity{}, &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
+		return decision{err: &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}}
 	}
 }
 
@@ -100,7 +101,7 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, s
 	}()
 	defer func() {
 		if p := recover(); p != nil { // of Options.Subject
-			v.decision = decision{err: refuse(wrongSubject, fmt.Errorf("panic: %v", p))}
+			v.decision = decision{err: refuse(wrongSubject, "", fmt.Errorf("panic: %v", p))}
 		}
 	}()
 	v.decision = g.verifyToken(ctx, token)

@@ -1,15 +1,20 @@
 package bearer_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
@@ -70,7 +75,7 @@ func TestScopesOfAFunction(t *testing.T) {
 				i.ScopesOf = of.scopesOf
 			}))
 			if of.refused {
-				wantRefused(t, g, token, "scopes: Issuer.ScopesOf: ", of.want)
+				wantRefused(t, g, token, "scopes: Issuer.ScopesOf refused it: ", of.want)
 				return
 			}
 			wantPassed(t, send(t, g, token),
@@ -83,11 +88,12 @@ func TestScopesOfAFunction(t *testing.T) {
 func TestAFunctionThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		hold, running := make(chan struct{}), 0
+		hold := make(chan struct{})
+		var running atomic.Int32
 		g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
 			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
 				if t.Subject == "bob" {
-					running++
+					running.Add(1)
 					<-hold
 				}
 				return t.Scopes, nil
@@ -103,8 +109,8 @@ func TestAFunctionThatBlocks(t *testing.T) {
 			token := f.token(map[string]any{"sub": "bob", "jti": n})
 			wantUnavailable(t, send(t, g, token), "5")
 		}
-		if running != 64 {
-			t.Errorf("%d calls run, want 64 at most", running)
+		if n := running.Load(); n != 64 {
+			t.Errorf("%d calls run, want 64 at most", n)
 		}
 		close(hold)
 		synctest.Wait()
@@ -296,5 +302,174 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A deviation is what an identity provider does otherwise than the specifications.
+type deviation struct {
+	name string
+	word string // the option that allows it; empty: none is needed
+	kind string // typ in the header; empty: JWT
+	// claims are changes of those of a good token. Nil: the deviation is between the provider and
+	// clients alone, and servers do not see it.
+	claims map[string]any
+	change func(i *bearer.Issuer)
+}
+
+// deviations are those of the identity providers that companies have.
+func deviations() []deviation {
+	const client = "b1b2c3d4-0000-4000-8000-000000000001"
+	audience := func(name string) func(i *bearer.Issuer) {
+		return func(i *bearer.Issuer) { i.Audiences = []string{name} }
+	}
+	noAudience := func(i *bearer.Issuer) {
+		i.NoAudience = &bearer.NoAudience{Clients: []string{"app"}, Scope: "files:read"}
+	}
+	scopesIn := func(claim, prefix string) func(i *bearer.Issuer) {
+		return func(i *bearer.Issuer) {
+			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
+				var scopes []string
+				_, err := t.Claim(claim, &scopes)
+				for _, scope := range t.Scopes {
+					scopes = append(scopes, prefix+scope)
+				}
+				return scopes, err
+			}
+		}
+	}
+	return []deviation{
+		{"Keycloak: aud is account", "Audiences", "", map[string]any{"aud": "account"},
+			audience("account")},
+		{"Keycloak, Cognito: no aud", "NoAudience", "", map[string]any{"aud": nil,
+			"client_id": nil, "azp": "app", "typ": "Bearer"}, noAudience},
+		{"Auth0: issuer with slash", "URL", "", map[string]any{"iss": issuerURL + "/"},
+			func(i *bearer.Issuer) { i.URL, i.KeysURL = issuerURL+"/", keysURL }},
+		{"Auth0: audience needed, JWE token", "", "", nil, nil},
+		{"Auth0: permissions", "ScopesOf", "", map[string]any{"scope": "openid",
+			"permissions": []string{"files:read"}}, scopesIn("permissions", "")},
+		{"Entra: no S256", "", "", nil, nil},
+		{"Entra: no resource", "Audiences", "", map[string]any{"aud": "api://mcp"},
+			audience("api://mcp")},
+		{"Entra: short and long scopes", "ScopesOf", "", map[string]any{"scope": nil,
+			"scp": "read"}, func(i *bearer.Issuer) {
+			i.ScopesOf = func(t *bearer.Token) ([]string, error) {
+				return strings.Fields(strings.ReplaceAll(t.Scopes[0], "read", "files:read")), nil
+			}
+		}},
+		{"Entra: aud is the client id", "Audiences", "", map[string]any{"aud": client,
+			"client_id": nil, "azp": "app"}, audience(client)},
+		{"Entra: iss of version 1", "a second Issuer, LoginURL", "", map[string]any{
+			"iss": "https://sts.windows.net/" + tenantA + "/", "client_id": nil, "appid": "app"},
+			func(i *bearer.Issuer) {
+				i.URL, i.KeysURL = "https://sts.windows.net/"+tenantA+"/", keysURL
+				i.LoginURL = issuerURL
+			}},
+		{"Entra: template of common", "AnyTenant, LoginURL", "", ofTenant(tenantA), anyTenant},
+		{"Entra: any tenant", "AnyTenant", "", ofTenant(tenantB), anyTenant},
+		{"Entra: app roles", "ScopesOf", "", map[string]any{"scope": nil, "client_id": nil,
+			"azp": "app", "azpacr": "1", "roles": []string{"files:read"}}, scopesIn("roles", "")},
+		{"Okta: scp array, cid", "Audiences", "", map[string]any{"aud": "api://default",
+			"client_id": nil, "cid": "app", "scope": nil, "scp": []string{"files:read"}},
+			audience("api://default")},
+		{"no dynamic registration", "", "", nil, nil},
+		{"no at+jwt; nonce and scope", "", "", map[string]any{"nonce": "n"}, nil},
+		{"typ Bearer in the header", "Type", "Bearer", map[string]any{},
+			func(i *bearer.Issuer) { i.Type = "Bearer" }},
+		{"GitHub: no metadata", "", "", nil, nil},
+		{"GitHub: form answer", "", "", nil, nil},
+		{"GitHub: no expiry", "Verify", "opaque", map[string]any{"exp": nil}, verifiedAs(0)},
+		{"GitHub, Google: opaque, no RFC 7662", "Verify", "opaque", map[string]any{},
+			verifiedAs(time.Hour)},
+		{"Google: access_type", "", "", nil, nil},
+		{"Hydra: introspection", "", "introspected", map[string]any{"token_use": "access_token",
+			"token_type": "access_token"}, nil},
+		{"introspection without aud", "NoAudience", "introspected", map[string]any{"aud": nil},
+			noAudience},
+		{"private_key_jwt alone", "", "", nil, nil},
+		{"path issuers", "", "", map[string]any{}, nil},
+		{"no token_type", "", "", nil, nil},
+	}
+}
+
+const keysURL = "https://login.example.com/keys"
+
+func ofTenant(tenant string) map[string]any {
+	return map[string]any{"iss": "https://login.example.com/" + tenant + "/v2.0", "tid": tenant}
+}
+
+// verifiedAs has a host look tokens up, which expire after a time. 0: never.
+func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
+	return func(i *bearer.Issuer) {
+		i.Audiences = []string{"app"}
+		i.Verify = func(context.Context, string) (*bearer.Token, error) {
+			t := &bearer.Token{Subject: "alice", ClientID: "app", Scopes: []string{"files:read"}}
+			if lifetime > 0 {
+				t.Expiry = time.Now().Add(lifetime)
+			}
+			return t, nil
+		}
+	}
+}
+
+// TestDeviations: a token of each provider passes by default or by a word of the host, is refused
+// without the word, and the refusal names it.
+func TestDeviations(t *testing.T) {
+	works := 0
+	for n, d := range deviations() {
+		t.Run(d.name, func(t *testing.T) {
+			if d.claims == nil {
+				t.Logf("%2d %-36s clients alone", n+1, d.name)
+				return
+			}
+			works++
+			f := newFakeIssuer(t)
+			base := func(o *bearer.Options) {
+				o.Scopes = []string{"files:read"}
+				if d.kind == "introspected" {
+					introspecting(o)
+				}
+			}
+			token := "opaque"
+			switch d.kind {
+			case "introspected":
+				f.says = claimsOf(d.claims)
+				f.says["active"] = true
+			case "", "Bearer":
+				token = sign(t, jose.ES256, f.signer, cmp.Or(d.kind, "JWT"), claimsOf(d.claims))
+			}
+			with := newResourceServer(t, f, func(o *bearer.Options) {
+				base(o)
+				if d.change != nil {
+					d.change(&o.Issuers[0])
+				}
+			})
+			if got := send(t, with, token); got.StatusCode != http.StatusOK {
+				t.Errorf("status %d: %s", got.StatusCode, got.Header.Get("WWW-Authenticate"))
+			}
+			t.Logf("%2d %-36s %s", n+1, d.name, cmp.Or(d.word, "by default"))
+			if d.word != "" {
+				wantNamed(t, newResourceServer(t, f, base), token, d.word)
+			}
+		})
+	}
+	if works != 19 || len(deviations()) != 27 {
+		t.Errorf("%d of %d deviations concern servers and work", works, len(deviations()))
+	}
+}
+
+// wantNamed checks that a token is refused without the word of the host, and that the log has it.
+func wantNamed(t *testing.T, g *bearer.ResourceServer, token, word string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := g.Identify(r)
+	switch word {
+	case "URL", "a second Issuer, LoginURL":
+		word = "Options.Issuers"
+	}
+	for _, part := range strings.Split(word, ", ") {
+		if part != "LoginURL" && (err == nil || !strings.Contains(err.Error(), part)) {
+			t.Errorf("the log has %v, want %s in it", err, part)
+		}
 	}
 }

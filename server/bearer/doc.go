@@ -33,6 +33,10 @@
 // The claims and headers of a token select among the configured issuers and their keys. URLs in
 // them are never requested. A token in the URL of a request is not read.
 //
+// What an issuer does otherwise is allowed by a field of its [Issuer], for that issuer alone: other
+// audiences or none, scopes by a function, any tenant, opaque tokens that the host looks up, tokens
+// without a person. [EntraID] has what Entra ID needs. With [DPoP] tokens can be bound to a key.
+//
 // # When an issuer cannot be reached
 //
 // Its keys are used until they are a day old. A token that cannot be verified meanwhile gets 503

@@ -52,7 +52,8 @@ func newHouse(t *testing.T) *house {
 		}
 		b.addWrite(srv)
 		h, err := serverhttp.New(srv,
-			&serverhttp.Options{Authority: newResourceServer(t, b.issuer, nil), Replicas: r})
+			&serverhttp.Options{Authority: newResourceServer(t, b.issuer,
+				withIssuer(func(i *bearer.Issuer) { i.Machines = true })), Replicas: r})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
@@ -65,11 +66,12 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {
 	case errors.Is(err, ErrInactive):
-		return nil, refuse(inactive, nil)
+		return nil, refuse(inactive, "", nil)
 	case err == nil && t == nil:
 		err = errors.New("it returned neither a token nor an error")
 	case err == nil && t.Issuer != "" && t.Issuer != i.URL:
-		return nil, refuse(unknownIssuer, errors.New("Issuer.Verify returned another issuer"))
+		return nil, refuse(unknownIssuer, hintIssuer,
+			fmt.Errorf("Issuer.Verify returned the issuer %s", errtext.Value(t.Issuer)))
 	}
 	if err != nil {
 		return nil, &unavailableError{issuerUnreachable, defaultRetry,
@@ -103,7 +105,7 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
 	}
 	if err != nil {
-		return nil, refuse(badScopes, fmt.Errorf("Issuer.ScopesOf: %w", err))
+		return nil, refuse(badScopes, hintScopes, err)
 	}
 	return slices.Clone(scopes), nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
@@ -88,11 +89,14 @@ func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	var tokenType string
 	switch err := c.readClaim("token_type", &tokenType); {
 	case !*active:
-		return nil, refuse(inactive, nil)
+		return nil, refuse(inactive, "", nil)
 	case c.issuer != "" && c.issuer != i.URL:
-		return nil, refuse(unknownIssuer, nil)
-	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer"):
-		return nil, refuse(badType, errors.New("it is no bearer token"))
+		return nil, refuse(unknownIssuer, hintIssuer, describeIssuer(c))
+	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer") &&
+		tokenType != "access_token" && // of Hydra
+		!(strings.EqualFold(tokenType, dpopScheme) && c.hasClaim("cnf")):
+		return nil, refuse(badType, hintTokenType,
+			fmt.Errorf("token_type is %s", errtext.Value(tokenType)))
 	}
 	return c, nil
 }

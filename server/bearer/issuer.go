@@ -85,7 +85,7 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
 		i.refreshKeysLocked()
 		if len(found) == 0 {
-			return nil, refuse(unknownKey, nil)
+			return nil, refuse(unknownKey, hintKey, nil)
 		}
 		return found, nil
 	}
@@ -106,7 +106,7 @@ func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.Keys != nil || issued.Before(i.fetched) {
-		return nil, refuse(badSignature, nil)
+		return nil, refuse(badSignature, "", nil)
 	}
 	if err := i.awaitFetchLocked(ctx, "", issued); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		return key.KeyID == id
 	})
 	if i.fetchErr == nil && (named || issued.Before(i.fetched)) {
-		return refuse(unknownKey, nil)
+		return refuse(unknownKey, hintKey, nil)
 	}
 	after := max(i.fetchPauseLocked(), time.Second)
 	if i.fetchErr != nil {

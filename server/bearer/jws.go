@@ -10,11 +10,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -42,27 +44,34 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 	return header, decoded[1]
 }
 
+// readType returns the type in the header of a token, in small letters. Empty: it has none. ok is
+// false if it is no text, or empty.
+func readType(header map[string]json.RawMessage) (kind string, ok bool) {
+	raw, found := header["typ"]
+	if !found {
+		return "", true
+	}
+	err := json.Unmarshal(raw, &kind)
+	return strings.ToLower(kind), err == nil && kind != ""
+}
+
+// isAccessType reports whether a type is that of access tokens (RFC 9068, section 2.1).
+func isAccessType(kind string) bool { return kind == "at+jwt" || kind == "application/at+jwt" }
+
 // checkHeader refuses types other than that of access tokens (RFC 9068, section 4), and critical
 // extensions (RFC 7515, section 4.1.11). Keys in the header (jwk, jku, x5c, x5u) are not read.
-func (g *ResourceServer) checkHeader(header map[string]json.RawMessage) error {
+func (g *ResourceServer) checkHeader(i *issuer, header map[string]json.RawMessage) error {
 	if _, ok := header["crit"]; ok {
-		return refuse(malformed, errors.New("it has critical header parameters"))
+		return refuse(malformed, "", errors.New("it has critical header parameters"))
 	}
-	var kind string
-	if raw, ok := header["typ"]; ok {
-		if json.Unmarshal(raw, &kind) != nil || kind == "" {
-			return refuse(badType, nil)
-		}
-	}
-	switch strings.ToLower(kind) {
-	case "at+jwt", "application/at+jwt":
+	kind, ok := readType(header)
+	switch {
+	case !ok:
+	case isAccessType(kind), !g.opts.StrictType && (kind == "jwt" || kind == ""),
+		kind != "" && strings.EqualFold(kind, i.Type):
 		return nil
-	case "jwt", "":
-		if !g.opts.StrictType {
-			return nil
-		}
 	}
-	return refuse(badType, nil)
+	return refuse(badType, hintType, fmt.Errorf("typ in its header is %s", errtext.Value(kind)))
 }
 
 // verifySignature checks the header of a token, and that its signature is of a key of the issuer
@@ -70,15 +79,16 @@ func (g *ResourceServer) checkHeader(header map[string]json.RawMessage) error {
 func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {
-	if err := g.checkHeader(header); err != nil {
+	if err := g.checkHeader(i, header); err != nil {
 		return err
 	}
 	signed, err := jose.ParseSignedCompact(token, g.algorithms)
 	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
-		return refuse(badAlgorithm, nil)
+		return refuse(badAlgorithm, hintAlgorithm, fmt.Errorf("alg is %s",
+			errtext.Value(string(header["alg"]))))
 	}
 	if err != nil {
-		return refuse(malformed, nil)
+		return refuse(malformed, "", nil)
 	}
 	id, algorithm := signed.Signatures[0].Protected.KeyID, signed.Signatures[0].Protected.Algorithm
 	issued = issued.Add(g.opts.effectiveLeeway())
@@ -90,7 +100,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 		return nil
 	}
 	if id != "" {
-		return refuse(badSignature, nil)
+		return refuse(badSignature, "", nil)
 	}
 	if keys, err = i.refetchKeys(ctx, algorithm, issued); err != nil {
 		return err

@@ -48,9 +48,11 @@ type Options struct {
 	Implies func(have, need string) bool
 	// Subject returns the principal of a verified token, which must not be anonymous. If it
 	// returns an error or panics, the token is refused with 401, and the observer of the server
-	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token, or
-	// "client:" and the client id for a token without a subject.
+	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token. A token
+	// without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
+	// DPoP accepts tokens that are bound to a key. Nil: they are refused.
+	DPoP *DPoP
 	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
 	// a token that is refused is still refused. It cannot be combined with Scopes.
 	Anonymous bool
@@ -121,6 +123,19 @@ type Issuer struct {
 	// 401; if it does not return within 15 seconds, the request gets 503. Calls may overlap; the
 	// result is cached with the token. Nil: t.Scopes.
 	ScopesOf func(t *Token) ([]string, error)
+	// Machines accepts tokens without the claim sub: their principal is "client:" and the client
+	// id. It is for issuers whose tokens without a person are all of programs. Otherwise two people
+	// who use one client would be one principal, so that such tokens are refused, unless
+	// Options.Subject names their principal.
+	Machines bool
+	// Type is a type in the header of JSON Web Tokens that is accepted besides those that
+	// Options.StrictType tells of, in any case of letters, such as "Bearer". Empty: none.
+	Type string
+	// Unmarked accepts JSON Web Tokens that nothing tells from ID tokens: their type is not at+jwt,
+	// and they have none of the claims scope, scp, client_id, cid, appid and azpacr. An ID token
+	// has the client id as its audience, so that it must not be combined with that in Audiences.
+	// ID tokens that can be told, by their nonce or hashes, are refused with it, too.
+	Unmarked bool
 	// LoginURL is the authorization server that metadata and clients use in the place of URL, for
 	// an issuer that signs tokens and has no login of its own: version 1 of Entra ID, or any
 	// tenant. Empty: URL.

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
@@ -188,7 +191,7 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 		}))
 	}
 	google := of("mcp.apps.googleusercontent.com", verifyGoogle)
-	wantRefused(t, google, "ya29.foreign", "audience: aud is", "evil.apps")
+	wantRefused(t, google, "ya29.foreign", "audience: the token must be for", "aud is", "evil.apps")
 	wantRefused(t, google, "made-up", "inactive")
 	wantUnavailable(t, send(t, google, "ya29.down"), "5")
 	wantPassed(t, send(t, google, "ya29.ann"), "1171 of "+issuerURL+
@@ -196,7 +199,8 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 	gitHub := of(clientID, verifyGitHub)
 	wantPassed(t, send(t, gitHub, "gho_ann"), "583231 of "+issuerURL+", client "+clientID+
 		", scopes repo")
-	wantRefused(t, of("another application", verifyGitHub), "gho_ann", "audience: aud is")
+	wantRefused(t, of("another application", verifyGitHub), "gho_ann",
+		"audience: the token must be for", "aud is")
 	// A JSON Web Token of another issuer is shown to nobody.
 	wantRefused(t, gitHub, f.token(map[string]any{"iss": "https://x.example.com"}), "issuer")
 }
@@ -256,14 +260,17 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	}))
 }
 
-// TestLookUpsOfTheHostAreShared, cached for half a minute, and 5 s where they refused; and a host
-// that does not answer has 64 of them at most.
+// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused; and a
+// host that does not answer has 64 of them at most.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		calls, hold := map[string]int{}, make(chan struct{})
 		g := newResourceServer(t, newFakeIssuer(t), withIssuer(func(i *bearer.Issuer) {
 			i.Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				mu.Lock()
 				calls[token[:1]]++
+				mu.Unlock()
 				switch token[:1] {
 				case "b":
 					<-hold
@@ -287,9 +294,74 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 		for n := range 70 {
 			wantUnavailable(t, send(t, g, fmt.Sprint("b", n)), "5")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if calls["b"] != 64 {
 			t.Errorf("%d calls run, want 64 at most", calls["b"])
 		}
 		close(hold)
 	})
+}
+
+func TestEntraID(t *testing.T) {
+	const id = "11112222-bbbb-3333-cccc-4444dddd5555"
+	f := newFakeIssuer(t)
+	entra := func(tenant string) map[string]any {
+		return map[string]any{"iss": "https://login.microsoftonline.com/" + tenant + "/v2.0",
+			"tid": tenant, "aud": id, "client_id": nil, "azp": "app", "azpacr": "0",
+			"scope": nil, "scp": "notes.read", "ver": "2.0"}
+	}
+	with := func(changes map[string]any, more ...any) string {
+		for n := 0; n < len(more); n += 2 {
+			changes[more[n].(string)] = more[n+1]
+		}
+		return sign(t, jose.ES256, f.signer, "JWT", claimsOf(changes))
+	}
+	of := func(issuer bearer.Issuer) *bearer.ResourceServer {
+		issuer.KeysURL = keysURL
+		return newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) { *i = issuer }))
+	}
+	one, all := of(bearer.EntraID(tenantA, id)), of(bearer.EntraIDAnyTenant(id))
+	says := func(tenant, scopes string) string {
+		return "alice of https://login.microsoftonline.com/" + tenant +
+			"/v2.0, client app, scopes " + scopes
+	}
+	const read = "api://" + id + "/notes.read"
+	wantPassed(t, send(t, one, with(entra(tenantA)), read), says(tenantA, read))
+	wantPassed(t, send(t, all, with(entra(tenantB)), read), says(tenantB, read))
+	wantPassed(t, send(t, one, with(entra(tenantA), "scp", nil, "roles", []string{"notes.read"})),
+		says(tenantA, read)) // a program
+	wantPassed(t, send(t, one, with(entra(tenantA), "roles", []string{"notes.admin"})),
+		says(tenantA, read)) // the role of a person
+	wantRefused(t, one, with(entra(tenantB)), "issuer")
+	wantRefused(t, one, with(entra(tenantA), "aud", "00000003-0000-0000-c000-000000000000"),
+		"audience")
+	wantRefused(t, one, with(entra(tenantA), "scp", nil, "azpacr", nil, "azp", nil,
+		"roles", []string{"notes.read"}), "Unmarked") // an ID token
+	wantRefused(t, one, with(entra(tenantA), "scp", nil, "roles", "notes.read"), "ScopesOf")
+	if got := readIssuers(t, all); got != "https://login.microsoftonline.com/organizations/v2.0" {
+		t.Errorf("the metadata names %s", got)
+	}
+	for _, tenant := range []string{"", "common", "organizations", "consumers", "*",
+		"{tenantid}", "contoso.onmicrosoft.com", strings.ToUpper(tenantA)} {
+		wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraID(tenant, id) }))
+	}
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraID(tenantA, "") }))
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraIDAnyTenant("") }))
+}
+
+// A server that is registered with Entra ID. Its tools name scopes as clients request them.
+func ExampleEntraID() {
+	const clientID = "11112222-bbbb-3333-cccc-4444dddd5555"
+	guard, err := bearer.New(bearer.Options{
+		Resource: "https://mcp.example.com/mcp",
+		Issuers:  []bearer.Issuer{bearer.EntraID("8eaef023-2b34-4da1-9baa-8bc8c9d6a490", clientID)},
+		Scopes:   []string{"api://" + clientID + "/notes.read"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	path, _ := guard.Metadata()
+	fmt.Println(path)
+	// Output: /.well-known/oauth-protected-resource/mcp
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason is the class of a refusal, or of a token that cannot be verified now. It is the
-// error_description that the client gets. Causes have the details; they go to the observer of the
-// server alone.
+// A reason is the class of a refusal, or of a token that cannot be verified now. The
+// error_description that the client gets is the reason and a hint. Causes have the details; they go
+// to the observer of the server alone.
 type reason string
 
 const (
@@ -30,31 +30,74 @@ const (
 	wrongAudience     reason = "audience"
 	wrongSubject      reason = "subject"
 	badScopes         reason = "scopes"
+	badProof          reason = "proof"
+	noNonce           reason = "the proof needs the nonce"
 	inactive          reason = "inactive"
 	issuerUnreachable reason = "the authorization server cannot be reached"
+	proofsFull        reason = "too many proofs are remembered"
 	hostSilent        reason = "a function of the host has not returned"
 	keyNotPublished   reason = "the authorization server has not published the key of the token"
 	severalHeaders    reason = "several Authorization headers"
 	badHeader         reason = "Authorization header"
 )
 
+// A hint tells both sides why a token was refused, and the option that would allow it, if there is
+// one. It has nothing of the token.
+type hint string
+
+const (
+	hintOpaque hint = "it is not a JSON Web Token, and the server looks none up (see " +
+		"Issuer.Introspection, Issuer.Verify)"
+	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
+		"parameter audience"
+	hintAlgorithm hint = "its signature algorithm is not accepted (see Options.Algorithms)"
+	hintType      hint = "typ in its header is not that of an access token (see Issuer.Type, " +
+		"Options.StrictType)"
+	hintNotAccess  hint = "it is an ID token, or another that is not for access"
+	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
+	hintTokenType  hint = "the issuer says that it is no bearer token"
+	hintBound      hint = "it is bound to a key (see Options.DPoP)"
+	hintBearer     hint = "it is bound to a key, and came without its proof, as Bearer"
+	hintNotBound   hint = "it is not bound to a key (see DPoP.Required)"
+	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
+	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
+	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
+	hintAudience   hint = "the token must be for %s (see Issuer.Audiences)" // Options.Resource
+	hintNoAudience hint = "the token has no aud; it must be for %s (see Issuer.NoAudience)"
+	hintClient     hint = "the token has no aud, and its client is not in Issuer.NoAudience"
+	hintOwnScope   hint = "the token has no aud, and lacks the scope in Issuer.NoAudience"
+	hintSubject    hint = "Options.Subject refused it"
+	hintNobody     hint = "it has no sub (see Issuer.Machines, Options.Subject)"
+	hintClientName hint = "its sub looks like a client (see Options.Subject)"
+	hintScopes     hint = "Issuer.ScopesOf refused it"
+	hintNoExpiry   hint = "it has no exp"
+	hintClock      hint = "it is not valid yet (see Options.Leeway)"
+)
+
 // A refusedError refuses a token for good, or a request without one. The client gets 400 or 401.
 type refusedError struct {
 	why   reason
+	hint  hint  // may be empty
 	cause error // may be nil
 }
 
 func (e *refusedError) Error() string {
-	if e.cause == nil {
-		return "bearer: token refused: " + string(e.why)
+	text := "bearer: token refused: " + string(e.why)
+	if e.hint != "" {
+		text += ": " + string(e.hint)
 	}
-	return fmt.Sprintf("bearer: token refused: %s: %v", e.why, e.cause)
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
 }
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
-// refuse returns the error that refuses a token. cause may be nil.
-func refuse(why reason, cause error) *refusedError { return &refusedError{why, cause} }
+// refuse returns the error that refuses a token. hint may be empty, and cause nil.
+func refuse(why reason, hint hint, cause error) *refusedError {
+	return &refusedError{why, hint, cause}
+}
 
 // An unavailableError is a transient failure: the token cannot be verified now. The client gets
 // 503.
@@ -86,7 +129,7 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 	}
 	refused := (*refusedError)(nil)
 	if !errors.As(err, &refused) {
-		refused = refuse(malformed, err)
+		refused = refuse(malformed, "", err)
 	}
 	switch refused.why {
 	case noToken: // a response to a request without a token has no error code
@@ -96,21 +139,31 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 		return &serverhttp.AuthError{Status: http.StatusBadRequest,
 			Challenge: g.formatChallenge("invalid_request", string(refused.why), nil), Err: err}
 	}
-	challenge := g.formatChallenge("invalid_token", g.describeReason(refused.why), g.opts.Scopes)
-	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
-}
-
-// describeReason returns the error_description for a reason. For a wrong audience it names the
-// resource, which is public, but neither the audiences of the token nor [Options].Audiences.
-func (g *ResourceServer) describeReason(why reason) string {
-	if why == wrongAudience && isDescription(g.opts.Resource) {
-		return string(why) + ": " + g.audienceHint()
+	code, nonce := "invalid_token", ""
+	if refused.why == badProof || refused.why == noNonce {
+		code, nonce = "invalid_dpop_proof", g.proofs.newNonce()
+		if refused.why == noNonce {
+			code = "use_dpop_nonce"
+		}
 	}
-	return string(why)
+	challenge := g.formatChallenge(code, describeRefusal(refused), g.opts.Scopes)
+	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge,
+		DPoPNonce: nonce, Err: err}
 }
 
-// audienceHint returns a text with the audience that a token must have.
-func (g *ResourceServer) audienceHint() string { return "the token must be for " + g.opts.Resource }
+// describeRefusal returns the error_description of a refusal: the reason and the hint, unless
+// Options.Resource in it cannot be quoted.
+func describeRefusal(e *refusedError) string {
+	if e.hint == "" || !isDescription(string(e.hint)) {
+		return string(e.why)
+	}
+	return string(e.why) + ": " + string(e.hint)
+}
+
+// nameResource returns a hint about the audience with Options.Resource, which is public.
+func (g *ResourceServer) nameResource(h hint) hint {
+	return hint(strings.Replace(string(h), "%s", g.opts.Resource, 1))
+}
 
 // isDescription reports whether text may stand in an error_description (RFC 6750, section 3).
 func isDescription(text string) bool {
@@ -127,20 +180,26 @@ func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	if lack != nil {
 		need = lack.Need
 	}
-	return g.insufficientScopeError(id.Principal.Anonymous(), need)
+	return g.insufficientScopeError(id, need)
 }
 
 // insufficientScopeError returns the response to a request that lacks one of the scopes need, or of
 // those that every request needs. One without a token is to come back with one.
-func (g *ResourceServer) insufficientScopeError(anonymous bool,
+func (g *ResourceServer) insufficientScopeError(id serverhttp.Identity,
 	need []string) *serverhttp.AuthError {
 	need = headers.UniteScopes(g.opts.Scopes, need)
-	if anonymous {
+	if id.Principal.Anonymous() {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
 			Challenge: g.formatChallenge("", "", need)}
 	}
+	var have []string
+	if id.Access != nil {
+		have = id.Access.Scopes
+	}
 	return &serverhttp.AuthError{Status: http.StatusForbidden,
-		Challenge: g.formatChallenge("insufficient_scope", "more scopes are needed", need)}
+		Challenge: g.formatChallenge("insufficient_scope", "more scopes are needed", need),
+		Err: fmt.Errorf("bearer: more scopes are needed: %s; %w (see Issuer.ScopesOf, "+
+			"Options.Implies)", quoteValues(need), describeScopes(have))}
 }
 
 // formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
@@ -157,5 +216,16 @@ func (g *ResourceServer) formatChallenge(code, description string, scopes []stri
 	add("error_description", description)
 	add("scope", strings.Join(scopes, " "))
 	add("resource_metadata", g.metadataURL)
-	return "Bearer " + strings.Join(params, ", ")
+	if g.proofs == nil {
+		return "Bearer " + strings.Join(params, ", ")
+	}
+	names := make([]string, len(g.algorithms))
+	for n, algorithm := range g.algorithms {
+		names[n] = string(algorithm)
+	}
+	algorithms := `algs="` + strings.Join(names, " ") + `"`
+	if g.proofs.Required || strings.Contains(code, "dpop") {
+		return dpopScheme + " " + strings.Join(append(params, algorithms), ", ")
+	}
+	return "Bearer " + strings.Join(params, ", ") + ", " + dpopScheme + " " + algorithms
 }

@@ -24,6 +24,7 @@ type ResourceServer struct {
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
 	http         *http.Client
+	proofs       *proofChecker // nil: tokens that are bound to a key are refused
 	hostCalls    chan struct{} // semaphore: an element for each function of the host that runs
 
 	metadataURL, metadataPath string
@@ -47,9 +48,9 @@ func New(opts Options) (*ResourceServer, error) {
 		opts.Supported = opts.Scopes
 	}
 	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
-		issuers:   map[string]*issuer{},
-		hostCalls: make(chan struct{}, maxHostCalls),
-		http:      newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
+		issuers: map[string]*issuer{},
+		proofs:  newProofChecker(&opts), hostCalls: make(chan struct{}, maxHostCalls),
+		http: newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, &g.opts, g.http)
@@ -74,12 +75,17 @@ func New(opts Options) (*ResourceServer, error) {
 // [Options].Scopes. A request that is refused gets a [*serverhttp.AuthError], whose status is 400,
 // 401 or 403 (RFC 6750, section 3.1), or 503 where the token cannot be verified now.
 func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) {
-	id, err := g.authenticateRequest(r)
+	return g.identify(r, g.opts.Resource)
+}
+
+// identify identifies a request whose URL is at, as clients know it.
+func (g *ResourceServer) identify(r *http.Request, at string) (serverhttp.Identity, error) {
+	id, err := g.authenticateRequest(r, at)
 	if err != nil {
 		return serverhttp.Identity{}, g.authError(err)
 	}
 	if len(g.opts.Scopes) > 0 && id.Access.Check(g.opts.Scopes...) != nil {
-		return serverhttp.Identity{}, g.insufficientScopeError(false, nil)
+		return serverhttp.Identity{}, g.insufficientScopeError(id, nil)
 	}
 	return id, nil
 }
@@ -99,8 +105,10 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 //	            verifyByLookUp      introspection, or Issuer.Verify
 //	          → checkClaims         time, audience, tenant, type
 //	          → resolveIdentity     scopes, principal and access
-func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
-	token, err := g.readToken(r.Header)
+//	  → checkProof                  of each request, where the token is bound to a key
+func (g *ResourceServer) authenticateRequest(r *http.Request, at string) (
+	serverhttp.Identity, error) {
+	scheme, token, err := g.readToken(r.Header)
 	if err != nil {
 		if refused := (*refusedError)(nil); g.opts.Anonymous && errors.As(err, &refused) &&
 			refused.why == noToken {
@@ -109,35 +117,46 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 		return serverhttp.Identity{}, err
 	}
 	sum := digestToken(token)
-	if d, ok := g.findDecision(sum); ok {
-		return d.identity, d.err
+	d, ok := g.findDecision(sum)
+	if !ok {
+		// The cache holds well-formed tokens only, and costs less than this check.
+		if !authhttp.IsToken(token) {
+			return serverhttp.Identity{}, refuse(badHeader, "", nil)
+		}
+		d = g.verifyOnce(r.Context(), sum, token)
 	}
-	// The cache holds well-formed tokens only, and costs less than this check.
-	if !authhttp.IsToken(token) {
-		return serverhttp.Identity{}, refuse(badHeader, nil)
+	if d.err == nil {
+		d.err = g.checkProof(r, at, scheme, sum, d.thumbprint)
 	}
-	return g.verifyOnce(r.Context(), sum, token)
+	if d.err != nil {
+		return serverhttp.Identity{}, d.err
+	}
+	return d.identity, nil
 }
 
-// readToken returns the token of a request: that of its only Authorization header. The URL and the
-// body are not read. The token may have characters that [authhttp.IsToken] refuses.
-func (g *ResourceServer) readToken(h http.Header) (string, error) {
+// dpopScheme is the scheme of tokens that are bound to a key.
+const dpopScheme = "DPoP"
+
+// readToken returns the token of a request and its scheme: those of its only Authorization header.
+// The URL and the body are not read. The token may have characters that [authhttp.IsToken] refuses.
+func (g *ResourceServer) readToken(h http.Header) (scheme, token string, err error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return "", refuse(noToken, nil)
+		return "", "", refuse(noToken, "", nil)
 	case len(values) > 1:
-		return "", refuse(severalHeaders, nil)
+		return "", "", refuse(severalHeaders, "", nil)
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", refuse(noToken, nil)
+	scheme, token, _ = strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") &&
+		(g.proofs == nil || !strings.EqualFold(scheme, dpopScheme)) {
+		return "", "", refuse(noToken, "", nil)
 	}
 	token = strings.Trim(token, " ")
 	if len(token) > maxTokenBytes {
-		return "", refuse(badHeader, nil)
+		return "", "", refuse(badHeader, "", nil)
 	}
-	return token, nil
+	return scheme, token, nil
 }
 
 // A digest is the SHA-256 of a token. It is the key of the cache, which holds no tokens.

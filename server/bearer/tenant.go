@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
 // tenantMark is the segment of [Issuer].URL that stands for any tenant. Entra ID writes it so in
@@ -96,8 +98,8 @@ func (i *issuer) checkTenant(c *claims) error {
 	tenant, ok := i.matchTenant(c.issuer)
 	var tid string
 	if err := c.readClaim("tid", &tid); !ok || err != nil || tid != tenant {
-		return refuse(unknownIssuer, fmt.Errorf("iss is %.200q and tid %.50q: tid must be the "+
-			"tenant in iss", c.issuer, tid))
+		return refuse(unknownIssuer, hintTenant, fmt.Errorf("iss is %s, tid is %s",
+			errtext.Value(c.issuer), errtext.Value(tid)))
 	}
 	return nil
 }

@@ -3,9 +3,11 @@ package bearer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -17,18 +19,18 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	header, payload := splitJWT(token)
 	if header == nil {
 		if g.opaqueIssuer == nil {
-			return decision{err: refuse(malformed, nil)}
+			return decision{err: refuse(malformed, hintOf(token), nil)}
 		}
 		return g.verifyByLookUp(ctx, g.opaqueIssuer, token)
 	}
 	c, err := readClaims(payload)
 	if err != nil {
-		return decision{err: refuse(malformed, err)}
+		return decision{err: refuse(malformed, "", err)}
 	}
 	i := g.selectIssuer(c)
 	switch {
 	case i == nil:
-		return decision{err: refuse(unknownIssuer, nil)}
+		return decision{err: refuse(unknownIssuer, hintIssuer, describeIssuer(c))}
 	case i.Introspection != nil || i.Verify != nil:
 		return g.verifyByLookUp(ctx, i, token)
 	}
@@ -38,8 +40,23 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	if err := g.checkClaims(i, c, true); err != nil {
 		return decision{err: err}
 	}
+	if kind, _ := readType(header); !isAccessType(kind) && !c.marksAccess() && !i.Unmarked {
+		return decision{err: refuse(badType, hintUnmarked, nil)}
+	}
 	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }
+
+// hintOf returns the hint about a token that is no JSON Web Token: an encrypted one has five parts
+// (RFC 7516, section 7.1).
+func hintOf(token string) hint {
+	if strings.Count(token, ".") == 4 {
+		return hintEncrypted
+	}
+	return hintOpaque
+}
+
+// describeIssuer returns the issuer of a token, as a cause.
+func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
 
 // selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
 // iss the one that looks tokens up. Nil: it is not configured.
@@ -80,10 +97,12 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer,
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.opts.effectiveLeeway()
 	switch {
-	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
-		return refuse(expired, nil)
+	case c.expiry.IsZero() && needExpiry:
+		return refuse(expired, hintNoExpiry, nil)
+	case !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
+		return refuse(expired, "", nil)
 	case now.Add(leeway).Before(c.notBefore), now.Add(leeway).Before(c.issued):
-		return refuse(notYetValid, nil)
+		return refuse(notYetValid, hintClock, nil)
 	}
 	if err := i.checkTenant(c); err != nil {
 		return err
@@ -93,9 +112,7 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	}
 	switch {
 	case c.isNotAccessToken():
-		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
-	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
-		return refuse(badType, errors.New("it is bound to a key"))
+		return refuse(badType, hintNotAccess, nil)
 	}
 	return nil
 }
@@ -117,9 +134,13 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if err != nil {
 		return decision{err: err}
 	}
+	thumbprint, err := g.readBinding(c)
+	if err != nil {
+		return decision{err: err}
+	}
 	granted := *t // ScopesOf may have kept t
 	granted.Scopes = scopes
-	p, err := g.findPrincipal(ctx, &granted)
+	p, err := g.findPrincipal(ctx, i, &granted)
 	if err != nil {
 		return decision{err: err}
 	}
@@ -127,7 +148,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
-	return decision{until: until, identity: serverhttp.Identity{
+	return decision{until: until, thumbprint: thumbprint, identity: serverhttp.Identity{
 		Principal: p,
 		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {
@@ -138,10 +159,11 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 
 // findPrincipal returns the principal of a verified token: that of Options.Subject, or else
 // defaultPrincipal.
-func (g *ResourceServer) findPrincipal(ctx context.Context, t *Token) (protocol.Principal, error) {
+func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token) (
+	protocol.Principal, error) {
 	principalOf := g.opts.Subject
 	if principalOf == nil {
-		principalOf = defaultPrincipal
+		principalOf = i.defaultPrincipal
 	}
 	p, err := callHost(ctx, g.hostCalls, func() (protocol.Principal, error) {
 		return principalOf(t)
@@ -149,8 +171,9 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, t *Token) (protocol.
 	if err == nil && p.Anonymous() {
 		err = errors.New("the principal is anonymous")
 	}
-	if unavailable := (*unavailableError)(nil); err != nil && !errors.As(err, &unavailable) {
-		return protocol.Principal{}, refuse(wrongSubject, err)
+	unavailable, refused := (*unavailableError)(nil), (*refusedError)(nil)
+	if err != nil && !errors.As(err, &unavailable) && !errors.As(err, &refused) {
+		return protocol.Principal{}, refuse(wrongSubject, hintSubject, err)
 	}
 	return p, err
 }
@@ -159,15 +182,16 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, t *Token) (protocol.
 const clientPrefix = "client:"
 
 // defaultPrincipal names the principal of a token where Options.Subject is nil. It refuses a
-// subject that would name the same principal as a client.
-func defaultPrincipal(t *Token) (protocol.Principal, error) {
+// subject that would name the same principal as a client, and a token without a subject, which may
+// be that of any person who uses the client.
+func (i *issuer) defaultPrincipal(t *Token) (protocol.Principal, error) {
 	switch {
 	case strings.HasPrefix(t.Subject, clientPrefix):
-		return protocol.Principal{}, errors.New("the subject looks like that of a client")
+		return protocol.Principal{}, refuse(wrongSubject, hintClientName, nil)
 	case t.Subject != "":
 		return protocol.Principal{Issuer: t.Issuer, Subject: t.Subject}, nil
-	case t.ClientID != "":
+	case t.ClientID != "" && i.Machines:
 		return protocol.Principal{Issuer: t.Issuer, Subject: clientPrefix + t.ClientID}, nil
 	}
-	return protocol.Principal{}, errors.New("the token names neither a subject nor a client")
+	return protocol.Principal{}, refuse(wrongSubject, hintNobody, nil)
 }

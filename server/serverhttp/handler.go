@@ -62,7 +62,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if err != nil {
 		return nil, errPrefix.Errorf("Replicas: %w", err)
 	}
-	if h.hasSessions() && forwarder != nil {
+	if (h.hasSessions() || o.OwnerOf != nil) && forwarder != nil {
 		h.forwarder, h.sessions.newID = forwarder, func() string {
 			return forwarder.SealSession(rand.Text()) // 130 bits
 		}
@@ -140,6 +140,9 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	}
 	switch m := message.(type) {
 	case *protocol.Request:
+		if h.forwardToOwner(rw, r, m, body) {
+			return nil
+		}
 		return m
 	case *protocol.Notification:
 		h.serveNotification(rw, r, m)

@@ -2,6 +2,7 @@ package serverhttp
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -109,6 +110,11 @@ type Options struct {
 	// owner of a session passes them on; see "Several replicas" above. Nil: a session is
 	// served by its own replica alone, and others answer 404.
 	Replicas *replicas.Options
+	// OwnerOf returns the token of the replica that alone can serve a request of revision
+	// 2026-07-28 with a requestState, and empty where any can: a gateway's calls live in one
+	// process. [Handler.OwnerToken] makes tokens. The state has not been checked; the replica
+	// that serves the request checks it. Calls overlap. Nil: any replica serves such requests.
+	OwnerOf func(ctx context.Context, requestState string) string
 
 	// StatelessLegacy serves clients of legacy revisions without sessions, so
 	// that any replica can take any request: initialize is answered without a

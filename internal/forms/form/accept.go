@@ -144,38 +144,3 @@ func (f *Form) sortMembers(content []byte, values [][]byte) error {
 	}
 	return nil
 }
-
-// Defaults adds the defaults of absent members to content. It neither checks nor drops members. A
-// client calls it before it shows the answer to its person. Empty content counts as {}. The error
-// is an *[Error] for content that is not a JSON object. The result does not alias content.
-func (f *Form) Defaults(content []byte) (json.RawMessage, error) {
-	values := make([][]byte, len(f.fields))
-	if err := f.sortMembers(content, values); err != nil {
-		return nil, err
-	}
-	out, empty := []byte{'{'}, true
-	add := func(key []byte, raw []byte) {
-		if !empty {
-			out = append(out, ',')
-		}
-		empty = false
-		out = append(append(out, key...), raw...)
-	}
-	if len(content) > 0 {
-		var quoted []byte
-		err := jsonx.Members(content, func(key, value []byte) error {
-			quoted = append(jsonx.AppendTextBytes(quoted[:0], key), ':')
-			add(quoted, value)
-			return nil
-		})
-		if err != nil {
-			return nil, &Error{Reason: "the answer is not valid: " + err.Error()}
-		}
-	}
-	for i := range f.fields {
-		if values[i] == nil && f.fields[i].fallback != nil {
-			add(f.fields[i].key, f.fields[i].fallback)
-		}
-	}
-	return append(out, '}'), nil
-}

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,17 +194,8 @@ func (f *field) setTags(tags *fields.Tags) error {
 		}
 		f.format = tags.Format
 	}
-	for _, size := range []struct {
-		from *int
-		to   *limit
-	}{
-		{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize},
-		{tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize},
-	} {
-		if size.from != nil {
-			*size.to = limitOf(*size.from)
-		}
-	}
+	f.minSize = cmp.Or(tags.MinLength, tags.MinItems)
+	f.maxSize = cmp.Or(tags.MaxLength, tags.MaxItems)
 	if tags.Minimum != nil {
 		f.minimum = tags.Minimum
 	}

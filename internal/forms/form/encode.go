@@ -104,10 +104,10 @@ func appendMember(b []byte, name, value string) []byte {
 	return jsonx.AppendText(append(jsonx.AppendText(append(b, ','), name), ':'), value)
 }
 
-func appendLimit(b []byte, name string, l limit) []byte {
-	if !l.isSet() {
+func appendLimit(b []byte, name string, l *int) []byte {
+	if l == nil {
 		return b
 	}
 	b = append(jsonx.AppendText(append(b, ','), name), ':')
-	return strconv.AppendInt(b, int64(l.toInt()), 10)
+	return strconv.AppendInt(b, int64(*l), 10)
 }

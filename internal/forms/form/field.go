@@ -38,7 +38,7 @@ type field struct {
 	description string
 
 	format           string // "" for none
-	minSize, maxSize limit  // characters of a text, items of choices
+	minSize, maxSize *int   // nil for no limit; characters of a text, items of choices
 	minimum, maximum *fields.Number
 
 	values []string
@@ -52,22 +52,6 @@ type field struct {
 func newField(name string) field {
 	key := make([]byte, 0, len(name)+len(`"":`))
 	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
-}
-
-// limit is an optional length or count plus one; zero means that there is no limit.
-type limit int64
-
-func limitOf(n int) limit   { return limit(n) + 1 }
-func (l limit) isSet() bool { return l > 0 }
-func (l limit) toInt() int  { return int(l) - 1 }
-
-// toPointer returns the limit as package schema has it, nil for none.
-func (l limit) toPointer() *int {
-	if !l.isSet() {
-		return nil
-	}
-	n := l.toInt()
-	return &n
 }
 
 // target is the Go type that an answer will be decoded into, if it has limits that a schema cannot
@@ -125,8 +109,8 @@ func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number 
 
 // compileRules returns the schema of the field's value.
 func (f *field) compileRules() *schema.Schema {
-	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
-	rules.MinSize, rules.MaxSize = f.minSize.toPointer(), f.maxSize.toPointer()
+	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values,
+		MinSize: f.minSize, MaxSize: f.maxSize}
 	if f.minimum != nil {
 		rules.Minimum = f.minimum.Exact()
 	}
@@ -228,7 +212,7 @@ func (f *field) needsRewrite(raw []byte) bool {
 func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
-	case f.minSize.isSet() && f.maxSize.isSet() && f.minSize > f.maxSize:
+	case f.minSize != nil && f.maxSize != nil && *f.minSize > *f.maxSize:
 		return "min" + unit + " is above max" + unit
 	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
 		return "minimum is above maximum"

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -102,11 +103,7 @@ func (e *Error) Error() string {
 }
 
 func fieldError(name, reason string) *Error {
-	const most = 200
-	if len(name) > most {
-		name = name[:most] + "…"
-	}
-	return &Error{Field: name, Reason: reason}
+	return &Error{Field: errtext.Mark(name, 200), Reason: reason}
 }
 
 // findField returns the field of that name, or -1.

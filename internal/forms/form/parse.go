@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/forms/fields"
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -283,10 +283,10 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	listed := f.kind == choice && read.getKeyword("enum") != nil
 	keywords := [...]keyword{
 		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
-		{"minLength", f.kind == text, f.minSize.parseLimit},
-		{"maxLength", f.kind == text, f.maxSize.parseLimit},
-		{"minItems", f.kind == choices, f.minSize.parseLimit},
-		{"maxItems", f.kind == choices, f.maxSize.parseLimit},
+		{"minLength", f.kind == text, limitReader(&f.minSize)},
+		{"maxLength", f.kind == text, limitReader(&f.maxSize)},
+		{"minItems", f.kind == choices, limitReader(&f.minSize)},
+		{"maxItems", f.kind == choices, limitReader(&f.maxSize)},
 		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
 		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
 		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
@@ -344,14 +344,18 @@ func (p *parser) parseFormat(f *field, raw []byte) error {
 	return nil
 }
 
-func (l *limit) parseLimit(raw []byte) error {
-	n, err := fields.ParseNumber(string(raw))
-	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
-		n.Compare(fields.NumberOf(1<<31-1)) > 0 {
-		return errors.New("is not a count")
+// limitReader returns a function that reads a length or count.
+func limitReader(to **int) func(raw []byte) error {
+	return func(raw []byte) error {
+		n, err := fields.ParseNumber(string(raw))
+		if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
+			n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+			return errors.New("is not a count")
+		}
+		limit := int(n.Exact().Num().Int64())
+		*to = &limit
+		return nil
 	}
-	*l = limitOf(int(n.Exact().Num().Int64()))
-	return nil
 }
 
 func readBound(to **fields.Number, raw []byte) error {
@@ -385,10 +389,4 @@ func (p *parser) setDefault(f *field, raw []byte) error {
 }
 
 // quote quotes a peer's or author's word for an error.
-func quote(word []byte) string {
-	const most = 64
-	if len(word) > most {
-		word = word[:most]
-	}
-	return strconv.Quote(string(word))
-}
+func quote(word []byte) string { return errtext.Quote(string(word), 64) }

@@ -102,6 +102,8 @@ func TestParse(t *testing.T) {
 		{"length of text", object(`{"type":"string","minLength":"1"}`), `minLength is not a count`,
 			`minLength is not a count`},
 		{"huge bound", object(`{"type":"number","minimum":1e999999}`), `minimum is not a number, or is out of range`, `minimum is not a number`},
+		{"length above length", object(`{"type":"string","minLength":2,"maxLength":1}`),
+			`minLength is above maxLength`, `minLength is above maxLength`},
 		{"min above max", object(`{"type":"number","minimum":2,"maximum":1}`), `minimum is above maximum`, `minimum is above maximum`},
 		{"title of wrong type", object(`{"type":"string","title":1}`),
 			`title must be a string`, ""},

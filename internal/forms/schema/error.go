@@ -134,17 +134,17 @@ func describeValue(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "must match the pattern " + quote(k.Want)
 	case *kind.MinLength:
-		return atLeast(k.Want, "character", "s")
+		return atLeast(k.Want, "character")
 	case *kind.MaxLength:
-		return atMost(k.Want, "character", "s")
+		return atMost(k.Want, "character")
 	case *kind.MinItems:
-		return atLeast(k.Want, "item", "s")
+		return atLeast(k.Want, "item")
 	case *kind.MaxItems:
-		return atMost(k.Want, "item", "s")
+		return atMost(k.Want, "item")
 	case *kind.MinProperties:
-		return atLeast(k.Want, "member", "s")
+		return atLeast(k.Want, "member")
 	case *kind.MaxProperties:
-		return atMost(k.Want, "member", "s")
+		return atMost(k.Want, "member")
 	case *kind.AdditionalItems:
 		return "must not have " + strconv.Itoa(k.Count) + " more items"
 	case *kind.UniqueItems:
@@ -190,17 +190,17 @@ func isContainer(v any) bool {
 	return kind == jsonx.Array || kind == jsonx.Object
 }
 
-func atLeast(n int, noun, plural string) string {
-	return "must have at least " + amount(n, noun, plural)
+func atLeast(n int, noun string) string {
+	return "must have at least " + amount(n, noun)
 }
 
-func atMost(n int, noun, plural string) string {
-	return "must have at most " + amount(n, noun, plural)
+func atMost(n int, noun string) string {
+	return "must have at most " + amount(n, noun)
 }
 
-func amount(n int, noun, plural string) string {
+func amount(n int, noun string) string {
 	if n != 1 {
-		noun += plural
+		noun += "s"
 	}
 	return strconv.Itoa(n) + " " + noun
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -27,13 +28,9 @@ func (r *Refusal) Unwrap() error { return r.Err }
 // Wire returns the response: an internal error that names the question. What is wrong is
 // the server's affair.
 func (r *Refusal) Wire() *protocol.Error {
-	key := r.Key
-	const most = 200
-	if len(key) > most {
-		key = key[:most] + "…"
-	}
 	return protocol.Errorf(protocol.CodeInternalError,
-		"internal error: the URL of question %q is not allowed, so nothing was asked", key)
+		"internal error: the URL of question %q is not allowed, so nothing was asked",
+		errtext.Mark(r.Key, 200))
 }
 
 // A Hook decides about a URL that has passed [Check]. Nil allows it.

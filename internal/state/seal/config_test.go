@@ -20,7 +20,7 @@ func TestParseKeyring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := string(mustRing(t, key).AppendSeal(nil, []byte("state")))
+	token := mustRing(t, key).Seal([]byte("state"))
 	for _, tc := range []struct{ name, text, primary string }{
 		{"std", "k1:" + std, "k1"},
 		{"std unpadded", "k1:" + rawStd, "k1"},
@@ -42,7 +42,7 @@ func TestParseKeyring(t *testing.T) {
 				t.Errorf("%s: got %v, ephemeral %t; want primary %s", tc.name, ring, ring.Ephemeral(),
 					tc.primary)
 			}
-			if _, err := ring.Open(nil, token, maxToken); err != nil {
+			if _, err := ring.Open(token, maxToken); err != nil {
 				t.Errorf("%s: Open: %v", tc.name, err)
 			}
 		})

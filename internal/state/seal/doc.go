@@ -8,8 +8,8 @@
 //
 //	key, err := seal.NewKey("2026-07", secret) // at least MinSecret random bytes
 //	ring, err := seal.NewKeyring(key)
-//	token := ring.AppendSeal(nil, []byte("state"))
-//	state, err := ring.Open(nil, string(token), 16<<10)
+//	token := ring.Seal([]byte("state"))
+//	state, err := ring.Open(token, 16<<10)
 //
 // # Format
 //

@@ -89,23 +89,14 @@ func (r *Keyring) IDs() []string {
 // Ephemeral reports whether the key that seals is an ephemeral one.
 func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 
-// Seal returns the token that seals plaintext; see [Keyring.AppendSeal].
+// Seal returns a token that seals plaintext. It is fresh at every call, and a third longer than
+// the plaintext plus 42 bytes and the key id. Its length gives that of the plaintext away. The
+// plaintext may be empty.
 func (r *Keyring) Seal(plaintext []byte) string {
-	buf := r.scratch.Get().(*[]byte)
-	defer r.recycleBuffer(buf)
-	*buf = r.AppendSeal((*buf)[:0], plaintext)
-	return string(*buf)
+	return r.sealWith(plaintext, func(b []byte) { rand.Read(b) }) // never fails
 }
 
-// AppendSeal appends to dst the token that seals plaintext, and returns the
-// extended slice. The token is fresh at every call, and a third longer than the
-// plaintext plus 42 bytes and the key id. Its length gives that of the plaintext
-// away. The plaintext may be empty and must not overlap dst's spare capacity.
-func (r *Keyring) AppendSeal(dst, plaintext []byte) []byte {
-	return r.appendSeal(dst, plaintext, func(b []byte) { rand.Read(b) }) // never fails
-}
-
-func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte {
+func (r *Keyring) sealWith(plaintext []byte, random func([]byte)) string {
 	buf := r.scratch.Get().(*[]byte)
 	defer r.recycleBuffer(buf)
 
@@ -121,16 +112,15 @@ func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte 
 		panic("seal: internal error: " + err.Error()) // NewKeyring has tried it
 	}
 	raw = aead.Seal(raw, raw[nonce:], plaintext, key.ad)
-	*buf = raw
-	return encoding.AppendEncode(dst, raw)
+	sealed := len(raw)
+	*buf = encoding.AppendEncode(raw, raw)
+	return string((*buf)[sealed:])
 }
 
-// Open appends to dst the plaintext that token seals, and returns the extended
-// slice. A token of more than maxBytes bytes is refused before any work. On
-// failure Open returns nil and one of the Err variables, in a [KeyError] where
-// the key is at fault, and what dst held is
-// unchanged; its spare capacity may not be.
-func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte, err error) {
+// Open returns the plaintext that token seals. A token of more than maxBytes bytes is refused
+// before any work. On failure Open returns nil and one of the Err variables, in a [KeyError]
+// where the key is at fault.
+func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error) {
 	buf := r.scratch.Get().(*[]byte)
 	defer r.recycleBuffer(buf)
 
@@ -152,7 +142,7 @@ func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte
 		// This cannot happen. It is no panic, because the input of a peer led here.
 		return nil, errors.Join(ErrAuthentication, err)
 	}
-	plaintext, err = aead.Open(dst, p.nonce, p.sealed, key.ad)
+	plaintext, err = aead.Open(nil, p.nonce, p.sealed, key.ad)
 	if err != nil {
 		return nil, ErrAuthentication
 	}

@@ -50,19 +50,15 @@ func TestRoundTrip(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	for _, size := range []int{0, 1, 2, 3, 15, 16, 17, 200, 4096, 40 << 10} {
 		want := bytes.Repeat([]byte{0xa5}, size)
-		token := ring.AppendSeal([]byte("before:"), want)
-		text, ok := strings.CutPrefix(string(token), "before:")
-		if !ok {
-			t.Fatalf("size %d: AppendSeal changed what dst held: %.20q", size, token)
-		}
-		if bytes.Contains([]byte(text), want) && size > 0 {
+		token := ring.Seal(want)
+		if strings.Contains(token, string(want)) && size > 0 {
 			t.Errorf("size %d: token contains the plaintext", size)
 		}
-		got, err := ring.Open([]byte("kept:"), text, len(text))
+		got, err := ring.Open(token, len(token))
 		if err != nil {
 			t.Fatalf("size %d: Open: %v", size, err)
 		}
-		if !bytes.Equal(got, append([]byte("kept:"), want...)) {
+		if !bytes.Equal(got, want) {
 			t.Errorf("size %d: Open gave other bytes back", size)
 		}
 	}
@@ -72,9 +68,9 @@ func TestTokensAreFresh(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	seen := make(map[string]bool)
 	for range 1000 {
-		token := string(ring.AppendSeal(nil, []byte("same")))
+		token := ring.Seal([]byte("same"))
 		if seen[token] {
-			t.Fatal("AppendSeal returned the same token twice")
+			t.Fatal("Seal returned the same token twice")
 		}
 		seen[token] = true
 	}
@@ -105,10 +101,10 @@ func TestFormat(t *testing.T) {
 	raw = gcm.Seal(raw, random[12:], []byte(plaintext), []byte("\x12rondo/requestState\x01\x0b"+id))
 	want := base64.RawURLEncoding.EncodeToString(raw)
 
-	if got := string(ring.AppendSealRandom(nil, []byte(plaintext), random)); got != want {
-		t.Errorf("AppendSeal\n got %s\nwant %s", got, want)
+	if got := ring.SealRandom([]byte(plaintext), random); got != want {
+		t.Errorf("Seal\n got %s\nwant %s", got, want)
 	}
-	got, err := ring.Open(nil, want, maxToken)
+	got, err := ring.Open(want, maxToken)
 	if err != nil || string(got) != plaintext {
 		t.Errorf("Open = %q, %v; want %q", got, err, plaintext)
 	}
@@ -119,7 +115,7 @@ func TestFormat(t *testing.T) {
 func TestEveryTamperedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 2))
 	for _, plaintext := range []string{"", "a", "ab", "a state of some length"} {
-		token := ring.AppendSeal(nil, []byte(plaintext))
+		token := []byte(ring.Seal([]byte(plaintext)))
 		for i, honest := range token {
 			for _, c := range []byte(alphabet + "+/= \t\r\n\x00\x80\xff") {
 				if c == honest {
@@ -127,7 +123,7 @@ func TestEveryTamperedByte(t *testing.T) {
 				}
 				forged := bytes.Clone(token)
 				forged[i] = c
-				got, err := ring.Open(nil, string(forged), maxToken)
+				got, err := ring.Open(string(forged), maxToken)
 				if err == nil {
 					t.Fatalf("%q: opened with %q at %d", plaintext, c, i)
 				}
@@ -145,10 +141,10 @@ func TestEveryTamperedByte(t *testing.T) {
 
 func TestEveryTruncation(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
-	token := string(ring.AppendSeal(nil, []byte("a state of some length")))
+	token := ring.Seal([]byte("a state of some length"))
 	const shortest = 2 + 2 + 24 + 16 // bytes, with an empty plaintext
 	for n := range len(token) {
-		_, err := ring.Open(nil, token[:n], maxToken)
+		_, err := ring.Open(token[:n], maxToken)
 		switch {
 		case err == nil:
 			t.Errorf("opened the first %d characters", n)
@@ -156,12 +152,12 @@ func TestEveryTruncation(t *testing.T) {
 			!errors.Is(err, seal.ErrNonCanonical):
 			t.Errorf("first %d characters: %v", n, err)
 		}
-		if _, err := ring.Open(nil, token[n+1:], maxToken); err == nil {
+		if _, err := ring.Open(token[n+1:], maxToken); err == nil {
 			t.Errorf("opened without the first %d characters", n+1)
 		}
 	}
 	for i := range alphabet {
-		if _, err := ring.Open(nil, token+alphabet[i:i+1], maxToken); err == nil {
+		if _, err := ring.Open(token+alphabet[i:i+1], maxToken); err == nil {
 			t.Errorf("opened with %q behind it", alphabet[i])
 		}
 	}
@@ -171,11 +167,11 @@ func TestEveryTruncation(t *testing.T) {
 // does with CR and LF.
 func TestInsertedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
-	token := string(ring.AppendSeal(nil, []byte("state")))
+	token := ring.Seal([]byte("state"))
 	for i := range len(token) + 1 {
 		for c := range 256 {
 			b := string([]byte{byte(c)})
-			_, err := ring.Open(nil, token[:i]+b+token[i:], maxToken)
+			_, err := ring.Open(token[:i]+b+token[i:], maxToken)
 			if strings.Contains(alphabet, b) {
 				if err == nil {
 					t.Fatalf("opened with %q at %d", b, i)
@@ -189,7 +185,7 @@ func TestInsertedByte(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
-	token := string(ring.AppendSeal(nil, []byte("state")))
+	token := ring.Seal([]byte("state"))
 	for _, tc := range []struct {
 		name string
 		max  int
@@ -202,7 +198,7 @@ func TestLimit(t *testing.T) {
 		{"negative", -1, seal.ErrTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := ring.Open(nil, token, tc.max); !errors.Is(err, tc.want) {
+			if _, err := ring.Open(token, tc.max); !errors.Is(err, tc.want) {
 				t.Errorf("limit %d: got %v, want %v", tc.max, err, tc.want)
 			}
 		})
@@ -212,8 +208,8 @@ func TestLimit(t *testing.T) {
 func TestRotation(t *testing.T) {
 	k1, k2 := mustKey(t, "k1", 1), mustKey(t, "k2", 2)
 	before, during, after := mustRing(t, k1, k2), mustRing(t, k2, k1), mustRing(t, k2)
-	old := string(before.AppendSeal(nil, []byte("old")))
-	fresh := string(during.AppendSeal(nil, []byte("new")))
+	old := before.Seal([]byte("old"))
+	fresh := during.Seal([]byte("new"))
 
 	if got := before.Primary() + " " + during.Primary(); got != "k1 k2" {
 		t.Errorf("primaries = %q, want %q", got, "k1 k2")
@@ -232,7 +228,7 @@ func TestRotation(t *testing.T) {
 		{"new token after", after, fresh, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := tc.ring.Open(nil, tc.token, maxToken); !errors.Is(err, tc.want) {
+			if _, err := tc.ring.Open(tc.token, maxToken); !errors.Is(err, tc.want) {
 				t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
 			}
 		})
@@ -243,12 +239,12 @@ func TestRotation(t *testing.T) {
 // other's, though the secret is right.
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
-	raw, err := base64.RawURLEncoding.DecodeString(string(ring.AppendSeal(nil, []byte("state"))))
+	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	raw[3] = '2'
-	_, err = ring.Open(nil, base64.RawURLEncoding.EncodeToString(raw), maxToken)
+	_, err = ring.Open(base64.RawURLEncoding.EncodeToString(raw), maxToken)
 	if !errors.Is(err, seal.ErrAuthentication) {
 		t.Errorf("got %v, want ErrAuthentication", err)
 	}
@@ -266,11 +262,11 @@ func TestEphemeral(t *testing.T) {
 	if mustRing(t, mustKey(t, "k1", 1), a).Ephemeral() {
 		t.Error("a keyring is ephemeral for the sake of an older key")
 	}
-	token := string(ringA.AppendSeal(nil, []byte("state")))
-	if _, err := ringA.Open(nil, token, maxToken); err != nil {
+	token := ringA.Seal([]byte("state"))
+	if _, err := ringA.Open(token, maxToken); err != nil {
 		t.Errorf("own token: %v", err)
 	}
-	if _, err := ringB.Open(nil, token, maxToken); !errors.Is(err, seal.ErrForeignEphemeral) {
+	if _, err := ringB.Open(token, maxToken); !errors.Is(err, seal.ErrForeignEphemeral) {
 		t.Errorf("another's token: got %v, want ErrForeignEphemeral", err)
 	}
 }
@@ -313,9 +309,9 @@ func TestNewKeyCopiesTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := string(mustRing(t, mustKey(t, "k1", 1)).AppendSeal(nil, []byte("state")))
+	token := mustRing(t, mustKey(t, "k1", 1)).Seal([]byte("state"))
 	clear(secret)
-	if _, err := mustRing(t, key).Open(nil, token, maxToken); err != nil {
+	if _, err := mustRing(t, key).Open(token, maxToken); err != nil {
 		t.Errorf("after the caller cleared its secret: %v", err)
 	}
 }
@@ -350,8 +346,8 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			want := bytes.Repeat([]byte{byte(worker)}, 100*worker)
 			for range 200 {
-				token := string(ring.AppendSeal(nil, want))
-				got, err := ring.Open(nil, token, maxToken)
+				token := ring.Seal(want)
+				got, err := ring.Open(token, maxToken)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("worker %d: got %s, %v", worker, hex.EncodeToString(got), err)
 					return
@@ -368,28 +364,13 @@ func TestAllocations(t *testing.T) {
 	}
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	plaintext := make([]byte, 200)
-	token := string(ring.AppendSeal(nil, plaintext))
-	dst := make([]byte, 0, 1024)
-	// The AES key schedule and the GCM around it: one each.
-	const want = 2
-	if got := testing.AllocsPerRun(500, func() { ring.AppendSeal(dst, plaintext) }); got > want {
-		t.Errorf("AppendSeal makes %v allocations, want at most %d", got, want)
+	token := ring.Seal(plaintext)
+	// The AES key schedule, the GCM around it and the result: one each.
+	const want = 3
+	if got := testing.AllocsPerRun(500, func() { ring.Seal(plaintext) }); got > want {
+		t.Errorf("Seal makes %v allocations, want at most %d", got, want)
 	}
-	if got := testing.AllocsPerRun(500, func() { ring.Open(dst, token, maxToken) }); got > want {
+	if got := testing.AllocsPerRun(500, func() { ring.Open(token, maxToken) }); got > want {
 		t.Errorf("Open makes %v allocations, want at most %d", got, want)
-	}
-}
-
-func TestSealIsAppendSeal(t *testing.T) {
-	ring := mustRing(t, mustKey(t, "k1", 1))
-	for _, plaintext := range []string{"", "a", strings.Repeat("long", 50_000)} {
-		token := ring.Seal([]byte(plaintext))
-		got, err := ring.Open(nil, token, len(token))
-		if err != nil || string(got) != plaintext {
-			t.Errorf("%d bytes: got %d bytes, error %v", len(plaintext), len(got), err)
-		}
-		if again := ring.Seal([]byte(plaintext)); again == token {
-			t.Errorf("%d bytes: two tokens are the same", len(plaintext))
-		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package sharedguard is the part of a [store.Guard] for several replicas that does not depend
 // on where claims are stored: it makes the tokens of holders, seals outcomes, limits the time
-// of an operation, repeats what may not have taken effect, and adopts claims whose
-// acknowledgement was lost.
+// of an operation, repeats what may not have taken effect, adopts claims whose acknowledgement
+// was lost, and tells what one owner may have.
 package sharedguard
 
 import (
@@ -63,33 +63,31 @@ type Found struct {
 	Sealed  []byte // the outcome
 }
 
-// Slack is how much longer than until the time given a store keeps an entry. It is more than
-// the clocks of replicas and store may differ by.
-const Slack = 10 * time.Minute
-
-// MaxOutcome is the longest outcome that is recorded, in bytes. The replay of a state with a
+// maxOutcome is the longest outcome that is recorded, in bytes. The replay of a state with a
 // longer one is told that its outcome is not known.
-const MaxOutcome = 256 << 10
+const maxOutcome = 256 << 10
 
 // maxUnsure is how many claims with an unknown fate a guard remembers. They come about in an
 // outage, one for each request that waited for its claim at the time.
 const maxUnsure = 16_384
 
+// Timeout bounds each operation of a store, attempts on several connections included.
+const Timeout = 5 * time.Second
+
 // A Guard is a [store.Guard] on a [Backend].
 type Guard struct {
 	name    string // of the package, for errors
 	backend Backend
-	timeout time.Duration
 
 	mu       sync.Mutex
 	claiming map[string]struct{}    // the keys for which Claim runs
 	unsure   *quota.Store[[16]byte] // holders of claims that may have been stored, by unsureKey
 }
 
-// New returns a guard whose operations take no longer than timeout. Its errors begin with name.
-func New(name string, backend Backend, timeout time.Duration) *Guard {
+// New returns a guard whose errors begin with name.
+func New(name string, backend Backend) *Guard {
 	return &Guard{
-		name: name, backend: backend, timeout: timeout,
+		name: name, backend: backend,
 		claiming: make(map[string]struct{}),
 		unsure:   quota.NewStore[[16]byte](quota.StoreOptions{MaxEntries: maxUnsure, MaxBytes: -1}),
 	}
@@ -173,7 +171,7 @@ func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 
 // limitTime limits an operation in time and drops the cancellation of the caller.
 func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 }
 
 // retryInterval is the time between two attempts.
@@ -183,7 +181,7 @@ const retryInterval = 50 * time.Millisecond
 // time, because a connection may hang where another would answer.
 func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, g.timeout/2)
+		attempt, cancel := context.WithTimeout(ctx, Timeout/2)
 		err := do(attempt)
 		cancel()
 		if err == nil || g.backend.IsFinal(err) {
@@ -259,7 +257,7 @@ func (h *heldClaim) Renew(ctx context.Context) error {
 // Commit implements [store.Claim].
 func (h *heldClaim) Commit(ctx context.Context, outcome []byte) error {
 	var sealed []byte
-	if outcome != nil && len(outcome) <= MaxOutcome {
+	if outcome != nil && len(outcome) <= maxOutcome {
 		var err error
 		if sealed, err = sealOutcome(h.id, h.claim, outcome); err != nil {
 			return fmt.Errorf("%s: commit: %w", h.guard.name, err)

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -67,8 +69,8 @@ func isSpent(err error) bool {
 func TestLostAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply}
-		first := sharedguard.New("test", store, 5*time.Second)
-		other := sharedguard.New("test", store, 5*time.Second)
+		first := sharedguard.New("test", store)
+		other := sharedguard.New("test", store)
 		began := time.Now()
 		if err := claim(t, first, [32]byte{1}); !errors.Is(err, errLostReply) || isSpent(err) {
 			t.Errorf("without an answer: %v", err)
@@ -96,7 +98,7 @@ func TestLostAcknowledgement(t *testing.T) {
 func TestReplyLostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply, ends: 20}
-		guard := sharedguard.New("test", store, 5*time.Second)
+		guard := sharedguard.New("test", store)
 		if err := claim(t, guard, [32]byte{1}); err != nil {
 			t.Error(err)
 		}
@@ -106,12 +108,35 @@ func TestReplyLostOnce(t *testing.T) {
 // TestFinalRefusal is not repeated, and stores nothing.
 func TestFinalRefusal(t *testing.T) {
 	store := &outage{fails: errRefused}
-	guard := sharedguard.New("test", store, 5*time.Second)
+	guard := sharedguard.New("test", store)
 	if err := claim(t, guard, [32]byte{1}); !errors.Is(err, errRefused) || store.asked != 1 {
 		t.Errorf("got %v after %d attempts, want one", err, store.asked)
 	}
 	store.fails = nil
 	if err := claim(t, guard, [32]byte{1}); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestShares: owners who authenticate have a quarter each, and anonymous callers leave one once
+// there are such owners.
+func TestShares(t *testing.T) {
+	s := sharedguard.NewShares(sharedguard.Room{Entries: 40, Bytes: 400})
+	local := sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))
+	for _, step := range []struct {
+		owner string
+		want  int64
+		limit string
+	}{{"", 40, "server"}, {local, 40, "server"}, {"", 40, "server"}, {"ann", 10, "principal"},
+		{"", 30, "principal"}, {local, 40, "server"}} {
+		share, all := s.Of(step.owner)
+		if share != (sharedguard.Room{Entries: step.want, Bytes: 10 * step.want}) ||
+			all != (sharedguard.Room{Entries: 40, Bytes: 400}) {
+			t.Errorf("%q has %+v of %+v, want %d entries", step.owner, share, all, step.want)
+		}
+		full, ok := errors.AsType[*store.QuotaError](s.Refuse("guard", step.owner, quota.Share))
+		if !ok || full.Limit != step.limit || full.Resource != "guard" {
+			t.Errorf("%q is refused with %+v, want %s", step.owner, full, step.limit)
+		}
 	}
 }

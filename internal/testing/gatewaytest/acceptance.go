@@ -32,12 +32,18 @@ const (
 	perCallLine Mode = "a connection for each call over lines"
 )
 
+// OverLines reports whether connections are over lines.
+func (m Mode) OverLines() bool { return m == TurnsLines || m == perCallLine }
+
 func modes() []Mode { return []Mode{SharedHTTP, PerCallHTTP, TurnsLines, perCallLine} }
 
 // LogName is the name in logs that a gateway gives the session of the client.
 const LogName = "downstream-1"
 
-const forms = `{"elicitation":{"form":{}}}`
+const (
+	forms     = `{"elicitation":{"form":{}}}`
+	bothModes = `{"elicitation":{"form":{},"url":{}}}`
+)
 
 // A Gateway is what a test builds: it has the tools of the upstream and passes calls on.
 // It returns the URL of its endpoint.
@@ -149,6 +155,9 @@ func sentences() []sentence {
 		{name: "the client did not declare elicitation", declared: `{}`,
 			upstream: `{"code":-32601,"message":"Client does not support elicitation"}`,
 			logged:   rejected("capability", -32601)},
+		{name: "the client declared the other mode", declared: `{"elicitation":{"url":{}}}`,
+			upstream: `{"code":-32602,"message":"Client does not support form elicitation"}`,
+			logged:   rejected("mode", -32602)},
 		{name: "the client did not declare the mode", question: visit,
 			upstream: `{"code":-32602,"message":"Client does not support URL elicitation"}`,
 			logged:   rejected("mode", -32602)},
@@ -199,7 +208,9 @@ func (s sentence) check(t *testing.T, build Gateway, mode Mode) {
 	}
 	s.checkLog(t, logs.All())
 	s.checkMetrics(t, registry)
-	client.Delete(t)
+	if mode == PerCallHTTP {
+		up.checkDeclared(t, cmp.Or(s.declared, forms))
+	}
 }
 
 // matchesJSON compares JSON. A want whose last string ends with * matches by what is before.

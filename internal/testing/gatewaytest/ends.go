@@ -5,14 +5,11 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/rondo-mcp/rondo/elicitation"
 )
 
 // AcceptClose holds that an Upstream which is closed while it connects to a server that does not
-// answer does not wait for that, nor does a call. build also returns what closes the Upstream.
-func AcceptClose(t *testing.T, build func(t *testing.T, router *elicitation.Router, up *Upstream) (
-	gateway http.Handler, closeUpstream func())) {
+// answer does not wait for that, nor does a call.
+func AcceptClose(t *testing.T, build Build) {
 	router, up, began := newRouter(t, nil), NewUpstream(t), make(chan struct{}, 8)
 	up.Intercept = func(_ http.ResponseWriter, r *http.Request, m *Message) bool {
 		if m.Method == "initialize" {
@@ -21,7 +18,7 @@ func AcceptClose(t *testing.T, build func(t *testing.T, router *elicitation.Rout
 		}
 		return m.Method == "initialize"
 	}
-	gateway, closeUpstream := build(t, router, up)
+	gateway, closeUpstream := build(t, router, &Backend{Upstream: up})
 	served := httptest.NewServer(gateway)
 	t.Cleanup(served.Close)
 	c := Connect(t, served.URL, forms, "", nil)
@@ -39,7 +36,6 @@ func AcceptClose(t *testing.T, build func(t *testing.T, router *elicitation.Rout
 			t.Fatal("the call or Close waits for the server")
 		}
 	}
-	c.Delete(t)
 }
 
 // AcceptDelete holds that a client which ends its session in the middle of a question frees

@@ -13,9 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// ToolFault is a tool whose calls an upstream serves as a fault says.
-const ToolFault = "fault"
-
 // ManyLines is the fault that an event of many lines is too large.
 const ManyLines = "an event has too many lines"
 
@@ -177,8 +174,6 @@ func (f *fault) check(t *testing.T, build Gateway) {
 		}
 	}
 	expectPending(t, router, 0)
-	alice.Delete(t)
-	bob.Delete(t)
 }
 
 func expectPending(t *testing.T, router *elicitation.Router, want int) {

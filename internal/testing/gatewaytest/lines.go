@@ -3,8 +3,6 @@ package gatewaytest
 import (
 	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"runtime"
 	"testing"
@@ -20,23 +18,26 @@ type LineGateway func(t *testing.T, router *elicitation.Router, up *Upstream, mo
 // AcceptLines holds that what the person of a client on standard input and output answers reaches
 // the upstream, and that no question outlives the client.
 func AcceptLines(t *testing.T, build LineGateway) {
-	for _, mode := range modes() {
+	for i, mode := range modes() {
+		declared := []string{bothModes, forms}[i%2]
 		t.Run(string(mode), func(t *testing.T) {
 			router, up := newRouter(t, nil), NewUpstream(t)
-			c := connectLines(t, build(t, router, up, mode))
+			// What the client before it on lines has declared does not count, although an SDK may
+			// have one session for both.
+			c := ConnectLines(t, build(t, router, up, mode), declared, "")
 			for _, reply := range []string{`{"action":"accept","content":{"why":"tested"}}`,
 				`{"action":"decline"}`, `{"action":"cancel"}`} {
-				question := c.startCall(plain)
-				c.writeLine(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, reply)
-				if got := resultText(c.readMessage()); !matchesJSON(got, reply) {
+				c.reply = `"result":` + reply
+				if got := c.Call(t, ToolAsk, plain); !matchesJSON(got, reply) {
 					t.Errorf("the upstream reads %s, want %s", got, reply)
 				}
 				if got := <-up.answered; !matchesJSON(got, reply) {
 					t.Errorf("the upstream was answered %s, want %s", got, reply)
 				}
 			}
-			c.startCall(plain)
-			if err := c.w.Close(); err != nil {
+			checkDeclared(t, router, declared)
+			c.StartCall(t, ToolAsk, plain).WaitForQuestion(t)
+			if err := c.out.Close(); err != nil {
 				t.Fatal(err)
 			}
 			// Whether the upstream is told before its call is cancelled is a matter of scheduling.
@@ -47,57 +48,23 @@ func AcceptLines(t *testing.T, build LineGateway) {
 	}
 }
 
-// A lineClient is a client of revision 2025-11-25 on lines.
-type lineClient struct {
-	t     *testing.T
-	calls int
-	w     io.WriteCloser
-	lines *bufio.Scanner
-}
-
-func connectLines(t *testing.T,
-	serve func(ctx context.Context, in io.Reader, out io.Writer)) *lineClient {
+// ConnectLines opens a session over lines with what serve serves. See [Connect].
+func ConnectLines(t *testing.T, serve func(ctx context.Context, in io.Reader, out io.Writer),
+	declared, reply string) *Client {
 	t.Helper()
 	r, w := pipehttp.ServeLines(t, serve)
-	c := &lineClient{t: t, w: w, lines: bufio.NewScanner(r)}
-	c.writeLine(initialize, forms)
-	c.readMessage()
-	c.writeLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return c
+	return connect(t, &Client{out: w, in: bufio.NewReader(r), reply: reply}, declared)
 }
 
-// startCall calls the tool that asks, and returns the question.
-func (c *lineClient) startCall(question string) envelope {
-	c.t.Helper()
-	c.calls++
-	c.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,`+
-		`"arguments":{"question":%s}}}`, c.calls, ToolAsk, question)
-	m := c.readMessage()
-	if m.Method != "elicitation/create" {
-		c.t.Fatalf("got %s %s, want a question", m.Method, m.outcome())
+// checkDeclared checks that the router knows one session, with the capabilities of its client.
+func checkDeclared(t *testing.T, router *elicitation.Router, want string) {
+	t.Helper()
+	all := router.Sessions()
+	if len(all) != 1 {
+		t.Fatalf("%d sessions are known, want 1", len(all))
 	}
-	return m
-}
-
-func (c *lineClient) writeLine(format string, args ...any) {
-	c.t.Helper()
-	if _, err := fmt.Fprintf(c.w, format+"\n", args...); err != nil {
-		c.t.Fatal(err)
+	c := all[0].UpstreamCapabilities().Elicitation
+	if c == nil || !c.Form || c.URL != (want == bothModes) {
+		t.Errorf("the elicitation capability is %+v, want that of %s", c, want)
 	}
-}
-
-// readMessage returns the next question or response.
-func (c *lineClient) readMessage() (m envelope) {
-	c.t.Helper()
-	for c.lines.Scan() {
-		m = envelope{}
-		if err := json.Unmarshal(c.lines.Bytes(), &m); err != nil {
-			c.t.Fatal(err)
-		}
-		if len(m.ID) > 0 {
-			return m
-		}
-	}
-	c.t.Fatalf("the gateway says no more: %v", c.lines.Err())
-	return m
 }

@@ -16,7 +16,6 @@ func AcceptOneType(t *testing.T, build Gateway) {
 	var answered sync.WaitGroup
 	for _, media := range []string{"application/json", "text/event-stream"} {
 		client := Connect(t, url, forms, `"result":`+because, http.Header{"Accept": {media}})
-		defer client.Delete(t)
 		stream := client.StartCall(t, ToolPlain, plain)
 		if got := stream.response.Header.Get("Content-Type"); got != media {
 			t.Errorf("%s: got %s", media, got)

@@ -4,21 +4,22 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// An Endpoint is what a test builds: a gateway that authenticates its users, and has ToolAsk and
-// ToolPlain. It returns its URL.
-type Endpoint func(t *testing.T, router *elicitation.Router, up *Upstream) (url string)
-
 // AcceptOwners holds that who knows the id of another user's session, and authenticates as
 // somebody else, can do nothing with it: above all not answer.
-func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
-	router, up := newRouter(t, nil), NewUpstream(t)
-	alice := Connect(t, build(t, router, up), forms, `"result":`+because, owner)
+func AcceptOwners(t *testing.T, build Build, owner, other http.Header) {
+	router := newRouter(t, nil)
+	url := serve(t, build, router, &Backend{Upstream: NewUpstream(t)})
+	alice := Connect(t, url, forms, `"result":`+because, owner)
 	stream := alice.StartCall(t, ToolAsk, plain)
 	defer stream.Close()
 	question := stream.WaitForQuestion(t)
@@ -50,14 +51,12 @@ func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
 }
 
 // AcceptPerPrincipal holds that what a server asks over lines, after the end of one user's call, is
-// not put to another whose call is in flight. The gateway's connections are PerPrincipal.
-func AcceptPerPrincipal(t *testing.T, build Endpoint, one, other http.Header) {
+// not put to another whose call is in flight, where connections are PerPrincipal.
+func AcceptPerPrincipal(t *testing.T, build Build) {
 	router, up := newRouter(t, nil), NewUpstream(t)
-	url := build(t, router, up)
-	alice := Connect(t, url, forms, `"result":`+because, one)
-	bob := Connect(t, url, forms, `"result":`+because, other)
-	defer alice.Delete(t)
-	defer bob.Delete(t)
+	url := serve(t, build, router, &Backend{Upstream: up, Lines: true, PerPrincipal: true})
+	alice := Connect(t, url, forms, `"result":`+because, As("alice"))
+	bob := Connect(t, url, forms, `"result":`+because, As("bob"))
 	alice.Call(t, ToolPlain, plain)
 	askLate := up.lateAsker()
 	stream := bob.StartCall(t, ToolAsk, plain)
@@ -75,5 +74,45 @@ func AcceptPerPrincipal(t *testing.T, build Endpoint, one, other http.Header) {
 	}
 	if got := alice.Call(t, ToolAsk, plain); got != because {
 		t.Errorf("alice's upstream reads %s", got)
+	}
+}
+
+// AcceptAbandoned holds that a question about a call whose client has given it up ends, and that
+// what the upstream asks about it afterwards is not put to the next client on the connection.
+func AcceptAbandoned(t *testing.T, build Gateway) {
+	for _, mode := range []Mode{SharedHTTP, TurnsLines} {
+		t.Run(string(mode), func(t *testing.T) {
+			core, logs := observer.New(zap.DebugLevel)
+			router, up := newRouter(t, &elicitation.Options{Logger: zap.New(core)}), NewUpstream(t)
+			url := build(t, router, up, mode)
+			alice := Connect(t, url, forms, "", nil)
+			bob := Connect(t, url, forms, `"result":`+because, nil)
+			stream := alice.StartCall(t, ToolAsk, plain)
+			defer stream.Close()
+			stream.WaitForQuestion(t)
+			askLate := up.lateAsker()
+			alice.cancel(t, stream.id)
+			result := make(chan string, 1)
+			go func() { result <- bob.Call(t, ToolWait, plain) }()
+			up.steps <- struct{}{}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			const want = `{"code":-32601,"message":"No client session available"}`
+			if got := askLate(ctx, plain); !matchesJSON(got, want) {
+				t.Errorf("the late question gets %s, want %s", got, want)
+			}
+			for logs.FilterMessage("elicitation.cancelled").Len() == 0 && ctx.Err() == nil {
+				runtime.Gosched()
+			}
+			if logs.FilterMessage("elicitation.cancelled").Len() != 1 ||
+				logs.FilterMessage("elicitation.delivered").Len() != 0 {
+				t.Errorf("logged %v", logs.All())
+			}
+			up.steps <- struct{}{}
+			if got := <-result; got != "done" {
+				t.Errorf("bob gets %s", got)
+			}
+			expectPending(t, router, 0)
+		})
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +28,12 @@ const (
 	ToolAsk = "ask"
 	// ToolPlain asks nothing.
 	ToolPlain = "plain"
+	// ToolReport asks, and reports progress before and after, where the call has a token.
+	ToolReport = "report"
+	// ToolWait waits for two steps.
+	ToolWait = "wait"
+	// ToolFault ends the process, where that is an upstream. Over HTTP see [AcceptFaults].
+	ToolFault = "fault"
 )
 
 // An Upstream is a server of revision 2025-11-25 that writes each message itself. It serves
@@ -39,14 +48,19 @@ type Upstream struct {
 	// Nil: it has not. It is set before the first connection.
 	Intercept func(w http.ResponseWriter, r *http.Request, m *Message) bool
 
-	sessions atomic.Int32
-	answered chan string // gets the response to each question, if somebody receives it
+	connections atomic.Int32  // that were opened
+	lost        atomic.Int32  // the last of them that is not known any more
+	answered    chan string   // gets the response to each question, if somebody receives it
+	steps       chan struct{} // lets tools go on
+	progress    chan string   // gets the params of progress
 
-	mu      sync.Mutex
-	outside func(string) // writes to the connection of the last call what belongs to no call
-	asked   int
-	waiting map[string]chan string  // responses by the id of the question, decoded
-	streams map[string]chan message // standing streams, by session
+	mu       sync.Mutex
+	outside  func(string) // writes to the connection of the last call what belongs to no call
+	asked    int
+	declared []string                // the capabilities of the gateway, by connection
+	lists    map[string]string       // results, by the method of their requests
+	waiting  map[string]chan string  // responses by the id of the question, decoded
+	streams  map[string]chan message // standing streams, by session
 }
 
 // A Message is one that an [Upstream] has received.
@@ -81,7 +95,8 @@ func newPipeUpstream(t testing.TB) *Upstream {
 func newUpstream() *Upstream {
 	return &Upstream{
 		answered: make(chan string, 1), waiting: map[string]chan string{},
-		streams: map[string]chan message{},
+		streams: map[string]chan message{}, steps: make(chan struct{}),
+		progress: make(chan string, 64),
 	}
 }
 
@@ -93,8 +108,8 @@ func newHTTPClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: over}
 }
 
-// envelope is what an upstream or a client reads of any message.
-type envelope struct {
+// An Envelope is what an upstream or a client reads of any message.
+type Envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -103,20 +118,20 @@ type envelope struct {
 }
 
 // outcome is what a response says, without its id.
-func (e *envelope) outcome() string {
+func (e *Envelope) outcome() string {
 	if e.Error != nil {
 		return string(e.Error)
 	}
 	return string(e.Result)
 }
 
-type toolCall struct {
-	Name      string
-	Arguments struct{ Question json.RawMessage }
-}
-
 func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get("Mcp-Session-Id")
+	number, _ := strconv.Atoi(strings.TrimPrefix(session, "session-"))
+	if session != "" && number <= int(u.lost.Load()) {
+		http.Error(w, "no session", http.StatusNotFound)
+		return
+	}
 	switch r.Method {
 	case http.MethodGet:
 		u.serveStanding(w, r, session)
@@ -125,14 +140,14 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
-	var m envelope
+	var m Envelope
 	if err != nil || json.Unmarshal(body, &m) != nil {
 		http.Error(w, "not JSON", http.StatusBadRequest)
 		return
 	}
 	switch {
 	case u.Intercept != nil && u.Intercept(w, r, &Message{m.Method, m.ID, m.Params}):
-	case m.Method == "tools/call":
+	case isCall(m.Method):
 		w.Header().Set("Content-Type", "text/event-stream")
 		write := func(text string) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
@@ -145,26 +160,41 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		u.answer(&m)
 		w.WriteHeader(http.StatusAccepted)
 	default:
+		response := u.answer(&m)
 		if m.Method == "initialize" {
-			w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", u.sessions.Add(1)))
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", u.connections.Load()))
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, u.answer(&m))
+		_, _ = io.WriteString(w, response)
 	}
 }
 
 // answer serves what is no call, and returns the response, "" if there is none.
-func (u *Upstream) answer(m *envelope) string {
+func (u *Upstream) answer(m *Envelope) string {
 	result := "{}"
 	switch {
 	case m.Method == "" && m.ID != nil:
 		u.receive(m)
 		return ""
+	case m.Method == "notifications/progress":
+		u.progress <- string(m.Params)
+		return ""
 	case m.ID == nil:
 		return ""
 	case m.Method == "initialize":
-		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+		var params struct{ Capabilities json.RawMessage }
+		_ = json.Unmarshal(m.Params, &params)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.connections.Add(1)
+		u.declared = append(u.declared, string(params.Capabilities))
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},` +
+			`"prompts":{"listChanged":true},"resources":{"listChanged":true},"logging":{}},` +
 			`"serverInfo":{"name":"upstream","version":"1"}}`
+	case strings.HasSuffix(m.Method, "/list"):
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		result = u.lists[m.Method]
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
@@ -181,11 +211,11 @@ func (u *Upstream) Serve(ctx context.Context, in io.Reader, out io.Writer) {
 	defer cancel()
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		var m envelope
+		var m Envelope
 		if json.Unmarshal(lines.Bytes(), &m) != nil {
 			continue
 		}
-		if m.Method == "tools/call" {
+		if isCall(m.Method) {
 			go u.call(ctx, &m, write, write)
 		} else if response := u.answer(&m); response != "" {
 			write(response)
@@ -193,19 +223,62 @@ func (u *Upstream) Serve(ctx context.Context, in io.Reader, out io.Writer) {
 	}
 }
 
-// call runs a tool. write writes on the stream of the call, outside where messages go that
-// belong to no call.
-func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(string)) {
-	var call toolCall
-	_ = json.Unmarshal(m.Params, &call)
+func isCall(method string) bool {
+	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
+}
+
+// callParams are those of a call of a tool, and of requests for prompts and resources.
+type callParams struct {
+	Name, URI string
+	Arguments struct{ Question json.RawMessage }
+	Meta      struct{ ProgressToken json.RawMessage } `json:"_meta"`
+}
+
+// call runs a tool, or asks before it returns a prompt or a resource. write writes on the stream of
+// the call, outside where messages go that belong to no call.
+func (u *Upstream) call(ctx context.Context, m *Envelope, write, outside func(string)) {
+	var p callParams
+	_ = json.Unmarshal(m.Params, &p)
 	u.mu.Lock()
 	u.outside = outside
 	u.mu.Unlock()
-	if call.Name == ToolPlain {
-		write(textResult(m.ID, "done"))
+	text := "done"
+	switch {
+	case p.URI == missingPage:
+		write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, noPage))
 		return
+	case p.Name == ToolFault:
+		os.Exit(0)
+	case p.Name == ToolReport && p.Meta.ProgressToken != nil:
+		text = u.report(ctx, &p, write)
+	case p.Name == ToolWait:
+		<-u.steps
+		<-u.steps
+	case p.Name != ToolPlain:
+		question := p.Arguments.Question
+		if question == nil {
+			question = json.RawMessage(plain)
+		}
+		text = u.ask(ctx, question, write)
+		if strings.Contains(string(question), `"v1"`) && strings.Contains(text, "accept") {
+			write(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete",` +
+				`"params":{"elicitationId":"v1"}}`)
+			<-u.steps
+		}
 	}
-	write(textResult(m.ID, u.ask(ctx, call.Arguments.Question, write)))
+	write(encodeResult(m, p.URI, text))
+}
+
+// encodeResult returns the response to a call, with a text.
+func encodeResult(m *Envelope, uri, text string) string {
+	quoted, _ := json.Marshal(text)
+	content := fmt.Sprintf(`{"type":"text","text":%s}`, quoted)
+	result := map[string]string{
+		"tools/call":     fmt.Sprintf(`"content":[%s]`, content),
+		"prompts/get":    fmt.Sprintf(`"messages":[{"role":"user","content":%s}]`, content),
+		"resources/read": fmt.Sprintf(`"contents":[{"uri":%q,"text":%s}]`, uri, quoted),
+	}[m.Method]
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
 }
 
 // lateAsker returns what asks on the connection of the last call so far, also after its end.
@@ -216,12 +289,6 @@ func (u *Upstream) lateAsker() func(ctx context.Context, question string) string
 	return func(ctx context.Context, question string) string {
 		return u.ask(ctx, json.RawMessage(question), write)
 	}
-}
-
-func textResult(id json.RawMessage, text string) string {
-	quoted, _ := json.Marshal(text)
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`,
-		id, quoted)
 }
 
 func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func(string)) string {
@@ -241,7 +308,7 @@ func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func
 	}
 }
 
-func (u *Upstream) receive(m *envelope) {
+func (u *Upstream) receive(m *Envelope) {
 	var id string
 	_ = json.Unmarshal(m.ID, &id)
 	u.mu.Lock()

@@ -1,8 +1,7 @@
 package gatewaytest
 
 import (
-	"net/http"
-	"net/http/httptest"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -12,10 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
-
-// A Build returns the handler of a gateway that passes its calls on by an Upstream of the adapter:
-// over HTTP on one connection, or over lines on a pool of several.
-type Build func(t *testing.T, router *elicitation.Router, up *Upstream, lines bool) http.Handler
 
 // AcceptImpatience holds that a user who cancels every call harms no other on the connections
 // that they share: the other's questions come at once, and still do so a minute later, and an hour.
@@ -29,7 +24,8 @@ func AcceptImpatience(t *testing.T, build Build) {
 
 func acceptImpatience(t *testing.T, build Build, lines bool) {
 	router, up := newRouter(t, nil), newPipeUpstream(t)
-	served := pipehttp.Serve(t, build(t, router, up, lines))
+	gateway, _ := build(t, router, &Backend{Upstream: up, Lines: lines})
+	served := pipehttp.Serve(t, gateway)
 	open := func() *Client {
 		return connect(t, &Client{url: pipehttp.URL, reply: `"result":` + because,
 			http: served.Client()}, forms)
@@ -58,8 +54,6 @@ func acceptImpatience(t *testing.T, build Build, lines bool) {
 	ask("an hour later", bob)
 	ask("alice herself", alice)
 	expectPending(t, router, 0)
-	alice.Delete(t)
-	bob.Delete(t)
 }
 
 // pendingCalls is how many calls wait for a person at once.
@@ -93,25 +87,27 @@ func measure() usage {
 	return usage{runtime.NumGoroutine(), int64(m.HeapAlloc + m.StackInuse)}
 }
 
-// AcceptPending holds that calls which wait for a person at once, all on one connection over HTTP
-// to the upstream, get the answers to their own questions, and that nothing is left of them.
+// AcceptPending holds that calls of two users which wait for a person at once, all on one
+// connection over HTTP to the upstream, get the answers to their own questions, and that nothing is
+// left of them.
 func AcceptPending(t *testing.T, build Build) {
-	router, up := newRouter(t, &elicitation.Options{
-		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
-	}), NewUpstream(t)
-	down := httptest.NewServer(build(t, router, up, false))
-	t.Cleanup(down.Close)
-	c := connect(t, &Client{url: down.URL, reply: `"result":` + because, http: newHTTPClient(t)},
-		forms)
-	defer c.Delete(t)
+	router, up := newRouter(t, &elicitation.Options{Limits: unlimited}), NewUpstream(t)
+	url := serve(t, build, router, &Backend{Upstream: up})
+	users := make([]*Client, 2)
+	for i, name := range []string{"alice", "bob"} {
+		users[i] = connect(t, &Client{url: url, http: newHTTPClient(t),
+			reply: `"result":` + AcceptReason(name+" answers MESSAGE")}, forms)
+	}
 	idle := func() usage {
-		c.http.CloseIdleConnections()
+		for _, c := range users {
+			c.http.CloseIdleConnections()
+		}
 		up.HTTPClient.CloseIdleConnections()
 		return measure()
 	}
-	answerTogether(t, router, c) // which fills pools and makes maps large
+	answerTogether(t, router, users) // which fills pools and makes maps large
 	before := idle()
-	answerTogether(t, router, c)
+	answerTogether(t, router, users)
 	after, limit := idle(), time.Now().Add(10*time.Second)
 	for after.goroutines > before.goroutines+maxGoroutinesLeft && time.Now().Before(limit) {
 		time.Sleep(10 * time.Millisecond)
@@ -127,19 +123,20 @@ func AcceptPending(t *testing.T, build Build) {
 }
 
 // answerTogether makes calls whose questions are all pending before the first is answered.
-func answerTogether(t *testing.T, router *elicitation.Router, c *Client) {
+func answerTogether(t *testing.T, router *elicitation.Router, users []*Client) {
 	t.Helper()
 	streams := make([]*Stream, pendingCalls())
-	questions := make([]envelope, len(streams))
+	questions := make([]Envelope, len(streams))
 	for i := range streams {
-		streams[i] = c.StartCall(t, ToolAsk, plain)
+		streams[i] = users[i%2].StartCall(t, ToolAsk, askFor(fmt.Sprint(i)))
 		questions[i] = streams[i].WaitForQuestion(t)
 	}
 	expectPending(t, router, len(streams))
 	for i, s := range streams {
-		c.Send(t, questions[i])
-		if got := s.Result(t); got != because {
-			t.Fatalf("call %d: the upstream reads %s", i, got)
+		users[i%2].Send(t, questions[i])
+		want := AcceptReason(fmt.Sprint([]string{"alice", "bob"}[i%2], " answers ", i))
+		if got := s.Result(t); got != want {
+			t.Fatalf("call %d: the upstream reads %s, want %s", i, got, want)
 		}
 		s.Close()
 	}

@@ -1,6 +1,7 @@
 package oauthtest
 
 import (
+	"crypto"
 	"crypto/rand"
 	"encoding/json"
 	"maps"
@@ -15,8 +16,11 @@ type Client struct {
 	ID     string
 	Secret string // empty: a public client
 
-	// Method is the client authentication method: none, client_secret_basic or client_secret_post.
-	// Empty: none without a secret and client_secret_basic with one.
+	// Key is the public key of a client that authenticates by private_key_jwt.
+	Key crypto.PublicKey
+
+	// Method is the client authentication method: none, client_secret_basic, client_secret_post or
+	// private_key_jwt. Empty: what the client has, basic with a secret.
 	Method string
 
 	RedirectURIs []string
@@ -33,9 +37,13 @@ func (s *Server) AddClient(c Client) {
 		if c.Secret != "" {
 			c.Method = "client_secret_basic"
 		}
+		if c.Key != nil {
+			c.Method = "private_key_jwt"
+		}
 	}
 	if c.grantTypes == nil {
-		c.grantTypes = []string{"authorization_code", "refresh_token"}
+		c.grantTypes = []string{"authorization_code", "refresh_token", clientCredentials,
+			jwtBearer, tokenExchange}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,6 +156,11 @@ func (s *Server) authenticateClient(r Request) (*Client, bool) {
 	if r.Form.Has("client_secret") {
 		method = "client_secret_post"
 	}
+	assertion := r.Form.Get("client_assertion")
+	if r.Form.Get("client_assertion_type") ==
+		"urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
+		method = "private_key_jwt"
+	}
 	if r.Header.Get("Authorization") != "" {
 		user, password, ok := (&http.Request{Header: r.Header}).BasicAuth()
 		user, errUser := url.QueryUnescape(user)
@@ -161,5 +174,12 @@ func (s *Server) authenticateClient(r Request) (*Client, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.clients[id]
+	if c != nil && method == "private_key_jwt" && c.Method == method {
+		audience := s.URL
+		if s.deviations.TokenEndpointAudience {
+			audience += "/token"
+		}
+		return c, s.checkAssertion(c, assertion, audience)
+	}
 	return c, c != nil && c.Method == method && c.Secret == secret
 }

@@ -20,6 +20,8 @@ type Deviations struct {
 	NoPrompt bool
 	// AccessType gives refresh tokens only after authorization requests with access_type=offline.
 	AccessType bool
+	// TokenEndpointAudience wants the token endpoint as the audience of client assertions.
+	TokenEndpointAudience bool
 	// Form encodes responses of the token endpoint as forms, and errors with the status 200.
 	Form bool
 }

@@ -20,7 +20,7 @@ type Options struct {
 	Clients []Client
 
 	// AuthMethods are the ways in which clients may authenticate at the token endpoint, by default
-	// none, client_secret_basic and client_secret_post.
+	// none, client_secret_basic, client_secret_post and private_key_jwt.
 	AuthMethods []string
 
 	NoDynamic     bool // no registration endpoint
@@ -61,20 +61,25 @@ type Server struct {
 	denied   bool
 	narrow   []string // nil: do not narrow
 
-	deviations Deviations
+	deviations   Deviations
+	assertions   map[string]Assertion
+	assertionIDs map[string]bool // jti of client assertions
+	idp          *Server         // nil: the server itself
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
 func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{recorder: newRecorder(), subject: "alice", clients: make(map[string]*Client),
-		codes: make(map[string]*code), tokens: make(map[string]*token)}
+		codes: make(map[string]*code), tokens: make(map[string]*token),
+		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
 	s.opts.Lifetime = cmp.Or(s.opts.Lifetime, time.Hour)
 	if s.opts.AuthMethods == nil {
-		s.opts.AuthMethods = []string{"none", "client_secret_basic", "client_secret_post"}
+		s.opts.AuthMethods = []string{"none", "client_secret_basic", "client_secret_post",
+			"private_key_jwt"}
 	}
 	for _, c := range s.opts.Clients {
 		s.AddClient(c)

@@ -40,6 +40,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 		s.refuseRequest(w, r.Endpoint, "unauthorized_client")
 		return
 	}
+	if isMachine(r.Form.Get("grant_type")) {
+		s.serveMachine(w, r, client)
+		return
+	}
 	exchange := s.redeemLocked
 	if r.Endpoint == Refresh {
 		exchange = s.refreshLocked

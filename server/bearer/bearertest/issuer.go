@@ -93,7 +93,7 @@ func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys
 // A Token has the claims of an access token.
 type Token struct {
 	// Subject is the person, and ClientID the client that the token is issued to. A server needs
-	// one of them.
+	// the person, unless it has set [bearer.Issuer].Machines.
 	Subject, ClientID string
 	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string

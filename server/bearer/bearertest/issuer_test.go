@@ -61,6 +61,7 @@ func TestTokensAreWhatTheyWereAskedFor(t *testing.T) {
 		"listening": {listening, bearer.Issuer{URL: listening.URL()}},
 		"silent":    {silent, silent.Trusted()},
 	} {
+		issuer.trusted.Machines = true
 		endpoint := whoami(t, issuer.trusted)
 		mine := []string{"other", "me"}
 		for _, of := range []struct {

@@ -1,0 +1,217 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// The grant types and token types of machines.
+const (
+	grantJWTBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"
+)
+
+// A Machine gets tokens without a browser: [ClientCredentials], [Workload] or [Enterprise]. The
+// credentials of a machine are sent to issuers alone that Options.Registrations names.
+type Machine interface {
+	// extension returns the capability that clients declare, or "".
+	extension() string
+	// check returns the first mistake in the fields, or nil.
+	check() error
+	// newGrant returns the grant for a token of the authorization server of d.
+	newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (grant, error)
+}
+
+// ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
+// key of its [Registration].
+type ClientCredentials struct{}
+
+func (ClientCredentials) extension() string {
+	return "io.modelcontextprotocol/oauth-client-credentials"
+}
+
+func (ClientCredentials) check() error { return nil }
+
+func (ClientCredentials) newGrant(_ context.Context, s *Source, d *Discovery, scopes []string) (
+	grant, error) {
+	if r := s.registrationFor(d.Issuer); r.ClientSecret == "" && r.PrivateKey == nil {
+		return nil, &Error{ErrRegistration, d.Issuer, errors.New("client credentials need the " +
+			"secret or the key of the Registration")}
+	}
+	return machineGrant{url.Values{"grant_type": {"client_credentials"}}, scopes}, nil
+}
+
+// A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
+// 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
+type Workload struct {
+	// Assertion returns a JWT of the platform whose audience is the issuer. It is called for each
+	// token, and only for issuers that Options.Registrations names. An error ends the login.
+	Assertion func(ctx context.Context, issuer string) (string, error)
+}
+
+func (Workload) extension() string { return "" }
+
+func (w Workload) check() error {
+	if w.Assertion == nil {
+		return errors.New("oauth: Workload.Assertion is nil")
+	}
+	return nil
+}
+
+func (w Workload) newGrant(ctx context.Context, _ *Source, d *Discovery, scopes []string) (
+	grant, error) {
+	assertion, err := w.Assertion(ctx, d.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	return newAssertionGrant(assertion, scopes), nil
+}
+
+// Enterprise gets tokens for a person who has logged in at the identity provider of their company,
+// without asking them (enterprise-managed authorization): it exchanges their token there for an
+// assertion for the authorization server (an identity assertion authorization grant, ID-JAG).
+type Enterprise struct {
+	// TokenEndpoint is that of the identity provider, which the host names.
+	TokenEndpoint string
+	// ClientID and ClientSecret are the credentials of this client there. Public clients have no
+	// secret.
+	ClientID     string
+	ClientSecret Secret
+	// Subject returns the token of the person, and its type of RFC 8693, for example
+	// urn:ietf:params:oauth:token-type:id_token. It is sent to the identity provider alone. It is
+	// called for each token. An error ends the login.
+	Subject func(ctx context.Context) (token, tokenType string, err error)
+}
+
+func (Enterprise) extension() string {
+	return "io.modelcontextprotocol/enterprise-managed-authorization"
+}
+
+func (e Enterprise) check() error {
+	if e.TokenEndpoint == "" || e.ClientID == "" || e.Subject == nil {
+		return errors.New("oauth: Enterprise needs TokenEndpoint, ClientID and Subject")
+	}
+	return nil
+}
+
+func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (
+	grant, error) {
+	subject, tokenType, err := e.Subject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG},
+		"audience": {d.Issuer}, "resource": {d.Resource}, "subject_token": {subject},
+		"subject_token_type": {tokenType}}
+	if len(scopes) > 0 {
+		form.Set("scope", joinScopes(s.providerFor(d.Issuer).serverScopes(scopes)))
+	}
+	assertion, err := e.exchangeToken(ctx, s, form)
+	if err != nil {
+		return nil, err
+	}
+	return newAssertionGrant(assertion, scopes), nil
+}
+
+// exchangeToken requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
+func (e Enterprise) exchangeToken(ctx context.Context, s *Source, form url.Values) (string, error) {
+	client := &clientID{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
+	if client.secret != "" {
+		client.method = methodBasic
+	}
+	_, err := s.guard.checkURL(e.TokenEndpoint)
+	var r *http.Request
+	if err == nil {
+		r, err = client.newRequest(ctx, e.TokenEndpoint, form)
+	}
+	idp := &serverMetadata{Issuer: e.TokenEndpoint}
+	if err != nil {
+		return "", &TokenError{Issuer: idp.Issuer, Err: err}
+	}
+	body, _, err := s.guard.sendRequest(r, http.StatusOK)
+	var issued struct {
+		Type string `json:"issued_token_type"`
+	}
+	response := &tokenResponse{}
+	if jsonx.Unmarshal(body, response) != nil || jsonx.Unmarshal(body, &issued) != nil {
+		response = &tokenResponse{}
+	}
+	issuedJAG := response.Access != "" && issued.Type == tokenTypeIDJAG
+	if err == nil && response.Code == "" && !issuedJAG {
+		err = errNoTokenResponse
+	}
+	if err != nil || response.Code != "" {
+		return "", s.tokenError(ctx, idp, client, response.redact(form, client), err)
+	}
+	return response.Access, nil
+}
+
+// A machineGrant is a grant of a machine, for scopes.
+type machineGrant struct {
+	form   url.Values
+	scopes []string
+}
+
+// newAssertionGrant returns the grant of an assertion (RFC 7523, section 2.1).
+func newAssertionGrant(assertion string, scopes []string) grant {
+	form := url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}
+	return machineGrant{form, scopes}
+}
+
+func (g machineGrant) parameters() url.Values {
+	if len(g.scopes) > 0 {
+		g.form.Set("scope", joinScopes(g.scopes))
+	}
+	return g.form
+}
+
+func (g machineGrant) newRecord() *tokenRecord { return newLoginRecord(g.scopes) }
+
+func (g machineGrant) isReusable() bool { return false }
+
+// Extensions returns the capabilities that a client with this source declares, for
+// client.Options.Extensions. It is empty unless the Source has a [Machine] with one.
+func (s *Source) Extensions() map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if s.opts.Machine != nil && s.opts.Machine.extension() != "" {
+		all[s.opts.Machine.extension()] = json.RawMessage("{}")
+	}
+	return all
+}
+
+// logInMachine requests a token by Options.Machine. It sends nothing to an issuer that the host has
+// not named. A refusal is cached: the same request would be refused again.
+func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRequest) error {
+	r := s.registrationFor(d.Issuer)
+	if r == nil {
+		return &Error{ErrRegistration, d.Issuer, errors.New("the credentials of a machine are " +
+			"sent to issuers alone that Options.Registrations names")}
+	}
+	client := s.configuredClient(d.server)
+	if err := client.checkAuthMethod(r, d.server); err != nil {
+		return err
+	}
+	scopes, err := s.chooseScopes(ctx, d, request)
+	if err != nil {
+		return err
+	}
+	g, err := s.opts.Machine.newGrant(ctx, s, d, scopes)
+	var record *tokenRecord
+	if err == nil {
+		record, err = s.requestToken(ctx, d.server, client, d.Resource, g)
+	}
+	if err != nil {
+		if isFinalRefusal(err) {
+			s.rememberFailure(failureKey(d, request), err)
+		}
+		return err
+	}
+	record.Refresh = "" // the next token comes by the same grant
+	return s.saveLogin(ctx, d.Issuer, d.Resource, record)
+}

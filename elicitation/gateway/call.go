@@ -1,0 +1,258 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A flowState is what the gateway keeps with a client that was asked something, sealed by the
+// server and bound to the caller and the request.
+type flowState struct {
+	// Asked are the questions of the last round.
+	Asked []askedQuestion `json:"asked,omitempty"`
+	// Upstream is the requestState of a modern upstream, byte by byte; nil: it sent none.
+	Upstream *[]byte `json:"upstream,omitempty"`
+	// Owner is the token of the replica that runs the call of a legacy upstream, Parked the
+	// call, and Round the leg that the answers are for.
+	Owner  string `json:"owner,omitempty"`
+	Parked string `json:"parked,omitempty"`
+	Round  int    `json:"round,omitempty"`
+}
+
+// An askedQuestion pairs the key that the client sees with that of the upstream. A modern upstream
+// may use a key again in another round; the gateway's are new in each.
+type askedQuestion struct {
+	Key      string             `json:"key"`
+	Upstream string             `json:"upstream"`
+	Kind     protocol.InputKind `json:"kind"`
+}
+
+// callUpstream passes on one leg of a client's request. params are those of the upstream, without
+// answers.
+func (g *Gateway) callUpstream(
+	ctx context.Context, u *upstream, call *server.Call, params protocol.Params,
+) (protocol.Result, error) {
+	state, resumed := roundtrip.State[flowState](ctx)
+	if resumed && state.Parked != "" {
+		return g.resumeParked(ctx, call, &state)
+	}
+	conn, release, err := g.connect(ctx, u, call)
+	if err != nil {
+		return nil, err
+	}
+	if conn.modern() {
+		result, err := g.relayLeg(ctx, u, conn, call, params, &state)
+		release(true)
+		return result, err
+	}
+	if resumed { // the upstream spoke the modern era when the call began
+		release(true)
+		return nil, errForeignLeg()
+	}
+	return g.parkCall(ctx, u, conn, release, call, params)
+}
+
+// relayLeg sends one leg to a modern upstream, which gets its own state and the answers to its own
+// questions, and keeps nothing.
+func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, call *server.Call,
+	params protocol.Params, state *flowState,
+) (protocol.Result, error) {
+	retry := protocol.Retry{}
+	if state.Upstream != nil {
+		retry.RequestState = protocol.StateText(string(*state.Upstream))
+	}
+	for key, a := range readAnswers(ctx, state.Asked) {
+		raw, err := a.encode()
+		if err != nil {
+			return nil, err
+		}
+		retry.InputResponses = append(retry.InputResponses,
+			protocol.KeyedResponse{Key: upstreamKey(state.Asked, key), Result: raw})
+	}
+	setRetry(params, retry)
+	ctx, done := g.detach(ctx)
+	defer done()
+	result, pending, err := conn.client.Begin(withProgress(ctx, call, func() *server.Call {
+		return call
+	}), params)
+	if err != nil {
+		return nil, u.explain(err)
+	}
+	if pending == nil {
+		return u.publishResult(result), nil
+	}
+	return u.askClient(pending, roundtrip.RoundOf(ctx).Number)
+}
+
+// askClient returns the questions of a modern upstream as those of the gateway.
+func (u *upstream) askClient(pending *client.Pending, round int) (protocol.Result, error) {
+	next := flowState{}
+	if text, present := pending.State().Text(); present {
+		data := []byte(text)
+		next.Upstream = &data
+	}
+	var items []roundtrip.Item
+	for i, q := range pending.Questions() {
+		if err := u.checkQuestion(q.Request); err != nil {
+			return nil, err
+		}
+		key := "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(i+1)
+		next.Asked = append(next.Asked, askedQuestion{key, q.Key, q.Request.Kind()})
+		items = append(items, itemOf(key, q.Request))
+	}
+	return roundtrip.InputRequired(append(items, roundtrip.WithState(next))...), nil
+}
+
+func upstreamKey(asked []askedQuestion, key string) string {
+	for _, q := range asked {
+		if q.Key == key {
+			return q.Upstream
+		}
+	}
+	return ""
+}
+
+// itemOf returns a question of an upstream as one to the client of the call.
+func itemOf(key string, request protocol.InputRequest) roundtrip.Item {
+	switch q := request.(type) {
+	case *protocol.ElicitForm:
+		return roundtrip.ElicitSchema(key, q.Message, q.Schema)
+	case *protocol.ElicitURL:
+		return roundtrip.ElicitURL(key, q.Message, q.URL)
+	case *protocol.CreateMessage:
+		return roundtrip.CreateMessage(key, q)
+	}
+	return roundtrip.ListRoots(key) // not declared upstream, so nobody asks it
+}
+
+// readAnswers returns what the client has answered. What is missing or does not fit its form is
+// left out.
+func readAnswers(ctx context.Context, asked []askedQuestion) map[string]answer {
+	answers := map[string]answer{}
+	for _, q := range asked {
+		if a, ok := readAnswer(ctx, q.Key, q.Kind); ok {
+			answers[q.Key] = a
+		}
+	}
+	return answers
+}
+
+func readAnswer(ctx context.Context, key string, kind protocol.InputKind) (answer, bool) {
+	if action, refused := roundtrip.RefusedAction(ctx, key); refused {
+		return answer{action: action}, true
+	}
+	switch kind {
+	case protocol.KindElicitForm:
+		reply := roundtrip.RawAnswer(ctx, key)
+		return answer{protocol.ActionAccept, reply.Content}, reply.Outcome == roundtrip.Accepted
+	case protocol.KindElicitURL:
+		accepted := roundtrip.Visited(ctx, key) == roundtrip.Accepted
+		return answer{action: protocol.ActionAccept}, accepted
+	case protocol.KindCreateMessage:
+		result, sampled := roundtrip.Sampled(ctx, key)
+		return answer{protocol.ActionAccept, &result}, sampled
+	}
+	return answer{}, false
+}
+
+// encode returns the answer as an upstream reads it.
+func (a answer) encode() (json.RawMessage, error) {
+	switch result := a.result.(type) {
+	case *protocol.CreateMessageResult:
+		return json.Marshal(result)
+	case json.RawMessage:
+		return json.Marshal(protocol.ElicitResult{Action: a.action, Content: result})
+	}
+	return json.Marshal(protocol.ElicitResult{Action: a.action})
+}
+
+// digestAnswers tells the answers of one leg from those of another.
+func digestAnswers(answers map[string]answer, asked []askedQuestion) ([32]byte, error) {
+	h := sha256.New()
+	for _, q := range asked {
+		a, ok := answers[q.Key]
+		if !ok {
+			continue
+		}
+		raw, err := a.encode()
+		if err != nil {
+			return [32]byte{}, err
+		}
+		part := sha256.Sum256(append([]byte(q.Key+"\x00"), raw...))
+		h.Write(part[:])
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+func setRetry(params protocol.Params, retry protocol.Retry) {
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		p.Retry = retry
+	case *protocol.GetPromptParams:
+		p.Retry = retry
+	case *protocol.ReadResourceParams:
+		p.Retry = retry
+	}
+}
+
+// withProgress returns a context whose calls report progress to the request that waits for them,
+// where the client has asked for it.
+func withProgress(
+	ctx context.Context, first *server.Call, waiting func() *server.Call,
+) context.Context {
+	if first.Meta.ProgressToken.IsZero() {
+		return client.WithProgress(ctx, nil)
+	}
+	return client.WithProgress(ctx, func(ctx context.Context, p *protocol.Progress) {
+		if call := waiting(); call != nil {
+			var total float64
+			if p.Total != nil {
+				total = *p.Total
+			}
+			_ = call.Progress(ctx, p.Progress, total, p.Message) // an error: nobody reads it now
+		}
+	})
+}
+
+// explain returns the error of an upstream as the client gets it: what the upstream said as it
+// is, and everything else as a sentence that names the upstream and nothing behind it.
+func (u *upstream) explain(err error) error {
+	if said, ok := protocol.AsError(err); ok {
+		return said
+	}
+	if question, ok := errors.AsType[*client.QuestionError](err); ok {
+		return &upstreamError{u.config.Name, "asks something that may not be passed on", question}
+	}
+	if _, ok := errors.AsType[*client.ResponseError](err); ok {
+		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
+	}
+	for _, cause := range []error{errClientLeft, errExpired, errClosed} {
+		if errors.Is(err, cause) {
+			return &upstreamError{u.config.Name, "was not waited for any longer", cause}
+		}
+	}
+	return &upstreamError{u.config.Name, "cannot be reached", err}
+}
+
+// An upstreamError tells the client which upstream failed; the cause is for the log.
+type upstreamError struct {
+	upstream, what string
+	cause          error
+}
+
+func (e *upstreamError) Error() string { return "The upstream server " + e.upstream + " " + e.what }
+func (e *upstreamError) Unwrap() error { return e.cause }
+
+// elicitResult returns the answer to a form or a URL.
+func (a answer) elicitResult() *protocol.ElicitResult {
+	content, _ := a.result.(json.RawMessage)
+	return &protocol.ElicitResult{Action: a.action, Content: content}
+}

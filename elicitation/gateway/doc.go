@@ -1,0 +1,62 @@
+// Package gateway is a gateway as a whole: one server in front of others, whichever era each side
+// speaks.
+//
+//	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+//		{Name: "docs", Connect: gateway.HTTP("https://docs.example/mcp", nil)},
+//		{Name: "files", Connect: gateway.Command("files-server", "--root", "/srv")},
+//	}})
+//	handler, err := g.Handler(nil)
+//
+// It publishes the tools, prompts and resources of its upstreams, and passes on what they ask to
+// the client of the call that they ask in, and to no other. Hosts that have their own server and
+// client, or the official SDK's or mcp-go's, use package elicitation and its adapters.
+//
+// # Four pairings
+//
+// A call of an upstream of revision 2026-07-28 is relayed leg by leg. The gateway keeps nothing:
+// the upstream's requestState travels inside its own, byte by byte, sealed and bound to the caller
+// and the request. The upstream's handler runs once in each round, as it does without a gateway.
+//
+// A call of an upstream of an older revision is parked: it runs once, and stays open while the
+// person thinks. A client of 2026-07-28 goes away with the questions and comes back with answers;
+// that of a session is sent them. The call is never made a second time: where the gateway does not
+// know it any more, the client gets an error that says so.
+//
+// Which era a client speaks makes no difference to an upstream, and the other way round.
+//
+// # Names
+//
+// The tool "search" of the upstream "docs" is "docs_search", its resource "file:///a" is
+// "docs+file:///a", in links and in the contents of results, too. A name belongs to an upstream by
+// configuration, whichever comes first: see [Upstream.Unprefixed]. The definitions that a server
+// refuses are left out; the log says which.
+//
+// An upstream that is down is tried again, after 1 s at first and once a minute in the end. What
+// it had published stays, and calls say that it cannot be reached.
+//
+// # What an upstream learns
+//
+// Upstreams are told the capabilities that the client of the call has declared, as far as
+// [Upstream.Ask] lets them, and the level of logs that it wants. Nothing else of a request is
+// passed on but its name and arguments: no metadata, no header, no token. [Upstream.Credential]
+// decides as whom the gateway speaks.
+//
+// # What is not passed on
+//
+// Roots, subscriptions to single resources, the end of a visit
+// (notifications/elicitation/complete), and extensions, tasks among them.
+//
+// # Limits
+//
+// [Limits] bound the calls that run at upstreams of older revisions: each has a connection of its
+// own while it runs. Beyond them calls are refused with [protocol.CodeBusy] before the upstream is
+// called. Other bounds are those of the server ([Options.Server]).
+//
+// # Several processes
+//
+// Calls that are relayed go on at any replica that shares key and audience. A parked call is known
+// to the process that made it, its owner: with Replicas of [Gateway.Handler] another replica passes
+// the request on to it. Where the owner cannot be reached the client is told to send the request
+// again, and loses nothing; where it is gone the client is told so. No replica makes the call a
+// second time.
+package gateway

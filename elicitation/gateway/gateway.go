@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A Gateway publishes what its upstreams offer at one server. All methods may be called
+// concurrently.
+type Gateway struct {
+	server    *server.Server
+	upstreams []*upstream
+	limits    Limits
+	log       *zap.Logger
+	park      *park
+	metrics   *metrics
+	sealer    keys.Sealer            // nil: states are of this process alone
+	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
+
+	life context.Context // of everything upstream
+	end  context.CancelCauseFunc
+	busy sync.WaitGroup // goroutines that keep the lists
+}
+
+// listTTL is how long clients may reuse lists: an upstream that was down may be back.
+const listTTL = 5 * time.Second
+
+// New returns a gateway and begins to connect to its upstreams, in the background: one that is down
+// is tried again until it answers, and what it offers is published then. Close ends it.
+func New(opts *Options) (*Gateway, error) {
+	if err := checkOptions(opts); err != nil {
+		return nil, err
+	}
+	g := &Gateway{limits: opts.Limits, log: opts.Logger, park: newPark(opts.Limits)}
+	if g.log == nil {
+		g.log = zap.NewNop()
+	}
+	g.sealer = opts.Server.Roundtrip.Sealer
+	g.limits.Entries = orDefault(g.limits.Entries, 1000)
+	g.limits.Connections = orDefault(g.limits.Connections, 64)
+	with := opts.Server
+	with.Middleware = append([]server.Middleware{watchRequests}, with.Middleware...)
+	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
+	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
+	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
+	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
+	with.ListTTL = orDefault(with.ListTTL, listTTL)
+	var err error
+	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("gateway: Registerer: %w", err)
+	}
+	if g.server, err = server.New(&with); err != nil {
+		return nil, err
+	}
+	g.life, g.end = context.WithCancelCause(context.Background())
+	for _, config := range opts.Upstreams {
+		u := newUpstream(config, g)
+		g.upstreams = append(g.upstreams, u)
+		g.busy.Go(u.keepPublished)
+	}
+	return g, nil
+}
+
+// Server returns the server that clients talk to, to be served on a stream; over HTTP see
+// [Gateway.Handler]. Its Shutdown drains the requests; call [Gateway.Close] after it.
+func (g *Gateway) Server() *server.Server { return g.server }
+
+// Handler returns the handler of the gateway's endpoint. With Replicas of opts, which may be nil, a
+// client may come back with its answers to any replica: one that does not run the call passes the
+// request on to the one that does, as it does with requests of sessions. Replicas share the Sealer
+// and the Audience of [Options.Server], and differ in nothing but their names. Make one handler.
+func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
+	var with serverhttp.Options
+	if opts != nil {
+		with = *opts
+	}
+	with.OwnerOf = g.ownerOf
+	handler, err := serverhttp.New(g.server, &with)
+	if err != nil {
+		return nil, err
+	}
+	if token := handler.OwnerToken(); token != "" {
+		g.owner.Store(&token)
+	}
+	return handler, nil
+}
+
+// ownerOf reads the token of the replica that runs the call of a state. The state may be anything:
+// whoever serves the request checks it as a whole.
+func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
+	if g.sealer == nil {
+		return ""
+	}
+	plaintext, err := g.sealer.Open(ctx, requestState)
+	if err != nil {
+		return ""
+	}
+	c, err := claims.Decode(plaintext, &claims.Claims{})
+	if err != nil {
+		return ""
+	}
+	var state flowState
+	if err := json.Unmarshal(c.State, &state); err != nil {
+		return ""
+	}
+	return state.Owner
+}
+
+// Shutdown lets no more calls of upstreams begin that push their questions, and waits for those
+// that run until ctx ends; their clients can come back with answers meanwhile. Then it does what
+// Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
+// it.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	var cut error
+	select {
+	case <-g.park.drain():
+	case <-ctx.Done():
+		cut = context.Cause(ctx)
+	}
+	return errors.Join(cut, g.Close())
+}
+
+// Close ends the calls that wait for people, and the connections to the upstreams.
+func (g *Gateway) Close() error {
+	g.end(errClosed)
+	<-g.park.drain()
+	g.busy.Wait()
+	var failed []error
+	for _, u := range g.upstreams {
+		failed = append(failed, u.closeConnections())
+	}
+	return errors.Join(append(failed, g.server.Close())...)
+}
+
+// detach returns a context that ends with ctx and the gateway and has none of the values of ctx,
+// which belong to the request of the client: its principal, its revision, its round.
+func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
+	detached, cancel := context.WithCancelCause(g.life)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return detached, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
+	g.log.Warn("gateway.call_failed", zap.String("upstream", u.config.Name), zap.Error(err))
+}
+
+// isBroken reports whether an error says that a connection is of no more use.
+func isBroken(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, ok := protocol.AsError(err); ok {
+		return false
+	}
+	_, asked := errors.AsType[*client.QuestionError](err)
+	return !asked
+}
+
+// retryPause is how long the gateway waits before it connects again: 1 s, and twice as long after
+// each failure, to a minute.
+func retryPause(failures int) time.Duration {
+	return min(time.Second<<min(failures, 6), time.Minute)
+}

@@ -1,0 +1,102 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// serveStdio makes this program a server on standard input and output.
+const serveStdio = "GATEWAY_TEST_SERVE_STDIO"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveStdio) == "" {
+		os.Exit(m.Run())
+	}
+	srv, err := server.New(&server.Options{
+		ModernOnly: os.Getenv(serveStdio) == "modern",
+	})
+	if err != nil {
+		panic(err)
+	}
+	u := &upstreamServer{}
+	server.AddTool(srv, server.Tool{Name: "deploy"}, u.deploy)
+	if err := srv.ServeStdio(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func TestProgramsAreUpstreams(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(serveStdio, upstreamEra.String())
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "local", Connect: gateway.Command(program), Era: upstreamEra},
+		}})
+		p := &person{}
+		c := connect(t, url, clientEra, p)
+		awaitTool(t, c, "local_deploy")
+		for range 2 { // the second call finds a connection
+			result, err := c.CallTool(t.Context(), "local_deploy", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := textOf(result); got != "deployed to production: true" {
+				t.Errorf("got %q", got)
+			}
+		}
+		if len(p.shown) != 4 {
+			t.Errorf("shown %q", p.shown)
+		}
+	})
+}
+
+func TestProgressReachesTheRequestThatWaits(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv, err := server.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.AddTool(srv, server.Tool{Name: "work"}, func(
+			ctx context.Context, call *server.ToolCall, _ struct{},
+		) (protocol.CallToolOutcome, error) {
+			if err := call.Progress(ctx, 1, 3, "before"); err != nil {
+				return nil, err
+			}
+			if _, err := roundtrip.Ask[target](ctx, "where", "Deploy where?"); err != nil {
+				return nil, err
+			}
+			if err := call.Progress(ctx, 2, 3, "after"); err != nil {
+				return nil, err
+			}
+			return server.Text("done"), nil
+		})
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra},
+		}})
+		c := connect(t, url, clientEra, &person{})
+		awaitTool(t, c, "ops_work")
+		told := make(chan string, 10)
+		result, err := c.CallTool(progressTo(t.Context(), told), "ops_work", nil)
+		if err != nil || textOf(result) != "done" {
+			t.Fatalf("got %q, %v", textOf(result), err)
+		}
+		close(told)
+		seen := map[string]bool{}
+		for message := range told {
+			seen[message] = true
+		}
+		if !seen["before"] || !seen["after"] {
+			t.Errorf("told of %v", seen)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Options configure a [Gateway].
+type Options struct {
+	// Server configures the side of the clients: name, keys, middleware, limits. What the
+	// gateway publishes is declared by itself. Zero values are the server's defaults, but for
+	// Roundtrip.Limits.Rounds, which is 32, and ListTTL, which is 5 s.
+	Server server.Options
+	// Upstreams are the servers behind the gateway, at least one, with names that differ.
+	Upstreams []Upstream
+	// Limits bound the calls to upstreams.
+	Limits Limits
+	// Logger is told what happens to upstreams and to what they publish. Nil: nobody.
+	Logger *zap.Logger
+	// Registerer gets the metrics of parked calls: elicitation_parked, and
+	// elicitation_resumes_total by outcome. Nil: there are none. Those of questions are the
+	// server's.
+	Registerer prometheus.Registerer
+}
+
+// Limits bound the calls that run upstream. Zero is the default of every field.
+type Limits struct {
+	// Calls is how many calls of upstreams that push their questions may run, those that wait
+	// for a person included. 0: 1,000, negative: no limit. What is over it is refused with
+	// [protocol.CodeBusy] before the upstream is called.
+	Calls int
+	// CallsPerPrincipal is how many of them one authenticated principal may have. 0: 64,
+	// negative: no limit. Anonymous callers together may have all but a quarter of Calls where
+	// others authenticate.
+	CallsPerPrincipal int
+	// CallTime is how long such a call may take, people's time included. 0: 10 minutes,
+	// negative: no limit.
+	CallTime time.Duration
+	// Entries is how many tools, prompts, resources or templates one upstream may publish, each.
+	// 0: 1,000. The rest is left out, and the log says so.
+	Entries int
+	// Connections is how many connections one upstream is given at most. 0: 64. A call beyond is
+	// refused with [protocol.CodeBusy].
+	Connections int
+}
+
+// An Upstream is one server behind the gateway.
+type Upstream struct {
+	// Name is the prefix of what the upstream publishes: the tool "search" of "docs" becomes
+	// "docs_search", and the resource "file:///a" becomes "docs+file:///a". It begins with a
+	// letter and has lower-case letters, digits, '-' and '.' only.
+	Name string
+	// Connect opens a connection. [HTTP] and [Command] make such functions. It is called again
+	// after a connection broke, and for each set of credentials. Calls may overlap.
+	Connect func(ctx context.Context, credential Credential) (protocol.Peer, error)
+	// Credential returns what a caller is known as at the upstream. Connections are shared by
+	// callers with equal keys, so a key must name everything that the credential admits. The
+	// gateway itself, which reads the lists, is the zero principal. An error refuses the call; a
+	// [*protocol.Error] goes to the client as it is. Nil: everybody shares one connection
+	// without credentials.
+	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
+	// Unprefixed are the names of tools and prompts that are published as they are. They stay
+	// reserved while the upstream is down.
+	Unprefixed []string
+	// Ask is what the upstream may ask of people.
+	Ask Questions
+	// Era limits the upstream to one era. Default: both, modern first.
+	Era protocol.Era
+}
+
+// Questions are the kinds of questions that an upstream may ask. The gateway declares those to the
+// upstream that the client of the call has declared, too.
+type Questions struct {
+	// NoForms, NoURLs and NoSampling refuse a kind of question.
+	NoForms, NoURLs, NoSampling bool
+	// Secrets admits forms that ask for what looks like a secret, such as a password. A URL is
+	// the way to ask for one.
+	Secrets bool
+}
+
+// A Credential is what a caller is known as at an upstream.
+type Credential struct {
+	// Key tells credentials apart. It appears in no log.
+	Key string
+	// Authorizer adds the credentials to requests over HTTP. Nil: none.
+	Authorizer clienthttp.Authorizer
+}
+
+// HTTP returns the Connect function of an upstream at a URL (basic/transports/streamable-http). The
+// Authorizer of a credential takes the place of that in opts, which may be nil.
+func HTTP(
+	url string, opts *clienthttp.Options,
+) func(context.Context, Credential) (protocol.Peer, error) {
+	return func(_ context.Context, credential Credential) (protocol.Peer, error) {
+		var with clienthttp.Options
+		if opts != nil {
+			with = *opts
+		}
+		if credential.Authorizer != nil {
+			with.Authorize, with.Authorizer = nil, credential.Authorizer
+		}
+		return clienthttp.New(url, &with)
+	}
+}
+
+// upstreamName is the form of names. Neither '_' nor '+' may be in one: they end the prefix.
+var upstreamName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
+
+// checkOptions returns what is wrong with the upstreams.
+func checkOptions(opts *Options) error {
+	if opts == nil || len(opts.Upstreams) == 0 {
+		return errors.New("gateway: Options.Upstreams: at least one is needed")
+	}
+	names, unprefixed := map[string]bool{}, map[string]string{}
+	for _, u := range opts.Upstreams {
+		switch {
+		case !upstreamName.MatchString(u.Name):
+			return fmt.Errorf("gateway: upstream %.64q: a name begins with a letter and has "+
+				"lower-case letters, digits, '-' and '.' only", u.Name)
+		case names[u.Name]:
+			return fmt.Errorf("gateway: upstream %q: there are two of this name", u.Name)
+		case u.Connect == nil:
+			return fmt.Errorf("gateway: upstream %q: Connect is missing", u.Name)
+		}
+		names[u.Name] = true
+		for _, name := range u.Unprefixed {
+			if other, taken := unprefixed[name]; taken {
+				return fmt.Errorf("gateway: Unprefixed %.64q: claimed by %q and %q",
+					name, other, u.Name)
+			}
+			unprefixed[name] = u.Name
+		}
+	}
+	for name, owner := range unprefixed {
+		i := slices.IndexFunc([]byte(name), func(b byte) bool { return b == '_' })
+		if i > 0 && names[name[:i]] {
+			return fmt.Errorf("gateway: Unprefixed %.64q of %q: it could be read as a tool of %q",
+				name, owner, name[:i])
+		}
+	}
+	return nil
+}
+
+func orDefault[N int | time.Duration](n, byDefault N) N {
+	if n == 0 {
+		return byDefault
+	}
+	return n
+}
+
+// Command returns the Connect function of an upstream that is a program, spoken to over its
+// standard input and output (basic/transports/stdio). It is started once for the lists and once for
+// each call at a time, if it speaks an older revision. It gets the environment of the gateway, and
+// no credentials.
+func Command(
+	name string, args ...string,
+) func(context.Context, Credential) (protocol.Peer, error) {
+	return func(context.Context, Credential) (protocol.Peer, error) {
+		return client.Command(exec.Command(name, args...), nil)
+	}
+}

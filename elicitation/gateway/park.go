@@ -1,0 +1,272 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// errGone answers a request for a call that is not here any more. No client starts over after it
+// by itself.
+func errGone() error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
+		"that ran it is another one, is gone, or has given it up. What the tool did is not "+
+		"known: check before calling it again")
+}
+
+// A park holds the calls of upstreams that push their questions.
+type park struct {
+	room *quota.Pool[protocol.Principal]
+	time time.Duration // that one call may take, negative: no limit
+
+	mu      sync.Mutex
+	calls   map[string]*parkedCall // those that ended a moment ago are among them
+	running int                    // calls upstream
+	closed  bool                   // no more calls begin
+	idle    chan struct{}          // closed when none runs after closed was set
+}
+
+func newPark(limits Limits) *park {
+	return &park{
+		room: quota.New(quota.Options[protocol.Principal]{
+			Total: int64(orDefault(limits.Calls, 1000)),
+			Share: int64(orDefault(limits.CallsPerPrincipal, 64)),
+			Local: protocol.LocalPrincipal(),
+		}),
+		time:  orDefault(limits.CallTime, 10*time.Minute),
+		calls: map[string]*parkedCall{},
+		idle:  make(chan struct{}),
+	}
+}
+
+// begin makes room for a call of principal, or returns why there is none.
+func (p *park) begin(call *parkedCall, principal protocol.Principal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
+	}
+	if limit := p.room.Take(principal, 1); limit != quota.None {
+		return quota.Refuse(limit, time.Second, "too many calls are waiting")
+	}
+	p.calls[call.id] = call
+	p.running++
+	return nil
+}
+
+// end frees the room of a call whose upstream has returned.
+func (p *park) end(principal protocol.Principal) {
+	p.room.Give(principal, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	p.closeIdleLocked()
+}
+
+// drain lets no more calls begin. The channel is closed when the last has ended.
+func (p *park) drain() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.closeIdleLocked()
+	}
+	return p.idle
+}
+
+func (p *park) closeIdleLocked() {
+	if p.closed && p.running == 0 {
+		close(p.idle)
+	}
+}
+
+func (p *park) find(id string) *parkedCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[id]
+}
+
+func (p *park) remove(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.calls, id)
+}
+
+// parkCall calls a legacy upstream, once, and waits for the first outcome.
+func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
+	release func(reuse bool), call *server.Call, params protocol.Params,
+) (protocol.Result, error) {
+	life, cancel := context.WithCancelCause(g.life)
+	stop := func() {}
+	if g.park.time > 0 {
+		t := time.AfterFunc(g.park.time, func() { cancel(errExpired) })
+		stop = func() { t.Stop() }
+	}
+	parked := newParkedCall(cancel)
+	if err := g.park.begin(parked, call.Principal); err != nil {
+		stop()
+		cancel(nil)
+		release(true)
+		return nil, err
+	}
+	g.metrics.parked.Inc()
+	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		result, err := g.runParked(life, u, conn, parked, call, params)
+		// A connection whose call was given up may still bring questions of that call.
+		release(life.Err() == nil && !isBroken(err))
+		stop()
+		cancel(nil)
+		g.finishParked(u, parked, result, err)
+		g.metrics.parked.Dec()
+		g.park.end(call.Principal)
+	}()
+	return g.awaitParked(ctx, parked, leg, 0)
+}
+
+// runParked makes the call. The context has none of the values of the client's request.
+func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
+	parked *parkedCall, call *server.Call, params protocol.Params,
+) (result protocol.Result, err error) {
+	conn.parked.Store(parked)
+	defer conn.parked.Store(nil)
+	ctx = withProgress(ctx, call, parked.waitingCaller)
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		result, err = resultOf(conn.client.CallToolParams(ctx, p))
+	case *protocol.GetPromptParams:
+		result, err = resultOf(conn.client.GetPromptParams(ctx, p))
+	case *protocol.ReadResourceParams:
+		result, err = resultOf(conn.client.ReadResourceParams(ctx, p))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return result, nil
+}
+
+// resultOf keeps a nil pointer from becoming a result.
+func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// finishParked ends a call. A client that was asked may have lost the response and come again.
+func (g *Gateway) finishParked(
+	u *upstream, parked *parkedCall, result protocol.Result, err error,
+) {
+	if err != nil {
+		g.logUpstreamFailure(u, err)
+		err = u.explain(err)
+	} else {
+		result = u.publishResult(result)
+	}
+	parked.finish(result, err)
+	parked.stopTimers()
+	if !parked.hasAsked() {
+		g.park.remove(parked.id)
+		return
+	}
+	time.AfterFunc(graceTime, func() { g.park.remove(parked.id) })
+}
+
+// resumeParked takes the answers to a call that runs here, and waits for the next outcome.
+func (g *Gateway) resumeParked(
+	ctx context.Context, call *server.Call, state *flowState,
+) (protocol.Result, error) {
+	result, outcome, err := g.resume(ctx, call, state)
+	g.metrics.resumes.WithLabelValues(outcome).Inc()
+	return result, err
+}
+
+func (g *Gateway) resume(
+	ctx context.Context, call *server.Call, state *flowState,
+) (result protocol.Result, outcome string, err error) {
+	parked := g.park.find(state.Parked)
+	if parked == nil {
+		return nil, resumeUnknown, errGone()
+	}
+	answers := readAnswers(ctx, state.Asked)
+	digest, err := digestAnswers(answers, state.Asked)
+	if err != nil {
+		return nil, resumeRefused, err
+	}
+	leg, err := parked.beginLeg(state.Round, digest, answers, call)
+	if err != nil {
+		return nil, resumeRefused, err
+	}
+	result, err = g.awaitParked(ctx, parked, leg, state.Round)
+	switch _, asked := result.(*protocol.InputRequiredResult); {
+	case asked:
+		return result, resumeAsked, nil
+	case ctx.Err() != nil:
+		return result, resumeLeft, err
+	}
+	return result, resumeDone, err
+}
+
+// awaitParked waits for the outcome of a leg and returns it as the server sends it.
+func (g *Gateway) awaitParked(
+	ctx context.Context, parked *parkedCall, l *leg, round int,
+) (protocol.Result, error) {
+	if request := requestFrom(ctx); request != nil {
+		request.parked = parked
+	}
+	o, err := parked.await(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if o.questions == nil {
+		return o.result, o.err
+	}
+	next := flowState{Parked: parked.id, Round: round + 1}
+	if owner := g.owner.Load(); owner != nil {
+		next.Owner = *owner
+	}
+	var items []roundtrip.Item
+	for _, q := range o.questions {
+		next.Asked = append(next.Asked, askedQuestion{q.key, "", q.request.Kind()})
+		items = append(items, itemOf(q.key, q.request))
+	}
+	return roundtrip.InputRequired(append(items, roundtrip.WithState(next))...), nil
+}
+
+// A request is one request of a client, all its rounds in a session included.
+type request struct{ parked *parkedCall }
+
+type requestKey struct{}
+
+func requestFrom(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// watchRequests is the middleware that ends a parked call for which nobody can come back: the
+// request has ended without asking, or the session that it belongs to sends no second one.
+func watchRequests(next server.Handler) server.Handler {
+	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		r := &request{}
+		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
+		if r.parked == nil {
+			return result, err
+		}
+		_, asked := result.(*protocol.InputRequiredResult)
+		if req.Version.Era() == protocol.Legacy || !asked && ctx.Err() == nil {
+			r.parked.cancel(errClientLeft) // does nothing to a call that is over
+		}
+		return result, err
+	}
+}

@@ -1,0 +1,183 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	up := gateway.HTTP("http://localhost", nil)
+	for name, upstreams := range map[string][]gateway.Upstream{
+		"no upstream":     nil,
+		"no name":         {{Connect: up}},
+		"an underscore":   {{Name: "a_b", Connect: up}},
+		"a plus":          {{Name: "a+b", Connect: up}},
+		"one name twice":  {{Name: "a", Connect: up}, {Name: "a", Connect: up}},
+		"nothing to call": {{Name: "a"}},
+		"one claim twice": {
+			{Name: "a", Connect: up, Unprefixed: []string{"x"}},
+			{Name: "b", Connect: up, Unprefixed: []string{"x"}},
+		},
+		"claim of a prefix": {
+			{Name: "a", Connect: up}, {Name: "b", Connect: up, Unprefixed: []string{"a_x"}},
+		},
+	} {
+		if _, err := gateway.New(&gateway.Options{Upstreams: upstreams}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
+	u := startUpstream(t)
+	var up atomic.Bool
+	dial := gateway.HTTP(u.url, nil)
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "late", Connect: func(
+			ctx context.Context, c gateway.Credential,
+		) (protocol.Peer, error) {
+			if !up.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return dial(ctx, c)
+		}},
+	}})
+	c := connect(t, url, 0, &person{})
+	for tool := range c.Tools(t.Context()) {
+		t.Errorf("%s is listed", tool.Name)
+	}
+	up.Store(true)
+	awaitTool(t, c, "late_deploy")
+}
+
+func TestOneUpstreamCannotTakeTheNameOfAnother(t *testing.T) {
+	a, b := startUpstream(t), startUpstream(t)
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "a", Connect: gateway.HTTP(a.url, nil), Unprefixed: []string{"deploy"}},
+		{Name: "b", Connect: gateway.HTTP(b.url, nil)},
+	}})
+	c := connect(t, url, 0, &person{})
+	awaitTool(t, c, "deploy")
+	awaitTool(t, c, "b_deploy")
+	if _, err := c.CallTool(t.Context(), "deploy", nil); err != nil {
+		t.Fatal(err)
+	}
+	if a.commits.Load() != 1 || b.commits.Load() != 0 {
+		t.Errorf("%d and %d effects", a.commits.Load(), b.commits.Load())
+	}
+}
+
+func TestCredentialsDecideWhatIsShared(t *testing.T) {
+	u := startUpstream(t)
+	var mu sync.Mutex
+	opened := map[string]int{}
+	dial := gateway.HTTP(u.url, nil)
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops",
+		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+			mu.Lock()
+			opened[c.Key]++
+			mu.Unlock()
+			return dial(ctx, c)
+		},
+		Credential: func(
+			_ context.Context, caller protocol.Principal,
+		) (gateway.Credential, error) {
+			if caller.Subject == "stranger" {
+				return gateway.Credential{}, protocol.Errorf(
+					protocol.CodeInvalidParams, "log in at https://login.example first",
+				)
+			}
+			return gateway.Credential{Key: "key of " + caller.Subject}, nil
+		},
+		Era: protocol.Modern,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	callAs := func(subject string) error {
+		handler, err := serverhttp.New(g.Server(), &serverhttp.Options{
+			Authenticate: func(*http.Request) (protocol.Principal, error) {
+				return protocol.Principal{Subject: subject}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener := httptest.NewServer(handler)
+		defer listener.Close()
+		c := connect(t, listener.URL, 0, &person{})
+		awaitTool(t, c, "ops_deploy")
+		_, err = c.CallTool(t.Context(), "ops_deploy", nil)
+		return errors.Join(err, c.Close())
+	}
+	for _, subject := range []string{"ann", "bob", "ann"} {
+		if err := callAs(subject); err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[string]int{"key of ": 1, "key of ann": 1, "key of bob": 1}
+	if !maps.Equal(opened, want) {
+		t.Errorf("opened %v, want %v", opened, want)
+	}
+	calls := u.calls.Load()
+	if err := callAs("stranger"); err == nil || !strings.Contains(err.Error(), "log in at") {
+		t.Errorf("got %v", err)
+	}
+	if u.calls.Load() != calls {
+		t.Error("the upstream was called for somebody without credentials")
+	}
+}
+
+func TestAFormThatAsksForASecretIsRefused(t *testing.T) {
+	type login struct {
+		Password string `json:"password"`
+	}
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			srv, err := server.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.AddTool(srv, server.Tool{Name: "login"}, func(
+				ctx context.Context, _ *server.ToolCall, _ struct{},
+			) (protocol.CallToolOutcome, error) {
+				q, err := roundtrip.NewQuestion[login]("login", roundtrip.AllowSecrets())
+				if err != nil {
+					return nil, err
+				}
+				if _, err := q.Ask(ctx, "Who are you?"); err != nil {
+					return nil, err
+				}
+				return server.Text("in"), nil
+			})
+			url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+				{Name: "shady", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: era},
+			}})
+			p := &person{}
+			c := connect(t, url, 0, p)
+			awaitTool(t, c, "shady_login")
+			result, err := c.CallTool(t.Context(), "shady_login", nil)
+			if len(p.shown) != 0 {
+				t.Errorf("shown %q", p.shown)
+			}
+			if err == nil && !result.IsError {
+				t.Errorf("got %q", textOf(result))
+			}
+		})
+	}
+}

@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+const (
+	// connectTimeout is how long an upstream may take to connect and to agree on a revision.
+	connectTimeout = 30 * time.Second
+	// idleTime is how long a connection that nobody uses is kept.
+	idleTime = 5 * time.Minute
+)
+
+// An upstream is one server behind the gateway, with its connections.
+//
+// A connection serves callers with one key and one set of capabilities. That of a modern upstream
+// serves any number of calls. One of a legacy upstream serves one call at a time, so that whatever
+// the upstream asks on it belongs to that call.
+type upstream struct {
+	config     Upstream
+	gateway    *Gateway
+	unprefixed map[string]bool
+	published  published
+
+	mu          sync.Mutex
+	connections []*connection
+	opening     int
+	closed      bool           // connections that are given back are closed
+	closing     sync.WaitGroup // connections that are being closed
+}
+
+// A connection is a client of the upstream.
+type connection struct {
+	key      connectionKey
+	client   *client.Client
+	ended    <-chan struct{} // closed when the process or stream has ended; nil over HTTP
+	version  protocol.Version
+	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
+	users    int
+	lastUsed time.Time
+}
+
+// A connectionKey tells whom a connection serves.
+type connectionKey struct {
+	credential string
+	declared   declared
+}
+
+// declared are the capabilities that the gateway declares upstream: those of the client that the
+// upstream may use.
+type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
+
+func newUpstream(config Upstream, g *Gateway) *upstream {
+	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{}}
+	for _, name := range config.Unprefixed {
+		u.unprefixed[name] = true
+	}
+	return u
+}
+
+func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
+
+func (c *connection) isOver() bool {
+	select {
+	case <-c.ended: // never, where it is nil
+		return true
+	default:
+		return false
+	}
+}
+
+// capabilities returns what is declared upstream for a client.
+func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
+	if e := c.Elicitation; e != nil {
+		d.forms = e.Form && !u.config.Ask.NoForms
+		d.urls = e.URL && !u.config.Ask.NoURLs
+	}
+	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
+		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
+	}
+	return d
+}
+
+// connect returns a connection for one call. The function gives it back, and closes it unless it
+// may serve another call.
+func (g *Gateway) connect(
+	ctx context.Context, u *upstream, call *server.Call,
+) (*connection, func(reuse bool), error) {
+	var credential Credential
+	if u.config.Credential != nil {
+		var err error
+		if credential, err = u.config.Credential(ctx, call.Principal); err != nil {
+			if said, ok := protocol.AsError(err); ok {
+				return nil, nil, said
+			}
+			return nil, nil, &upstreamError{
+				u.config.Name, "has no credentials for this caller", err,
+			}
+		}
+	}
+	key := connectionKey{credential.Key, u.capabilities(call.Capabilities())}
+	conn, err := u.takeConnection(key)
+	if conn == nil && err == nil {
+		conn, err = u.openConnection(ctx, key, credential)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, giveBackOnce(u, conn), nil
+}
+
+// takeConnection returns a connection that is open, or nil where the caller is to open one: its
+// place is taken.
+func (u *upstream) takeConnection(key connectionKey) (*connection, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.dropLocked(func(c *connection) bool {
+		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
+	})
+	for _, c := range u.connections {
+		if c.key == key && !c.isOver() && (c.modern() || c.users == 0) {
+			c.users++
+			return c, nil
+		}
+	}
+	if len(u.connections)+u.opening >= u.gateway.limits.Connections {
+		oldest := u.oldestIdleLocked()
+		if oldest == nil {
+			return nil, quota.Refuse(quota.None, time.Second,
+				"upstream %s: all connections are in use", u.config.Name)
+		}
+		u.dropLocked(func(c *connection) bool { return c == oldest })
+	}
+	u.opening++
+	return nil, nil
+}
+
+func (u *upstream) oldestIdleLocked() (oldest *connection) {
+	for _, c := range u.connections {
+		if c.users == 0 && (oldest == nil || c.lastUsed.Before(oldest.lastUsed)) {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+// dropLocked closes connections, in the background: the upstream may take its time.
+func (u *upstream) dropLocked(drop func(*connection) bool) {
+	kept := u.connections[:0]
+	for _, c := range u.connections {
+		if drop(c) {
+			u.closing.Go(func() { _ = c.client.Close() })
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(u.connections[len(kept):])
+	u.connections = kept
+}
+
+func (u *upstream) giveBack(conn *connection, reuse bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	conn.users--
+	conn.lastUsed = time.Now()
+	if !reuse && !u.closed {
+		u.dropLocked(func(c *connection) bool { return c == conn })
+	}
+}
+
+// openConnection opens a connection and takes it.
+func (u *upstream) openConnection(
+	ctx context.Context, key connectionKey, credential Credential,
+) (*connection, error) {
+	conn, err := u.dial(ctx, key, credential)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.opening--
+	if err != nil {
+		return nil, err
+	}
+	if u.closed {
+		_ = conn.client.Close()
+		return nil, u.explain(errClosed)
+	}
+	conn.users = 1
+	u.connections = append(u.connections, conn)
+	return conn, nil
+}
+
+func (u *upstream) dial(
+	ctx context.Context, key connectionKey, credential Credential,
+) (*connection, error) {
+	ctx, done := u.gateway.detach(ctx)
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	peer, err := u.config.Connect(ctx, credential)
+	if err != nil {
+		return nil, u.explain(err)
+	}
+	conn := &connection{key: key}
+	if p, ok := peer.(interface{ Done() <-chan struct{} }); ok {
+		conn.ended = p.Done()
+	}
+	if conn.client, err = client.New(peer, u.clientOptions(conn)); err != nil {
+		return nil, errors.Join(u.explain(err), peer.Close())
+	}
+	if conn.version, err = conn.client.Negotiate(ctx); err != nil {
+		_ = conn.client.Close()
+		return nil, u.explain(err)
+	}
+	return conn, nil
+}
+
+// clientOptions returns how the gateway behaves toward the upstream on one connection.
+func (u *upstream) clientOptions(conn *connection) *client.Options {
+	d := conn.key.declared
+	manual := &protocol.ClientCapabilities{}
+	opts := &client.Options{
+		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
+		Era:  u.config.Era, Manual: manual, NoBusyRetry: true,
+		Cache: &client.CacheOptions{Disabled: true},
+		Log: func(ctx context.Context, m *protocol.LogMessage) {
+			if parked := conn.parked.Load(); parked != nil {
+				if call := parked.waitingCaller(); call != nil {
+					_ = call.Log(ctx, m.Level, m.Logger, m.Data)
+				}
+			}
+		},
+		Timeout: -1, // of the client's request, or Limits.CallTime
+	}
+	if d.forms || d.urls {
+		manual.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
+	}
+	if d.forms {
+		opts.ElicitForm = conn.askForm(u)
+	}
+	if d.urls {
+		opts.ElicitURL = conn.askURL(u)
+	}
+	if d.sampling {
+		manual.Sampling = &protocol.SamplingCapability{
+			Tools: d.samplingTools, Context: d.samplingContext,
+		}
+		opts.CreateMessage = conn.askModel
+		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
+	}
+	return opts
+}
+
+// ask passes a question that the upstream pushes to the client of the call.
+func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (answer, error) {
+	parked := c.parked.Load()
+	if parked == nil {
+		return answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
+			"no client session available: the question belongs to no call")
+	}
+	return parked.ask(ctx, q)
+}
+
+func (c *connection) askForm(
+	u *upstream,
+) func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		request := &protocol.ElicitForm{Message: q.Message, Schema: q.Schema}
+		if err := u.checkQuestion(request); err != nil {
+			return nil, err
+		}
+		a, err := c.ask(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return a.elicitResult(), nil
+	}
+}
+
+func (c *connection) askURL(
+	*upstream,
+) func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+	return func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		a, err := c.ask(ctx, &protocol.ElicitURL{Message: q.Message, URL: q.URL})
+		if err != nil {
+			return nil, err
+		}
+		return a.elicitResult(), nil
+	}
+}
+
+func (c *connection) askModel(
+	ctx context.Context, q *client.SamplingQuestion,
+) (*protocol.CreateMessageResult, error) {
+	a, err := c.ask(ctx, &q.Request)
+	if err != nil {
+		return nil, err
+	}
+	result, ok := a.result.(*protocol.CreateMessageResult)
+	if !ok {
+		return nil, protocol.Errorf(-1, "the client refused to ask a model")
+	}
+	return result, nil
+}
+
+// checkQuestion refuses a form that asks for a secret, unless the upstream may.
+func (u *upstream) checkQuestion(q protocol.InputRequest) error {
+	f, ok := q.(*protocol.ElicitForm)
+	if !ok || u.config.Ask.Secrets {
+		return nil
+	}
+	if secret := form.FindPeerSecret(f.Schema); secret != (form.Secret{}) {
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: the form looks as if it asked for a secret (%s): ask for one by URL",
+			secret.Word)
+	}
+	return nil
+}
+
+// closeConnections closes all connections. Those that are in use end their calls.
+func (u *upstream) closeConnections() error {
+	u.mu.Lock()
+	connections := u.connections
+	u.connections, u.closed = nil, true
+	u.mu.Unlock()
+	var failed []error
+	for _, c := range connections {
+		if err := c.client.Close(); err != nil {
+			failed = append(failed, fmt.Errorf("gateway: upstream %s: %w", u.config.Name, err))
+		}
+	}
+	u.closing.Wait()
+	return errors.Join(failed...)
+}
+
+// giveBackOnce returns a function that gives a connection back the first time it is called.
+func giveBackOnce(u *upstream, conn *connection) func(reuse bool) {
+	var once sync.Once
+	return func(reuse bool) { once.Do(func() { u.giveBack(conn, reuse) }) }
+}

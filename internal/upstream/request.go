@@ -1,0 +1,39 @@
+package upstream
+
+import (
+	"context"
+	"time"
+)
+
+// NewContext returns a context for requests upstream: it ends when that of the client's request
+// ends, and has none of its values, such as the session and the revision of the client.
+func NewContext(ctx context.Context) context.Context { return requestContext{ctx} }
+
+type requestContext struct{ ended context.Context }
+
+// Deadline implements [context.Context].
+func (c requestContext) Deadline() (time.Time, bool) { return c.ended.Deadline() }
+
+// Done implements [context.Context].
+func (c requestContext) Done() <-chan struct{} { return c.ended.Done() }
+
+// Err implements [context.Context].
+func (c requestContext) Err() error { return c.ended.Err() }
+
+// Value implements [context.Context].
+func (c requestContext) Value(any) any { return nil }
+
+// AfterFunc lets package context derive contexts without a goroutine each.
+func (c requestContext) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(c.ended, f)
+}
+
+// Unreachable is the error of a call that the upstream has not answered. Its text is for the
+// client: the cause may name what clients are not to know, such as addresses.
+type Unreachable struct{ Cause error }
+
+// Error returns the message for the client.
+func (e Unreachable) Error() string { return "The upstream server cannot be reached" }
+
+// Unwrap returns the cause.
+func (e Unreachable) Unwrap() error { return e.Cause }

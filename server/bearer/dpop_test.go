@@ -1,0 +1,458 @@
+package bearer_test
+
+import (
+	"cmp"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/replicas"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A holder has a key, to which its tokens are bound, and the last nonce of a server.
+type holder struct {
+	t     testing.TB
+	key   *ecdsa.PrivateKey
+	nonce string
+	token string
+}
+
+// newHolder returns a holder with a token that the issuer has bound to its key.
+func newHolder(t testing.TB, f *fakeIssuer) *holder {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{t: t, key: key}
+	h.token = f.token(map[string]any{"cnf": map[string]string{"jkt": h.thumbprint()}})
+	return h
+}
+
+func (h *holder) thumbprint() string {
+	sum, err := (&jose.JSONWebKey{Key: h.key.Public()}).Thumbprint(crypto.SHA256)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(sum)
+}
+
+// prove returns a proof with changes of its claims: nil takes one out.
+func (h *holder) prove(changes map[string]any) string {
+	ath := sha256.Sum256([]byte(h.token))
+	claims := map[string]any{"jti": rand.Text(), "htm": "POST", "htu": resource,
+		"iat": time.Now().Unix(), "ath": base64.RawURLEncoding.EncodeToString(ath[:]),
+		"nonce": h.nonce}
+	maps.Copy(claims, changes)
+	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
+	return h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key.Public()}, claims)
+}
+
+// sign signs a proof with a key, and with another in its header.
+func (h *holder) sign(key any, kind string, named *jose.JSONWebKey, claims any) string {
+	opts := &jose.SignerOptions{}
+	opts.WithType(jose.ContentType(kind)).WithHeader("jwk", named)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, opts)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return text
+}
+
+// send sends a request to the endpoint, and keeps the nonce of the response.
+func (h *holder) send(g *bearer.ResourceServer, authorization string,
+	proofs ...string) (status int, challenge string) {
+	r := httptest.NewRequest(http.MethodPost, "http://spoofed.example/mcp", nil)
+	r.Header.Set("Authorization", authorization)
+	for _, proof := range proofs {
+		r.Header.Add("DPoP", proof)
+	}
+	response := sendRequest(g, r)
+	if nonce := response.Header.Get("DPoP-Nonce"); nonce != "" {
+		h.nonce = nonce
+	}
+	return response.StatusCode, response.Header.Get("WWW-Authenticate")
+}
+
+// sendBound sends a request with the token and a proof.
+func (h *holder) sendBound(g *bearer.ResourceServer, proof string) (int, string) {
+	return h.send(g, "DPoP "+h.token, proof)
+}
+
+func withDPoP(d *bearer.DPoP) func(o *bearer.Options) {
+	return func(o *bearer.Options) { o.DPoP = d }
+}
+
+func TestDPoP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		g := newResourceServer(t, f, withDPoP(&bearer.DPoP{}))
+		h, other := newHolder(t, f), newHolder(t, f)
+		h.token = f.token(map[string]any{"cnf": map[string]string{"jkt": h.thumbprint()}})
+		status, challenge := h.sendBound(g, h.prove(map[string]any{"nonce": nil}))
+		if status != http.StatusUnauthorized || h.nonce == "" ||
+			!strings.HasPrefix(challenge, `DPoP error="use_dpop_nonce", error_description="`) ||
+			!strings.Contains(challenge, where) || !strings.Contains(challenge, `algs="RS256 `) {
+			t.Fatalf("status %d, challenge %s, nonce %q", status, challenge, h.nonce)
+		}
+		good := h.prove(nil)
+		if status, challenge := h.sendBound(g, good); status != http.StatusOK {
+			t.Fatalf("status %d, challenge %s", status, challenge)
+		}
+		claims := map[string]any{"nonce": h.nonce}
+		for name, proof := range map[string]string{
+			"replayed":       good,
+			"another method": h.prove(map[string]any{"htm": "GET"}),
+			"small letters":  h.prove(map[string]any{"htm": "post"}),
+			"another path":   h.prove(map[string]any{"htu": resource + "/x"}),
+			"another host":   h.prove(map[string]any{"htu": "https://spoofed.example/mcp"}),
+			"another scheme": h.prove(map[string]any{"htu": "http://mcp.example.com/mcp"}),
+			"a user":         h.prove(map[string]any{"htu": "https://x@mcp.example.com/mcp"}),
+			"too old":        h.prove(map[string]any{"iat": time.Now().Unix() - 301}),
+			"of the future":  h.prove(map[string]any{"iat": time.Now().Unix() + 301}),
+			"no time":        h.prove(map[string]any{"iat": nil}),
+			"no id":          h.prove(map[string]any{"jti": nil}),
+			"no token":       h.prove(map[string]any{"ath": nil}),
+			"another token":  h.prove(map[string]any{"ath": "x"}),
+			"another type": h.sign(h.key, "JWT", &jose.JSONWebKey{Key: h.key.Public()},
+				claims),
+			"key of another": other.prove(claims),
+			"stolen key name": h.sign(other.key, "dpop+jwt",
+				&jose.JSONWebKey{Key: h.key.Public()}, claims),
+			"a private key": h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key}, claims),
+			"claims are a text": h.sign(h.key, "dpop+jwt",
+				&jose.JSONWebKey{Key: h.key.Public()}, "text"),
+			"no proof": "", "too long": strings.Repeat("x", 9000), "no token at all": "a.b.c",
+		} {
+			status, challenge := h.sendBound(g, proof)
+			if status != http.StatusUnauthorized || !strings.HasPrefix(challenge,
+				`DPoP error="invalid_dpop_proof", error_description="proof", `) {
+				t.Errorf("%s: status %d, challenge %s", name, status, challenge)
+			}
+		}
+		for name, proofs := range map[string][]string{
+			"none": nil, "two": {h.prove(nil), h.prove(nil)},
+		} {
+			if status, _ := h.send(g, "DPoP "+h.token, proofs...); status != 401 {
+				t.Errorf("%s: status %d", name, status)
+			}
+		}
+		for name, proof := range map[string]string{
+			"a query":         h.prove(map[string]any{"htu": resource + "?x=y"}),
+			"capital letters": h.prove(map[string]any{"htu": "https://MCP.example.com/mcp"}),
+			"clock behind":    h.prove(map[string]any{"iat": time.Now().Unix() - 240}),
+		} {
+			if status, challenge := h.sendBound(g, proof); status != http.StatusOK {
+				t.Errorf("%s: status %d, challenge %s", name, status, challenge)
+			}
+		}
+	})
+}
+
+// TestNonces count for two minutes, at the server whose keys made them.
+func TestNonces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		ring := keys.EphemeralKeyring()
+		one := newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: ring}))
+		replica := newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: ring}))
+		alone := newResourceServer(t, f, withDPoP(&bearer.DPoP{}))
+		elsewhere := newResourceServer(t, f, func(o *bearer.Options) {
+			o.DPoP = &bearer.DPoP{Keys: ring}
+			o.Resource, o.Issuers[0].Audiences = "https://x.example.com/mcp", []string{resource}
+		})
+		h := newHolder(t, f)
+		h.sendBound(one, h.prove(nil))
+		nonce := h.nonce
+		want := func(g *bearer.ResourceServer, changes map[string]any, status int) {
+			t.Helper()
+			all := map[string]any{"nonce": nonce}
+			maps.Copy(all, changes)
+			if got, challenge := h.sendBound(g, h.prove(all)); got != status ||
+				status != 200 && !strings.Contains(challenge, "use_dpop_nonce") {
+				t.Errorf("status %d, challenge %s, want %d", got, challenge, status)
+			}
+		}
+		want(one, nil, 200)
+		want(replica, nil, 200)
+		want(alone, nil, 401)
+		want(elsewhere, map[string]any{"htu": "https://x.example.com/mcp"}, 401)
+		want(one, map[string]any{"nonce": nonce[:len(nonce)-2]}, 401)
+		used := h.prove(map[string]any{"nonce": nonce})
+		if status, _ := h.sendBound(one, used); status != 200 {
+			t.Fatal(status)
+		}
+		time.Sleep(2*time.Minute - time.Second)
+		want(one, nil, 200)
+		if status, challenge := h.sendBound(one, used); status != 401 {
+			t.Errorf("a proof was used again: %s", challenge)
+		}
+		time.Sleep(time.Second)
+		want(one, nil, 401)
+		if status, _ := h.sendBound(one, used); status != 401 {
+			t.Error("a proof was used again when it was forgotten")
+		}
+	})
+}
+
+// TestAProofIsGoodOnce, also for requests that come at the same time.
+func TestAProofIsGoodOnce(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, withDPoP(&bearer.DPoP{}))
+	h := newHolder(t, f)
+	h.sendBound(g, h.prove(nil))
+	proof := h.prove(nil)
+	var passed atomic.Int32
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+			r.Header.Set("Authorization", "DPoP "+h.token)
+			r.Header.Set("DPoP", proof)
+			if _, err := g.Identify(r); err == nil {
+				passed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := passed.Load(); n != 1 {
+		t.Errorf("%d requests passed with one proof", n)
+	}
+}
+
+// TestTheMemoryOfProofsIsBounded: while it is full requests get 503, and no proof is forgotten.
+func TestTheMemoryOfProofsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		g := newResourceServer(t, f, withDPoP(&bearer.DPoP{MaxProofs: 3}))
+		h := newHolder(t, f)
+		h.sendBound(g, h.prove(nil))
+		for range 3 { // proofs that are refused take no room
+			h.sendBound(g, h.prove(map[string]any{"htm": "GET"}))
+		}
+		first := h.prove(nil)
+		for n, proof := range []string{first, h.prove(nil), h.prove(nil)} {
+			if status, challenge := h.sendBound(g, proof); status != 200 {
+				t.Fatalf("proof %d: status %d, challenge %s", n, status, challenge)
+			}
+			time.Sleep(time.Second)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header = http.Header{"Authorization": {"DPoP " + h.token}, "Dpop": {h.prove(nil)}}
+		wantUnavailable(t, sendRequest(g, r), "117")
+		if status, _ := h.sendBound(g, first); status != 401 {
+			t.Errorf("a proof was used again: status %d", status)
+		}
+		time.Sleep(117 * time.Second)
+		if status, challenge := h.sendBound(g, h.prove(nil)); status != 200 {
+			t.Errorf("status %d, challenge %s", status, challenge)
+		}
+	})
+}
+
+// TestBoundTokensAreNoBearerTokens, nor are others bound.
+func TestBoundTokensAreNoBearerTokens(t *testing.T) {
+	f := newFakeIssuer(t)
+	plain := f.token(nil)
+	for required, want := range map[bool]int{false: 200, true: 401} {
+		g := newResourceServer(t, f, withDPoP(&bearer.DPoP{Required: required}))
+		h := newHolder(t, f)
+		h.sendBound(g, h.prove(nil))
+		if status, challenge := h.send(g, "Bearer "+plain); status != want ||
+			required && !strings.HasPrefix(challenge, "DPoP ") {
+			t.Errorf("required %v: status %d, challenge %s", required, status, challenge)
+		}
+		if status, _ := h.send(g, "Bearer "+h.token, h.prove(nil)); status != 401 {
+			t.Errorf("a bound token passed as Bearer, required %v", required)
+		}
+		stolen := *h
+		stolen.token = plain
+		if status, _ := stolen.sendBound(g, stolen.prove(nil)); status != 401 {
+			t.Errorf("a token without a key passed as DPoP, required %v", required)
+		}
+		_, challenge := h.send(g, "")
+		if first, _, _ := strings.Cut(challenge, " "); (first == "DPoP") != required ||
+			!strings.Contains(challenge, "DPoP ") {
+			t.Errorf("required %v: challenge %s", required, challenge)
+		}
+	}
+	off := newResourceServer(t, f, nil)
+	h := newHolder(t, f)
+	if status, challenge := h.sendBound(off, h.prove(nil)); status != 401 ||
+		strings.Contains(challenge, "DPoP") {
+		t.Errorf("status %d, challenge %s", status, challenge)
+	}
+	on := newResourceServer(t, f, withDPoP(&bearer.DPoP{}))
+	for name, cnf := range map[string]any{
+		"certificate": map[string]string{"x5t#S256": "x"}, "empty": map[string]string{},
+		"both":      map[string]string{"x5t#S256": "x", "jkt": h.thumbprint()},
+		"empty jkt": map[string]string{"jkt": ""}, "text": "jkt", "a list": []string{"jkt"},
+	} {
+		token := f.token(map[string]any{"cnf": cnf})
+		if status, _ := h.send(on, "Bearer "+token); status != 401 {
+			t.Errorf("%s: a token that is bound in another way passed", name)
+		}
+		h.token = token
+		if status, _ := h.sendBound(on, h.prove(nil)); status != 401 {
+			t.Errorf("%s: a token that is bound in another way passed as DPoP", name)
+		}
+	}
+}
+
+// TestDPoPOfIntrospectedTokens: an issuer says to which key an opaque token is bound.
+func TestDPoPOfIntrospectedTokens(t *testing.T) {
+	f := newFakeIssuer(t)
+	h := newHolder(t, f)
+	h.token = "opaque"
+	f.says = claimsOf(map[string]any{"active": true, "token_type": "DPoP",
+		"cnf": map[string]string{"jkt": h.thumbprint()}})
+	g := newResourceServer(t, f, func(o *bearer.Options) {
+		introspecting(o)
+		o.DPoP = &bearer.DPoP{}
+	})
+	h.sendBound(g, h.prove(nil))
+	if status, challenge := h.sendBound(g, h.prove(nil)); status != 200 {
+		t.Errorf("status %d, challenge %s", status, challenge)
+	}
+	f.with(func(f *fakeIssuer) { delete(f.says, "cnf") })
+	h.token = "opaque2"
+	if status, _ := h.sendBound(g, h.prove(nil)); status != 401 {
+		t.Errorf("a token that is said to be bound to no key passed: %d", status)
+	}
+}
+
+// TestDPoPOverTheWire: the endpoint sends the nonce, and metadata says what is accepted.
+func TestDPoPOverTheWire(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, withDPoP(&bearer.DPoP{Required: true}))
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHolder(t, f)
+	for n, want := range []int{401, 200} {
+		r := httptest.NewRequest("POST", "http://127.0.0.1/x", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		r.Header = http.Header{"Content-Type": {"application/json"},
+			"Accept":        {"application/json, text/event-stream"},
+			"Authorization": {"DPoP " + h.token}, "Dpop": {h.prove(nil)}}
+		w := httptest.NewRecorder()
+		endpoint.ServeHTTP(w, r)
+		if (w.Code == 401) != (want == 401) {
+			t.Errorf("request %d: status %d %s", n, w.Code, w.Body)
+		}
+		if (w.Header().Get("DPoP-Nonce") != "") != (want == 401) {
+			t.Errorf("request %d: the nonce is %q", n, w.Header().Get("DPoP-Nonce"))
+		}
+		h.nonce = w.Header().Get("DPoP-Nonce")
+	}
+	_, metadata := g.Metadata()
+	var document map[string]any
+	getJSON(t, metadata, &document)
+	if said := fmt.Sprint(document["dpop_bound_access_tokens_required"],
+		document["dpop_signing_alg_values_supported"]); !strings.HasPrefix(said, "true [RS256 ") {
+		t.Errorf("the metadata says %s", said)
+	}
+}
+
+// TestDPoPAtReplicas: a request of a session that one replica passes on is checked by both, with
+// one proof, which is good at neither again.
+func TestDPoPAtReplicas(t *testing.T) {
+	f := newFakeIssuer(t)
+	fleet := fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+		srv, err := server.New(&server.Options{
+			Info:      protocol.Implementation{Name: "fleet", Version: "1"},
+			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := serverhttp.New(srv, &serverhttp.Options{Replicas: r,
+			Authority: newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: r.Keys}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}).Servers
+	h, session := newHolder(t, f), ""
+	post := func(replica int, body, proof string) int {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodPost, fleet[replica].URL+"/mcp",
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"},
+			"Accept":        {"application/json, text/event-stream"},
+			"Authorization": {"DPoP " + h.token}, "Dpop": {proof}}
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+			r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+		}
+		response, err := fleet[replica].Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		session = cmp.Or(response.Header.Get("Mcp-Session-Id"), session)
+		h.nonce = cmp.Or(response.Header.Get("DPoP-Nonce"), h.nonce)
+		return response.StatusCode
+	}
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
+		`"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"c","version":"1"}}}`
+	if status := post(0, initialize, h.prove(nil)); status != http.StatusUnauthorized {
+		t.Fatalf("without a nonce: status %d", status)
+	}
+	if status := post(0, initialize, h.prove(nil)); status != http.StatusOK || session == "" {
+		t.Fatalf("status %d, session %q", status, session)
+	}
+	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	proof := h.prove(nil)
+	if status := post(1, ping, proof); status != http.StatusOK {
+		t.Errorf("by the other replica: status %d", status)
+	}
+	for replica := range fleet {
+		if status := post(replica, ping, proof); status != http.StatusUnauthorized {
+			t.Errorf("the proof again at replica %d: status %d", replica, status)
+		}
+	}
+}

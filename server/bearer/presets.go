@@ -1,0 +1,42 @@
+package bearer
+
+// This file has identity providers that need more than two fields of an [Issuer].
+
+// EntraID returns the issuer of one tenant of Microsoft Entra ID, a GUID in lower case, for a
+// server that is registered there as clientID, with tokens of version 2
+// (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
+// scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. The
+// app roles of a program without a person count as scopes; those of a person do not: who has a role
+// has not granted it to each client.
+func EntraID(tenant, clientID string) Issuer {
+	return Issuer{URL: "https://login.microsoftonline.com/" + tenant + "/v2.0",
+		Audiences: []string{clientID}, ScopesOf: entraScopes("api://" + clientID + "/")}
+}
+
+// EntraIDAnyTenant returns the issuer of all tenants of Microsoft Entra ID, as [EntraID] that of
+// one: everybody who works or studies anywhere gets in
+// (https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
+func EntraIDAnyTenant(clientID string) Issuer {
+	i := EntraID(tenantMark, clientID)
+	i.AnyTenant = true
+	i.LoginURL = "https://login.microsoftonline.com/organizations/v2.0"
+	i.KeysURL = "https://login.microsoftonline.com/organizations/discovery/v2.0/keys"
+	return i
+}
+
+// entraScopes returns ScopesOf for tokens of Entra ID, whose scopes lack the prefix.
+func entraScopes(prefix string) func(t *Token) ([]string, error) {
+	return func(t *Token) ([]string, error) {
+		names := t.Scopes
+		if _, ofPerson := t.claims["scp"]; !ofPerson {
+			if _, err := t.Claim("roles", &names); err != nil {
+				return nil, err
+			}
+		}
+		scopes := make([]string, len(names))
+		for n, name := range names {
+			scopes[n] = prefix + name
+		}
+		return scopes, nil
+	}
+}

@@ -1,0 +1,96 @@
+package serverhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// OwnerToken returns what names this replica to the others, for states of which OwnerOf of
+// [Options] reads it again. It is empty without Replicas.
+func (h *Handler) OwnerToken() string {
+	if h.forwarder == nil {
+		return ""
+	}
+	return h.forwarder.SealSession("owner")
+}
+
+// forwardToOwner passes on a request that only another replica can serve: that of OwnerOf. It
+// reports false for one that is to be served here, as it is where the owner is surely gone: the
+// handler knows what to say then.
+func (h *Handler) forwardToOwner(
+	rw *responseWriter, r *http.Request, request *protocol.Request, body []byte,
+) bool {
+	if h.opts.OwnerOf == nil || h.forwarder == nil || rw.received != nil {
+		return false
+	}
+	token := h.ownerToken(r.Context(), request)
+	owner, _ := h.forwarder.FindOwner(token)
+	if self := h.forwarder.Self(); owner.Name == "" || owner.Name == self.Name {
+		return false
+	}
+	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
+	if !ok {
+		rw.refuseRequest(shutdownFault())
+		return true
+	}
+	defer h.endRequest(&rw.task)
+	hop := r.Clone(ctx)
+	hop.Header[headerSession] = []string{token} // binds the hop to the owner; it means no session
+	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, hop, owner, body)
+	h.srv.Report(r.Context(), e)
+	switch {
+	case broken:
+		panic(http.ErrAbortHandler)
+	case e.Status != 0:
+	case errors.Is(r.Context().Err(), context.Canceled):
+		rw.abandonClient()
+	case e.Outcome == event.ForwardGone:
+		return false
+	default:
+		rw.refuseRequest(ownerFault(request, e))
+	}
+	return true
+}
+
+// ownerToken returns the token in the state of a request, empty where there is none.
+func (h *Handler) ownerToken(ctx context.Context, request *protocol.Request) string {
+	if !protocol.MultiRoundTrip(request.Method) ||
+		!bytes.Contains(request.Params, []byte(`"requestState"`)) {
+		return ""
+	}
+	params, err := protocol.DecodeParams(request.Method, request.Params)
+	if err != nil {
+		return ""
+	}
+	var state protocol.RequestState
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		state = p.RequestState
+	case *protocol.GetPromptParams:
+		state = p.RequestState
+	case *protocol.ReadResourceParams:
+		state = p.RequestState
+	}
+	text, _ := state.Text()
+	if text == "" {
+		return ""
+	}
+	return h.opts.OwnerOf(ctx, text)
+}
+
+// ownerFault is what a client gets whose request its owner did not answer. The state stays good:
+// the owner takes a request that it had before for the same one.
+func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
+	f := busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
+		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")
+	f.id = request.ID
+	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)
+	return f
+}
