@@ -61,25 +61,28 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	})
 }
 
+// maxCompletions is the most values a completion may carry
+// (server/utilities/completion).
+const maxCompletions = 100
+
 // newCompleteResult returns a result with as many of values as the protocol
 // allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}
-	if len(values) > protocol.MaxCompletions {
-		r.Values, r.HasMore = values[:protocol.MaxCompletions], true
+	if len(values) > maxCompletions {
+		r.Values, r.HasMore = values[:maxCompletions], true
 	}
 	return r
 }
 
 func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Completer, error) {
 	if ref.Prompt != "" {
-		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
-		if !ok || !s.isVisible(request.Principal, KindPrompt, ref.Prompt) {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams,
-				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
+		p, err := s.findPrompt(request, ref.Prompt)
+		if err != nil {
+			return nil, err
 		}
-		return p.complete, request.checkScopes(p.scopes)
+		return p.complete, nil
 	}
 	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
 		s.isVisible(request.Principal, KindResourceTemplate, ref.Template) {

@@ -65,7 +65,13 @@ func (u *upstream) followLists(ctx context.Context, ready func()) error {
 			return err
 		}
 	}
-	conn, err := u.dial(ctx, connectionKey{credential: credential.Key}, credential)
+	// Some servers list tools that ask only to clients that can be asked. On this connection no call
+	// runs, so that every question is refused.
+	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
+	})}
+	conn, err := u.dial(ctx, key, credential)
 	if err != nil {
 		return err
 	}

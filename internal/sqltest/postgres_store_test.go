@@ -126,7 +126,7 @@ func testCreateOverlapping(t *testing.T, c *cluster) {
 // afterwards; a claim that it did not acknowledge is held by who repeats it at the same store.
 func testKill(t *testing.T, c *cluster) {
 	db, name := c.withTables(t)
-	s := newStore(t, db, sqlstore.Options{Timeout: time.Second})
+	s := newStore(t, db, sqlstore.Options{})
 	var mu sync.Mutex
 	var claimed, unsure []string
 	stop := make(chan struct{})

@@ -266,7 +266,6 @@ func testForgeries(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 func TestOptions(t *testing.T) {
 	db, _ := newSQLite(t)
 	for name, opts := range map[string]*sqlstore.Options{
-		"timeout": {Dialect: sqlstore.SQLite, Timeout: -1},
 		"entries": {Dialect: sqlstore.SQLite, MaxEntries: -1},
 		"bytes":   {Dialect: sqlstore.SQLite, MaxBytes: -1},
 		"dialect": {Dialect: 9},

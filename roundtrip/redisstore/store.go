@@ -22,8 +22,6 @@ type Options struct {
 	// Redis different ones. It has a part in braces, so that a cluster keeps all keys on one
 	// node. Empty: "rondo:{store}:".
 	Prefix string
-	// Timeout bounds each operation, attempts on several connections included. 0: 5 s.
-	Timeout time.Duration
 	// MaxEntries bounds the claims, and the states, of all principals together. One principal
 	// may have a quarter. Each claim takes about 600 bytes. 0: 500,000.
 	MaxEntries int64
@@ -40,7 +38,6 @@ type Options struct {
 
 const (
 	defaultPrefix     = "rondo:{store}:"
-	defaultTimeout    = 5 * time.Second
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
 	// clockSlack is by how much the time of a claim may pass Longest. The funnel adds two minutes,
@@ -76,12 +73,11 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 	switch {
 	case client == nil:
 		return nil, errNoClient
-	case min(o.Timeout, o.Longest) < 0 || min(o.MaxEntries, o.MaxBytes) < 0:
-		return nil, errors.New("redisstore: options: Timeout, MaxEntries, MaxBytes and Longest " +
-			"must not be negative")
+	case o.Longest < 0 || min(o.MaxEntries, o.MaxBytes) < 0:
+		return nil, errors.New("redisstore: options: MaxEntries, MaxBytes and Longest must not be " +
+			"negative")
 	}
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.Longest = cmp.Or(o.Longest, roundtrip.DefaultRoundTTL)
@@ -91,8 +87,8 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 	}
 	s := &Store{client: client, opts: o, longest: o.Longest + clockSlack,
 		shares: sharedguard.NewShares(sharedguard.Room{Entries: o.MaxEntries, Bytes: o.MaxBytes})}
-	s.guard = sharedguard.New("redisstore", (*claims)(s), o.Timeout)
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	s.guard = sharedguard.New("redisstore", (*claims)(s))
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	if err := s.checkPolicy(ctx); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
@@ -150,7 +146,7 @@ func (s *Store) bounds(owner string) []any {
 // The funnel calls it where callers can; the store learns it from the first one otherwise.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Claim implements [store.Guard]. It returns within [Options].Timeout and ignores the end of ctx
+// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx
 // once it has begun. When Redis does not answer in time the claim may have been stored all the
 // same. No handler runs then, and a retry with the same answers that arrives at this store holds
 // the claim. At another replica the state is spent: the other mistake would be to use it twice.
@@ -163,9 +159,9 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	return s.guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
-// Put implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	key, owner := sharedguard.KeyOf("state", id), sharedguard.OwnerOf(owner)
 	args := append([]any{key, owner, state, time.Until(until).Milliseconds(), until.UnixMilli()},
@@ -184,9 +180,9 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 	return nil
 }
 
-// Get implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Get implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Get(ctx context.Context, id string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	state, err := s.client.Get(ctx, s.keys(kindStore, sharedguard.KeyOf("state", id))[0]).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -151,7 +151,7 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	for name, opts := range map[string]*redisstore.Options{
-		"timeout": {Timeout: -1}, "entries": {MaxEntries: -1}, "bytes": {MaxBytes: -1},
+		"entries": {MaxEntries: -1}, "bytes": {MaxBytes: -1},
 		"longest": {Longest: -1}, "prefix": {Prefix: "rondo:"}, "empty braces": {Prefix: "a{}"},
 	} {
 		if _, err := redisstore.New(t.Context(), startServer(t).connect(), opts); err == nil {
@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := startServer(t).connect()
-			s := newStore(t, client, &redisstore.Options{Timeout: time.Second})
+			s := newStore(t, client, nil)
 			do := func(commands [][]any) {
 				for _, command := range commands {
 					if err := client.Do(t.Context(), command...).Err(); err != nil {
@@ -207,8 +207,8 @@ func TestLoading(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: loading, ContextTimeoutEnabled: true,
 		MaxRetries: -1, DisableIdentity: true})
 	defer client.Close()
-	if _, err := redisstore.New(t.Context(), client, &redisstore.Options{
-		Timeout: time.Second}); err == nil || !strings.Contains(err.Error(), "LOADING") {
+	if _, err := redisstore.New(t.Context(), client, nil); err == nil ||
+		!strings.Contains(err.Error(), "LOADING") {
 		t.Errorf("New: %v", err)
 	}
 	server := startServer(t)
@@ -222,7 +222,7 @@ func TestLoading(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}})
 	defer moving.Close()
-	s := newStore(t, moving, &redisstore.Options{Timeout: time.Second})
+	s := newStore(t, moving, nil)
 	server.kill() // the connections break, and the next reach the one that loads
 	address = loading
 	refuses(t, s, "free", inAnHour(), "LOADING")

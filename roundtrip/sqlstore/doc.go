@@ -36,7 +36,7 @@
 // one has confirmed: set synchronous_standby_names. With asynchronous replication the claims of
 // the last moment may be lost, and with them that these states were used.
 //
-// When the database does not answer within [Options].Timeout, is read-only or full, or has tables
+// When the database does not answer within five seconds, is read-only or full, or has tables
 // of another version, the request is refused and the handler does not run. If the claim was
 // stored and only its acknowledgement was lost, a retry that arrives at the same replica holds
 // it. Retries at other replicas are told that the request runs, and after the lease that its
@@ -74,5 +74,5 @@
 // rondo_claims, rondo_states and rondo_usage, and to select from rondo_schema. Do not delete rows
 // by hand: rondo_usage counts them. Bound the connections of each replica (sql.DB.SetMaxOpenConns),
 // so that all together stay below what the database has; a claim waits for one within
-// [Options].Timeout. Servers that share a database differ in [Options].Service.
+// five seconds. Servers that share a database differ in [Options].Service.
 package sqlstore

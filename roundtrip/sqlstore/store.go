@@ -21,8 +21,6 @@ type Options struct {
 	// Service names the server, at most 100 bytes: replicas of one server have the same, and
 	// servers that share a database different ones. Empty: "rondo".
 	Service string
-	// Timeout bounds each operation, attempts on several connections included. 0: 5 s.
-	Timeout time.Duration
 	// MaxEntries bounds the claims, and the states, of all principals together. One principal
 	// may have a quarter. Each claim takes about 400 bytes. 0: 500,000.
 	MaxEntries int64
@@ -34,7 +32,6 @@ type Options struct {
 
 const (
 	defaultService    = "rondo"
-	defaultTimeout    = 5 * time.Second
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
 	maxService        = 100
@@ -46,7 +43,6 @@ type Store struct {
 	db      *sql.DB
 	dialect Dialect
 	service string
-	timeout time.Duration
 	guard   *sharedguard.Guard
 	shares  *sharedguard.Shares
 	claims  room
@@ -71,20 +67,19 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 		return nil, errors.New("sqlstore: there is no database")
 	case o.Dialect != PostgreSQL && o.Dialect != SQLite:
 		return nil, fmt.Errorf("sqlstore: options: unknown Dialect %d", o.Dialect)
-	case o.Timeout < 0 || o.MaxEntries < 0 || o.MaxBytes < 0:
-		return nil, errors.New("sqlstore: options: Timeout, MaxEntries and MaxBytes must not be " +
-			"negative")
+	case o.MaxEntries < 0 || o.MaxBytes < 0:
+		return nil, errors.New("sqlstore: options: MaxEntries and MaxBytes must not be negative")
 	case len(o.Service) > maxService:
 		return nil, fmt.Errorf("sqlstore: options: Service is longer than %d bytes", maxService)
 	}
-	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, defaultService),
-		timeout: cmp.Or(o.Timeout, defaultTimeout)}
+	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, defaultService)}
 	s.shares = sharedguard.NewShares(sharedguard.Room{
-		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries), Bytes: cmp.Or(o.MaxBytes, defaultMaxBytes)})
+		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries),
+		Bytes:   cmp.Or(o.MaxBytes, defaultMaxBytes)})
 	s.claims = newRoom(s, "guard", "rondo_claims")
 	s.states = newRoom(s, "store", "rondo_states")
-	s.guard = sharedguard.New("sqlstore", (*claims)(s), s.timeout)
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	s.guard = sharedguard.New("sqlstore", (*claims)(s))
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	if err := s.checkTables(ctx); err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
@@ -95,7 +90,7 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Claim implements [store.Guard]. It returns within [Options].Timeout and ignores the end of ctx
+// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx
 // once it has begun. When the database does not answer in time the claim may have been stored
 // all the same. No handler runs then, and a retry with the same answers that arrives at this
 // store holds the claim. At another replica the state is spent: the other mistake would be to
@@ -109,11 +104,11 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 // The funnel calls it where callers can; the store learns it from the first one otherwise.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Put implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Put(
 	ctx context.Context, id, owner string, state []byte, until time.Time,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	key, owner := sharedguard.KeyOf("state", id), sharedguard.OwnerOf(owner)
 	err := s.states.withRoom(ctx, func() error {
@@ -145,9 +140,9 @@ select cast($1 as text), cast($2 as text), cast($3 as text), cast($4 as {bytes})
 from rondo_schema where version = 1
 on conflict (service, key) do nothing`
 
-// Get implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+// Get implements [store.StateStore]. It ends with ctx, and after five seconds.
 func (s *Store) Get(ctx context.Context, id string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
 	var state []byte
 	err := s.db.QueryRowContext(ctx, s.dialect.write(

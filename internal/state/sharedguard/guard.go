@@ -71,21 +71,23 @@ const maxOutcome = 256 << 10
 // outage, one for each request that waited for its claim at the time.
 const maxUnsure = 16_384
 
+// Timeout bounds each operation of a store, attempts on several connections included.
+const Timeout = 5 * time.Second
+
 // A Guard is a [store.Guard] on a [Backend].
 type Guard struct {
 	name    string // of the package, for errors
 	backend Backend
-	timeout time.Duration
 
 	mu       sync.Mutex
 	claiming map[string]struct{}    // the keys for which Claim runs
 	unsure   *quota.Store[[16]byte] // holders of claims that may have been stored, by unsureKey
 }
 
-// New returns a guard whose operations take no longer than timeout. Its errors begin with name.
-func New(name string, backend Backend, timeout time.Duration) *Guard {
+// New returns a guard whose errors begin with name.
+func New(name string, backend Backend) *Guard {
 	return &Guard{
-		name: name, backend: backend, timeout: timeout,
+		name: name, backend: backend,
 		claiming: make(map[string]struct{}),
 		unsure:   quota.NewStore[[16]byte](quota.StoreOptions{MaxEntries: maxUnsure, MaxBytes: -1}),
 	}
@@ -169,7 +171,7 @@ func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 
 // limitTime limits an operation in time and drops the cancellation of the caller.
 func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 }
 
 // retryInterval is the time between two attempts.
@@ -179,7 +181,7 @@ const retryInterval = 50 * time.Millisecond
 // time, because a connection may hang where another would answer.
 func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, g.timeout/2)
+		attempt, cancel := context.WithTimeout(ctx, Timeout/2)
 		err := do(attempt)
 		cancel()
 		if err == nil || g.backend.IsFinal(err) {

@@ -69,8 +69,8 @@ func isSpent(err error) bool {
 func TestLostAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply}
-		first := sharedguard.New("test", store, 5*time.Second)
-		other := sharedguard.New("test", store, 5*time.Second)
+		first := sharedguard.New("test", store)
+		other := sharedguard.New("test", store)
 		began := time.Now()
 		if err := claim(t, first, [32]byte{1}); !errors.Is(err, errLostReply) || isSpent(err) {
 			t.Errorf("without an answer: %v", err)
@@ -98,7 +98,7 @@ func TestLostAcknowledgement(t *testing.T) {
 func TestReplyLostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply, ends: 20}
-		guard := sharedguard.New("test", store, 5*time.Second)
+		guard := sharedguard.New("test", store)
 		if err := claim(t, guard, [32]byte{1}); err != nil {
 			t.Error(err)
 		}
@@ -108,7 +108,7 @@ func TestReplyLostOnce(t *testing.T) {
 // TestFinalRefusal is not repeated, and stores nothing.
 func TestFinalRefusal(t *testing.T) {
 	store := &outage{fails: errRefused}
-	guard := sharedguard.New("test", store, 5*time.Second)
+	guard := sharedguard.New("test", store)
 	if err := claim(t, guard, [32]byte{1}); !errors.Is(err, errRefused) || store.asked != 1 {
 		t.Errorf("got %v after %d attempts, want one", err, store.asked)
 	}

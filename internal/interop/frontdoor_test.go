@@ -1,0 +1,158 @@
+package interop_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	mcpgoserver "github.com/mark3labs/mcp-go/server"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// frontDoorTools are published as they are, so that clients find them where they are without a
+// gateway.
+var frontDoorTools = []string{"deploy", "wizard", "sign_in", "summarize"}
+
+// frontDoorUpstreams are servers of three makes and two eras.
+func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
+	t.Helper()
+	overHTTP := func(h http.Handler, era protocol.Era) gateway.Upstream {
+		srv := httptest.NewServer(h)
+		t.Cleanup(func() {
+			srv.CloseClientConnections()
+			srv.Close()
+		})
+		return gateway.Upstream{Name: "up", Connect: gateway.HTTP(srv.URL, nil), Era: era,
+			Unprefixed: frontDoorTools}
+	}
+	official := func(push bool, opts *mcp.StreamableHTTPOptions) http.Handler {
+		s := newGoSDKServer(push)
+		closeSessionsAfter(t, s)
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts)
+	}
+	mcpGo := func(push bool) http.Handler {
+		return mcpgoserver.NewStreamableHTTPServer(newMCPGoServer(push),
+			mcpgoserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]gateway.Upstream{
+		"rondo modern": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Modern),
+		"rondo legacy": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Legacy),
+		"official modern": overHTTP(
+			official(false, &mcp.StreamableHTTPOptions{Stateless: true}), protocol.Modern),
+		"official legacy": overHTTP(official(true, nil), protocol.Legacy),
+		"mcp-go modern":   overHTTP(mcpGo(false), protocol.Modern),
+		"mcp-go legacy":   overHTTP(mcpGo(true), protocol.Legacy),
+		"official process": {Name: "up", Era: protocol.Legacy, Unprefixed: frontDoorTools,
+			Connect: gateway.Command("env", asOfficial+"=yes", program)},
+	}
+}
+
+// startFrontDoor serves a gateway before an upstream.
+func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
+	t.Helper()
+	g, err := gateway.New(&gateway.Options{
+		Server:    server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
+		Upstreams: []gateway.Upstream{upstream}, Logger: zaptest.NewLogger(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	who := newPerson(t, nil)
+	client := dialRondo(t, srv.URL, who, false)
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, err := client.do(within(t, patience), tool("plain", nil))
+		listed, _ := client.do(within(t, patience), request{Method: protocol.MethodListTools})
+		if listed != "" {
+			return srv.URL
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is published: ", err)
+		}
+	}
+}
+
+// frontDoorClients are clients of three makes and two eras.
+func frontDoorClients() map[string]guest {
+	official := func(revision string) guest {
+		return func(t *testing.T, endpoint string, who *person) peer {
+			return connectGoSDK(t, who, false, revision,
+				&mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: newHTTPClient(t)})
+		}
+	}
+	mcpGo := func(revision string) guest {
+		return func(t *testing.T, endpoint string, who *person) peer {
+			over, err := transport.NewStreamableHTTP(endpoint,
+				transport.WithHTTPBasicClient(newHTTPClient(t)),
+				transport.WithHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return connectMCPGo(t, who, false, revision, over)
+		}
+	}
+	return map[string]guest{
+		"rondo modern": func(t *testing.T, endpoint string, who *person) peer {
+			return dialRondo(t, endpoint, who, false)
+		},
+		"rondo legacy": func(t *testing.T, endpoint string, who *person) peer {
+			return dialRondoLegacy(t, endpoint, who, false)
+		},
+		"official modern": official(modern), "official legacy": official(v20251125),
+		"mcp-go modern": mcpGo(modern), "mcp-go legacy": mcpGo(v20251125),
+	}
+}
+
+// TestFrontDoor: every client before every upstream, whichever eras they speak.
+func TestFrontDoor(t *testing.T) {
+	for name, upstream := range frontDoorUpstreams(t) {
+		t.Run(name, func(t *testing.T) {
+			endpoint := startFrontDoor(t, upstream)
+			for client, connect := range frontDoorClients() {
+				t.Run(client, func(t *testing.T) {
+					takeTwoThrough(t, endpoint, connect)
+					checkSampling(t, endpoint, connect)
+				})
+			}
+		})
+	}
+}
+
+func checkSampling(t *testing.T, endpoint string, connect guest) {
+	t.Helper()
+	who := newPerson(t, answers{"Summarize.": "It is short."})
+	got, err := connect(t, endpoint, who).do(
+		context.WithoutCancel(within(t, patience)), tool("summarize", nil))
+	if want := "model-1 says: It is short."; err != nil || got != want {
+		t.Errorf("sampling: got %q, %v, want %q", got, err, want)
+	}
+	who.wantAsked(1)
+}
