@@ -63,7 +63,7 @@ func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
 func (s *site) person(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
 	t.Helper()
 	return s.source(t, func(o *oauth.Options) {
-		o.Interaction = impatientPerson{s.browser, new(sync.Mutex)}
+		o.Interaction = impatientPerson{s.browser, &s.looking}
 		if change != nil {
 			change(o)
 		}

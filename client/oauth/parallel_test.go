@@ -60,8 +60,8 @@ func TestCallersThatNeedMoreScopesShareAStepUp(t *testing.T) {
 // and the logins come back to different ports. Neither disturbs the other, then or later.
 func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true}, nil)
-	other := &site{s.as, oauthtest.NewResource(t, &oauthtest.ResourceOptions{
-		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}}), s.browser}
+	other := &site{as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
+		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}}), browser: s.browser}
 	store := oauth.NewMemoryStore()
 	shared := func(o *oauth.Options) { o.Store = store }
 	first, second := s.source(t, shared), other.source(t, shared)

@@ -36,6 +36,7 @@ type site struct {
 	as       *oauthtest.Server
 	resource *oauthtest.Resource
 	browser  *oauthtest.Browser
+	looking  sync.Mutex // held while an impatientPerson looks at a page
 }
 
 func newSite(t testing.TB, server *oauthtest.Options, resource *oauthtest.ResourceOptions) *site {
@@ -51,7 +52,8 @@ func newSite(t testing.TB, server *oauthtest.Options, resource *oauthtest.Resour
 			}}
 	}
 	resource.Servers = append(resource.Servers, as)
-	return &site{as, oauthtest.NewResource(t, resource), oauthtest.NewBrowser(t)}
+	return &site{as: as, resource: oauthtest.NewResource(t, resource),
+		browser: oauthtest.NewBrowser(t)}
 }
 
 // source logs the person in by their browser.
