@@ -27,10 +27,6 @@ type CompletionArgument struct {
 	Value string `json:"value"`
 }
 
-// MaxCompletions is the most values a completion may carry
-// (server/utilities/completion).
-const MaxCompletions = 100
-
 // CompleteResult suggests values for an argument.
 type CompleteResult struct {
 	Values  []string

@@ -13,7 +13,8 @@ import (
 
 // PushRequest puts one question to the client of a session while the handler of ctx waits, for
 // hosts whose handlers were written for sessions. It is [AskRequest] without a key and without
-// rounds: a question without an answer is sent at once, and each call is a question of its own. Gate, limits, checks and errors are the same.
+// rounds: a question without an answer is sent at once, and each call is a question of its own.
+// Gate, limits, checks and errors are the same.
 //
 // Toward a modern revision it sends nothing and returns a [*PushError], as it does where the
 // connection or the client cannot be asked. Any failure to ask ends the run: the handler's

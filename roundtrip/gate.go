@@ -141,9 +141,10 @@ func (r *run) repeatsRefusedQuestion(d *draft) error {
 // not be sent (client/elicitation, "Safe URL Handling"). The error is an
 // [*urlrule.Refusal].
 func (p *questioner) checkURLs(questions []Question) error {
+	allow := urlrule.Hook(p.funnel.opts.AllowURL)
 	for _, q := range questions {
 		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
-			if refusal := urlrule.Hook(p.funnel.opts.AllowURL).Refuse(q.key, visit.URL); refusal != nil {
+			if refusal := allow.Refuse(q.key, visit.URL); refusal != nil {
 				return refusal
 			}
 		}

@@ -332,7 +332,8 @@ func TestRenewalsThatGoWrong(t *testing.T) {
 		renew func(ctx context.Context) error
 		wrong string
 	}{
-		"panics":               {store.Lease / 2, func(context.Context) error { panic("no") }, "panic: no"},
+		"panics": {store.Lease / 2, func(context.Context) error { panic("no") },
+			"panic: no"},
 		"hangs to its end":     {store.Lease * 5 / 6, hang, "deadline exceeded"},
 		"hangs to the claim's": {store.Lease / 2, hang, ""},
 	} {

@@ -71,7 +71,8 @@ func newWaitQuotas(o *Options) waitQuotas {
 			Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
-			Total: -1, Share: cmp.Or(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
+			Total: -1,
+			Share: cmp.Or(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
 		}),
 	}
 }

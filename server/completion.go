@@ -61,13 +61,17 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	})
 }
 
+// maxCompletions is the most values a completion may carry
+// (server/utilities/completion).
+const maxCompletions = 100
+
 // newCompleteResult returns a result with as many of values as the protocol
 // allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}
-	if len(values) > protocol.MaxCompletions {
-		r.Values, r.HasMore = values[:protocol.MaxCompletions], true
+	if len(values) > maxCompletions {
+		r.Values, r.HasMore = values[:maxCompletions], true
 	}
 	return r
 }

@@ -285,6 +285,20 @@ func TestServerCannotChooseScopes(t *testing.T) {
 	}
 }
 
+// TestChallengeWithoutScopesOfTheHost: if a server names none of them, all are requested, and never
+// none: an authorization server would choose its default.
+func TestChallengeWithoutScopesOfTheHost(t *testing.T) {
+	s := newSite(t, nil, nil)
+	challengedWith(`scope="read"`, `scope="graph/Mail.Read"`)(s)
+	source := s.person(t, provided(s, func(p *oauth.Provider) {
+		p.Scopes = []string{"read", "write"}
+	}))
+	noError.check(t, s.call(t.Context(), source, "search"))
+	if got := s.as.Requests(oauthtest.Authorize)[0].Form.Get("scope"); got != "read write" {
+		t.Errorf("scope %q was requested, want those of the host", got)
+	}
+}
+
 // TestServerThatNamesLongScopes: a server may name scopes as the authorization server does.
 func TestServerThatNamesLongScopes(t *testing.T) {
 	s := newSite(t, nil, nil)

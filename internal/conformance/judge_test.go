@@ -1,12 +1,10 @@
-package conformance_test
+package main
 
 import (
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/rondo-mcp/rondo/internal/conformance"
 )
 
 const list = `# what must pass
@@ -44,18 +42,18 @@ func good() fstest.MapFS {
 	}
 }
 
-func parse(t *testing.T, text string) *conformance.List {
+func parse(t *testing.T, text string) *List {
 	t.Helper()
-	l, err := conformance.ParseList(strings.NewReader(text))
+	l, err := ParseList(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func results(t *testing.T, dir fstest.MapFS) conformance.Results {
+func results(t *testing.T, dir fstest.MapFS) Results {
 	t.Helper()
-	r, err := conformance.ReadResults(dir, false)
+	r, err := ReadResults(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +184,7 @@ func TestParseListErrors(t *testing.T) {
 		"status of no meaning":       "tools-call call ToolCall FINE",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := conformance.ParseList(strings.NewReader("# first\n" + text)); err == nil ||
+			if _, err := ParseList(strings.NewReader("# first\n" + text)); err == nil ||
 				!strings.Contains(err.Error(), "line 2") {
 				t.Errorf("error %v, want one that names line 2", err)
 			}
@@ -199,12 +197,12 @@ func TestReadResults(t *testing.T) {
 		"server-server-stateless-2026-11-21T03-51-43-199Z/checks.json": file("a A SUCCESS"),
 		"server-server-stateless-2026-11-21T03-51-43-199Z/stdout.txt":  {Data: []byte("not read")},
 	}
-	r, err := conformance.ReadResults(dir, true)
+	r, err := ReadResults(dir, true)
 	if err != nil || len(r["server-stateless"]) != 1 || len(r) != 1 {
 		t.Errorf("got %v, %v, want one check of server-stateless", r, err)
 	}
 	dir["server-x-2026-11-21T03-51-43-199Z/checks.json"] = &fstest.MapFile{Data: []byte(`{"cut off`)}
-	if _, err := conformance.ReadResults(dir, true); err == nil ||
+	if _, err := ReadResults(dir, true); err == nil ||
 		!strings.Contains(err.Error(), "server-x") {
 		t.Errorf("error %v, want one that names the file", err)
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the protocol's official conformance suite against examples/everything and examples/everything-client, and fails unless
-# every check on the lists beside this file passes. See doc.go.
+# every check on the lists beside this file passes. See main.go.
 #
 #	run.sh [-n COUNT] [-u] [-s URL] [LEG...]
 #
@@ -111,7 +111,7 @@ work=$(mktemp -d)
 trap finish EXIT
 printf 'results and logs, kept unless all passes: %s\n' "$work" >&2
 install_suite
-go build -o "$work/" ./examples/everything ./examples/everything-client ./internal/conformance/verdict
+go build -o "$work/" ./examples/everything ./examples/everything-client ./internal/conformance
 client=$work/everything-client
 start_server
 for ((n = 1; n <= count; n++)); do
@@ -123,4 +123,4 @@ stop_server
 client=false
 for leg in "${legs[@]}"; do run "$leg" control; done
 
-"$work/verdict" ${update[@]+"${update[@]}"} "$lists" "$work/results"
+"$work/conformance" ${update[@]+"${update[@]}"} "$lists" "$work/results"

@@ -207,7 +207,8 @@ func TestLoading(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: loading, ContextTimeoutEnabled: true,
 		MaxRetries: -1, DisableIdentity: true})
 	defer client.Close()
-	if _, err := redisstore.New(t.Context(), client, nil); err == nil || !strings.Contains(err.Error(), "LOADING") {
+	if _, err := redisstore.New(t.Context(), client, nil); err == nil ||
+		!strings.Contains(err.Error(), "LOADING") {
 		t.Errorf("New: %v", err)
 	}
 	server := startServer(t)

@@ -74,7 +74,8 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, defaultService)}
 	s.shares = sharedguard.NewShares(sharedguard.Room{
-		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries), Bytes: cmp.Or(o.MaxBytes, defaultMaxBytes)})
+		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries),
+		Bytes:   cmp.Or(o.MaxBytes, defaultMaxBytes)})
 	s.claims = newRoom(s, "guard", "rondo_claims")
 	s.states = newRoom(s, "store", "rondo_states")
 	s.guard = sharedguard.New("sqlstore", (*claims)(s))

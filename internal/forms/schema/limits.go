@@ -57,9 +57,6 @@ const (
 	// maxTypes is how many types a list may name: JSON Schema has seven.
 	maxTypes = 10
 
-	// maxDepth is the deepest document, the same as in package jsonx.
-	maxDepth = 64
-
 	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number
 	// of a million digits.
 	maxExponent = 400

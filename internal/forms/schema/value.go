@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 var errTooDeep = errors.New("the document is nested too deep")
@@ -17,7 +19,7 @@ func checkValue(v any, depth int) error {
 	case json.Number:
 		return CheckNumber(v)
 	case []any:
-		if depth == maxDepth {
+		if depth == jsonx.MaxDepth {
 			return errTooDeep
 		}
 		for _, item := range v {
@@ -27,7 +29,7 @@ func checkValue(v any, depth int) error {
 		}
 		return nil
 	case map[string]any:
-		if depth == maxDepth {
+		if depth == jsonx.MaxDepth {
 			return errTooDeep
 		}
 		for _, value := range v {

@@ -1,6 +1,35 @@
-// Verdict judges what the conformance suite reported, see package conformance.
+// Conformance judges what the protocol's official conformance suite reports
+// about the library.
 //
-//	verdict [-update] LISTS RESULTS
+// run.sh fetches the suite, starts the subjects (examples/everything and
+// examples/everything-client), collects results and starts this program:
+//
+//	internal/conformance/run.sh            # each leg once
+//	internal/conformance/run.sh -n 20      # twenty times in a row
+//	internal/conformance/run.sh -u         # write the lists anew
+//	internal/conformance/run.sh -s URL server-2025-11-25    # a server that runs already
+//
+// # Legs and lists
+//
+// A leg is one side of one revision, such as server-2026-07-28. One more,
+// client-backcompat, has what the suite wants of clients toward servers of
+// 2025-03-26, which knew no metadata of protected resources, and another one,
+// client-extensions, what it does not require: logins without a person. Each has a list
+// of the checks that must pass, by scenario, id and name, because a scenario of
+// the suite may pass without having looked at anything: some of its checks are
+// made only if there is something to see. A check on the list that is missing
+// is a failure, and so is one that fails, warns or is skipped without the list
+// saying so. What is left out of a leg is left out by name, with a reason.
+//
+// # Control
+//
+// After the runs the server is stopped, the client replaced by a program that
+// does nothing, and the suite runs once more. Every scenario on the lists must
+// fail then: one that does not would not notice if the subject broke either.
+//
+// # The program
+//
+//	conformance [-update] LISTS RESULTS
 //
 // LISTS is the directory of the lists, LEG.txt for each leg. RESULTS holds what
 // the suite wrote: LEG/run-N for each run and LEG/control for the run without a
@@ -15,20 +44,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/rondo-mcp/rondo/internal/conformance"
 )
 
 func main() {
 	update := flag.Bool("update", false, "write the lists anew from the first run before judging")
 	flag.Parse()
 	if flag.NArg() != 2 {
-		fmt.Fprintln(os.Stderr, "usage: verdict [-update] LISTS RESULTS")
+		fmt.Fprintln(os.Stderr, "usage: conformance [-update] LISTS RESULTS")
 		os.Exit(2)
 	}
 	failed, err := judge(flag.Arg(0), flag.Arg(1), *update)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "verdict:", err)
+		fmt.Fprintln(os.Stderr, "conformance:", err)
 	}
 	if err != nil || failed > 0 {
 		os.Exit(1)
@@ -62,7 +89,7 @@ func judge(lists, results string, update bool) (failed int, err error) {
 // A leg is one side of one revision.
 type leg struct {
 	name, dir      string
-	list           *conformance.List
+	list           *List
 	passed, failed int
 }
 
@@ -73,7 +100,7 @@ func (l *leg) load(lists string, update bool) error {
 	if err != nil {
 		return err
 	}
-	if l.list, err = conformance.ParseList(bytes.NewReader(raw)); err != nil {
+	if l.list, err = ParseList(bytes.NewReader(raw)); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if !update {
@@ -87,9 +114,9 @@ func (l *leg) load(lists string, update bool) error {
 	return os.WriteFile(file, l.list.Text(), 0o644)
 }
 
-func (l *leg) read(run string) (conformance.Results, error) {
+func (l *leg) read(run string) (Results, error) {
 	results := os.DirFS(filepath.Join(l.dir, run))
-	return conformance.ReadResults(results, strings.HasPrefix(l.name, "server-"))
+	return ReadResults(results, strings.HasPrefix(l.name, "server-"))
 }
 
 // judge prints a line for each run and for the control, and what failed.
@@ -117,7 +144,7 @@ func (l *leg) judge() error {
 	return nil
 }
 
-func (l *leg) report(run, what string, v conformance.Verdict) {
+func (l *leg) report(run, what string, v Verdict) {
 	fmt.Printf("%s %s: %d %s, %d failed\n", l.name, run, v.Passed, what, len(v.Failed))
 	for _, failure := range v.Failed {
 		fmt.Printf("    %s\n", failure)
