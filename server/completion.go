@@ -78,12 +78,11 @@ func newCompleteResult(values []string) *protocol.CompleteResult {
 
 func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Completer, error) {
 	if ref.Prompt != "" {
-		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
-		if !ok || !s.isVisible(request.Principal, KindPrompt, ref.Prompt) {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams,
-				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
+		p, err := s.findPrompt(request, ref.Prompt)
+		if err != nil {
+			return nil, err
 		}
-		return p.complete, request.checkScopes(p.scopes)
+		return p.complete, nil
 	}
 	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
 		s.isVisible(request.Principal, KindResourceTemplate, ref.Template) {

@@ -84,15 +84,21 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 	return &protocol.ListPromptsResult{Prompts: list, NextCursor: next, Cache: cache}
 }
 
+// findPrompt returns a prompt that the caller of request may use.
+func (s *Server) findPrompt(request *Request, name string) (*prompt, error) {
+	p, ok := s.prompts.loadSnapshot().index[name]
+	if !ok || !s.isVisible(request.Principal, KindPrompt, name) {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams,
+			"unknown prompt: %s; prompts/list has the names", clipQuoted(name))
+	}
+	return p, request.checkScopes(p.scopes)
+}
+
 // getPrompt answers prompts/get.
 func (s *Server) getPrompt(ctx context.Context, request *Request,
 	params *protocol.GetPromptParams) (protocol.Result, error) {
-	p, ok := s.prompts.loadSnapshot().index[params.Name]
-	if !ok || !s.isVisible(request.Principal, KindPrompt, params.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams,
-			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
-	}
-	if err := request.checkScopes(p.scopes); err != nil {
+	p, err := s.findPrompt(request, params.Name)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.checkNeeds(ctx, request, p.needs); err != nil {

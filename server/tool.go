@@ -93,15 +93,21 @@ func (t *tool) entryKey() string { return t.definition.Name }
 func AddTool[In any](s *Server, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
+	s.addTool(t, reflect.TypeFor[In](), nil, withArguments(handler))
+}
+
+// withArguments returns a handler that decodes the arguments for next.
+func withArguments[In any](
+	next func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error),
+) func(context.Context, *ToolCall) (protocol.CallToolOutcome, error) {
 	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
-	s.addTool(t, reflect.TypeFor[In](), nil,
-		func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-			in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
-			if err != nil {
-				return badArguments(err), nil
-			}
-			return handler(ctx, call, in)
-		})
+	return func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
+		in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
+		if err != nil {
+			return badArguments(err), nil
+		}
+		return next(ctx, call, in)
+	}
 }
 
 // AddToolOut registers a tool that answers with a value of type Out, as
@@ -116,19 +122,14 @@ func AddTool[In any](s *Server, t Tool,
 func AddToolOut[In, Out any](s *Server, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
-	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
-	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](),
-		func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-			in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
-			if err != nil {
-				return badArguments(err), nil
-			}
+	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), withArguments(
+		func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error) {
 			out, err := handler(ctx, call, in)
 			if err != nil {
 				return nil, err
 			}
 			return Structured(out)
-		})
+		}))
 }
 
 // AddRawTool registers a tool that reads its arguments itself. They match the

@@ -156,9 +156,6 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 // The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
 // own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
-	if s.opts.Machine != nil {
-		return nil, errors.New("oauth: Options.Machine is set: nobody logs in")
-	}
 	if s.opts.RedirectURI == "" && s.opts.RedirectURIFor == nil {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
 			"the browser could not come back")

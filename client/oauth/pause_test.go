@@ -184,20 +184,51 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 }
 
 // TestIssuerThatIsGone: the server has moved to another issuer while the token expired, and the old
-// issuer does not answer any more.
+// issuer does not answer any more, or only with an error.
 func TestIssuerThatIsGone(t *testing.T) {
-	s := newSite(t, &oauthtest.Options{Lifetime: time.Second}, nil)
+	for name, c := range map[string]struct {
+		fault fault
+		want  wantedError
+	}{
+		"its token endpoint": {replied(oauthtest.Refresh, unavailable), retryable},
+		"its metadata":       {replied(oauthtest.Metadata, unavailable), metadataError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, &oauthtest.Options{Lifetime: time.Second}, nil)
+			keep := func(store oauth.TokenStore) func(o *oauth.Options) {
+				return func(o *oauth.Options) { o.Store = store }
+			}
+			store := oauth.NewMemoryStore()
+			first := s.person(t, keep(store))
+			noError.check(t, s.call(t.Context(), first, "search"))
+			other := oauthtest.NewServer(t, nil)
+			s.resource.SetServers(other)
+			c.fault(s)
+			time.Sleep(time.Until(first.TokenEnds()) + 10*time.Millisecond)
+			source := s.person(t, keep(store)) // has not read the metadata
+			for range 2 {
+				c.want.check(t, s.call(t.Context(), source, "search"))
+			}
+			noError.check(t, s.call(t.Context(), source, "search"))
+			if n := other.Count(oauthtest.Token); n != 1 {
+				t.Errorf("%d logins at the other issuer, want 1", n)
+			}
+		})
+	}
+}
+
+// TestDenialLastsFiveMinutes, longer than other failures.
+func TestDenialLastsFiveMinutes(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.as.Deny(true)
 	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
-	other := oauthtest.NewServer(t, nil)
-	s.resource.SetServers(other)
-	replied(oauthtest.Refresh, unavailable)(s)
-	time.Sleep(time.Until(source.TokenEnds()) + 10*time.Millisecond)
-	for range 2 {
-		retryable.check(t, s.call(t.Context(), source, "search"))
-	}
-	noError.check(t, s.call(t.Context(), source, "search"))
-	if n := other.Count(oauthtest.Token); n != 1 {
-		t.Errorf("%d logins at the other issuer, want 1", n)
-	}
+	denied := wantedKind(oauth.ErrDenied, "")
+	denied.check(t, s.call(t.Context(), source, "search"))
+	source.AgeFailures(5*time.Minute - time.Second)
+	denied.check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	source.AgeFailures(time.Second)
+	denied.check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
 }

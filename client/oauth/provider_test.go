@@ -4,13 +4,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
@@ -478,16 +478,25 @@ func TestFormsOfTokenEndpoint(t *testing.T) {
 	}
 }
 
-// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret.
+// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret, that of
+// the client too, which need not be in the form.
 func TestDescriptionWithASecret(t *testing.T) {
-	s, source := spoiled(t, noFault, "")
+	s := newSite(t, nil, nil)
 	s.as.Edit(oauthtest.Token, func(d *oauthtest.Document) {
 		r := s.as.Requests(oauthtest.Token)
-		code, _ := json.Marshal(r[len(r)-1].Form.Get("code"))
+		quoted := "the client secret is not hush"
+		if len(r)%2 == 1 {
+			quoted = "unknown code " + r[len(r)-1].Form.Get("code")
+		}
 		*d = oauthtest.Document{{Name: "error", Value: "invalid_grant"},
-			{Name: "error_description", Value: "unknown code " + string(code)}}
+			{Name: "error_description", Value: quoted}}
 	})
-	err := s.call(t.Context(), source, "search")
-	tokenError.check(t, err)
-	s.wantNoSecrets(t, fmt.Sprint(err))
+	source := s.person(t, func(o *oauth.Options) { register(s, o, s.as.URL) })
+	for range 2 {
+		err := s.call(t.Context(), source, "search")
+		tokenError.check(t, err)
+		s.wantNoSecrets(t, fmt.Sprint(err))
+		source.AgeFailures(time.Minute)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 2})
 }

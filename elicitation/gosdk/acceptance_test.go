@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !gatewaytest.ServeProcess(newFleetGateway) {
+	if !serveGatewayProcess() && !gatewaytest.ServeProcess() {
 		testkit.Main(m)
 	}
 }
@@ -270,27 +270,6 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			passRaw(t, router, clients, up, gatewaytest.SharedHTTP))
 		return clients.AnswerChallenges(clients.Handler(streamable(server)))
 	})
-}
-
-// newFleetGateway is one of several gateways, in a process of its own.
-func newFleetGateway(router *elicitation.Router, shared *replicas.Options) (http.Handler, error) {
-	server := mcp.NewServer(impl, nil)
-	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Replicas: shared})
-	if err != nil {
-		return nil, err
-	}
-	var calls atomic.Int32
-	server.AddTool(tool(gatewaytest.ToolAsk), func(ctx context.Context,
-		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		call, err := clients.Begin(ctx, req, elicitation.UpstreamKey(fmt.Sprint(calls.Add(1))))
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		answer, err := gatewaytest.Ask(ctx, call, req.Params.Arguments)
-		return text(answer), err
-	})
-	return clients.AnswerChallenges(clients.Handler(streamable(server))), nil
 }
 
 // verifyToken is a verifier of tokens ISSUER|USER.

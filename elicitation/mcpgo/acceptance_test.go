@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !gatewaytest.ServeProcess(nil) {
+	if !gatewaytest.ServeProcess() {
 		testkit.Main(m)
 	}
 }
@@ -70,7 +70,8 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 	t.Run("without", func(t *testing.T) {
 		gatewaytest.AcceptReceipts(t, func(t *testing.T, router *elicitation.Router,
 			to ...*gatewaytest.Backend) (http.Handler, func()) {
-			return buildWith(t, router, func(client *http.Client) *http.Client { return client }, to)
+			same := func(client *http.Client) *http.Client { return client }
+			return buildWith(t, router, same, to)
 		}, "elicitation.completed")
 	})
 }

@@ -151,7 +151,8 @@ func TestUpstreamsOfTheModernRevision(t *testing.T) {
 				users.Go(func() {
 					for n := range 5 {
 						want := fmt.Sprintf(`accept {"reason":"%s to %d"}`, user, n)
-						if got := c.Call(t, gatewaytest.ToolAsk, fmt.Sprintf(`"%d"`, n)); got != want {
+						got := c.Call(t, gatewaytest.ToolAsk, fmt.Sprintf(`"%d"`, n))
+						if got != want {
 							t.Errorf("got %s, want %s", got, want)
 						}
 					}

@@ -35,7 +35,8 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened = 0
 			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
-				Shared: name != "panics, alone", Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+				Shared: name != "panics, alone",
+				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
 					opened++
 					return test.open(), nil
 				}})

@@ -31,8 +31,8 @@ type Options[C, K, A comparable] struct {
 	MaxWaiting int
 	// IdleTimeout is how long a connection is kept without a call.
 	IdleTimeout time.Duration
-	// Open opens a connection of a kind, and does not panic; Close closes one and waits for that. HasEnded
-	// reports whether one has ended by itself; it must be quick.
+	// Open opens a connection of a kind, and does not panic; Close closes one and waits for
+	// that. HasEnded reports whether one has ended by itself; it must be quick.
 	Open     func(kind K) (C, error)
 	Close    func(conn C)
 	HasEnded func(conn C) bool

@@ -23,10 +23,15 @@ const (
 	sayYes     = `"result":{"action":"accept","content":{"reason":"because"}}`
 )
 
-// A picky is a client with one Accept header, none where that is empty.
+// bothTypes is what clients accept that the specification knows.
+const bothTypes = "application/json, text/event-stream"
+
+// A picky is a client with one Accept header, none where that is empty, that says what a test
+// wants said.
 type picky struct {
-	t                                   *testing.T
+	t                                   testing.TB
 	endpoint, accept, revision, session string
+	transport                           http.RoundTripper // nil: the default
 }
 
 func (p *picky) send(method, accept, body string, header ...string) *http.Response {
@@ -36,21 +41,42 @@ func (p *picky) send(method, accept, body string, header ...string) *http.Respon
 		p.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", onlyJSON)
-	r.Header.Set("MCP-Protocol-Version", p.revision)
-	if accept != "" {
-		r.Header.Set("Accept", accept)
-	}
-	if p.session != "" {
-		r.Header.Set("Mcp-Session-Id", p.session)
-	}
+	header = append(header, "MCP-Protocol-Version", p.revision, "Accept", accept,
+		"Mcp-Session-Id", p.session)
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		if header[i+1] != "" {
+			r.Header.Set(header[i], header[i+1])
+		}
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := (&http.Client{Transport: p.transport}).Do(r)
+	if err != nil {
+		p.t.Fatalf("%s was not answered: %v", method, err)
+	}
+	p.t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+// exchange sends what a client sends that accepts both types, and reads the response to its end.
+func (p *picky) exchange(method, body string, header ...string) (*http.Response, string) {
+	p.t.Helper()
+	response := p.send(method, bothTypes, body, header...)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = response.Body.Close() })
+	return response, string(text)
+}
+
+// initialize opens a session of a client that declares capabilities.
+func (p *picky) initialize(capabilities string) *http.Response {
+	p.t.Helper()
+	response := p.send(http.MethodPost, p.accept,
+		strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+capabilities, 1))
+	_, _ = io.Copy(io.Discard, response.Body)
+	p.session = response.Header.Get("Mcp-Session-Id")
+	if got := p.send(http.MethodPost, p.accept, initialized).StatusCode; got != 202 {
+		p.t.Fatalf("initialized: got %d", got)
+	}
 	return response
 }
 
@@ -69,7 +95,7 @@ func (p *picky) post(media, body string, header ...string) string {
 	return lastData(p.t, string(text))
 }
 
-func lastData(t *testing.T, text string) string {
+func lastData(t testing.TB, text string) string {
 	t.Helper()
 	data := strings.Split(text, "\ndata: ")
 	if len(data) < 2 {
@@ -89,16 +115,10 @@ func (p *picky) modern(media, method, name, params string) string {
 // open opens a session.
 func (p *picky) open(media string) {
 	p.t.Helper()
-	body := strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+everything, 1)
-	response := p.send(http.MethodPost, p.accept, body)
+	response := p.initialize(everything)
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != media {
 		p.t.Fatalf("initialize: got %d and %q", response.StatusCode,
 			response.Header.Get("Content-Type"))
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	p.session = response.Header.Get("Mcp-Session-Id")
-	if got := p.send(http.MethodPost, p.accept, initialized).StatusCode; got != 202 {
-		p.t.Fatalf("initialized: got %d", got)
 	}
 }
 

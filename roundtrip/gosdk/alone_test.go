@@ -144,7 +144,8 @@ func asklessRequests(revision string) [][2]string {
 		{"resources/read", `{"uri":"vault://codes"}`},
 		{"resources/read", `{"uri":"vault://box/7"}`},
 		{"resources/read", `{"uri":"vault://box/0"}`},
-		{"resources/read", `{"uri":"vault://box/1"}`}, {"resources/read", `{"uri":"vault://box/2"}`},
+		{"resources/read", `{"uri":"vault://box/1"}`},
+		{"resources/read", `{"uri":"vault://box/2"}`},
 		{"resources/read", `{"uri":"vault://unknown"}`},
 		{"completion/complete", asklessCompletion("x")},
 		{"completion/complete", asklessCompletion("none")},
@@ -182,68 +183,32 @@ const asklessHello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"p
 // transcribeHTTP returns all that h answers, one response after the other.
 func transcribeHTTP(t *testing.T, h http.Handler, revision string) (all []string) {
 	endpoint, recorder := serve(t, h)
-	session := ""
+	p := &picky{t: t, endpoint: endpoint, transport: recorder}
 	send := func(method, message string) string {
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
+		var header []string
 		if revision == modern {
-			r.Header.Set("Mcp-Method", method)
-			r.Header.Set("Mcp-Name", nameIn(message))
+			header = []string{"Mcp-Method", method, "Mcp-Name", nameIn(message)}
 		}
-		if method != "initialize" {
-			r.Header.Set("MCP-Protocol-Version", revision)
+		response, body := p.exchange(http.MethodPost, message, header...)
+		if method == "initialize" {
+			p.session = response.Header.Get("Mcp-Session-Id")
 		}
-		if session != "" {
-			r.Header.Set("Mcp-Session-Id", session)
-		}
-		response, err := (&http.Client{Transport: recorder}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		session = response.Header.Get("Mcp-Session-Id")
 		return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), "\n",
-			string(body))
+			body)
 	}
-	kept := ""
 	if revision == legacy {
 		all = append(all, send("initialize", asklessHello))
-		kept = session
-		send("notifications/initialized",
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		p.revision = revision
+		send("notifications/initialized", initialized)
 	}
+	p.revision = revision
 	for i, r := range asklessRequests(revision) {
-		session = kept
 		all = append(all, send(r[0], asklessMessage(revision, i+2, r[0], r[1])))
 	}
-	if kept != "" {
-		endSession(t, endpoint, kept)
+	if p.session != "" { // which the SDK keeps otherwise
+		p.exchange(http.MethodDelete, "")
 	}
 	return all
-}
-
-// endSession ends a session, which the SDK keeps otherwise.
-func endSession(t *testing.T, endpoint, session string) {
-	r, err := http.NewRequestWithContext(within(t), http.MethodDelete, endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Mcp-Session-Id", session)
-	r.Header.Set("MCP-Protocol-Version", legacy)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
 }
 
 // nameIn returns what a modern client puts into the Mcp-Name header.

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,14 +157,19 @@ func TestNoServerForARequest(t *testing.T) {
 
 // postInitialize sends initialize, or, in a modern revision, server/discover.
 func postInitialize(h http.Handler, version string) *httptest.ResponseRecorder {
-	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
-	if version != "" {
-		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{%q:%q,%q:{}}}}`,
-			protocol.MetaProtocolVersion, version, protocol.MetaClientCapabilities)
+	if version == "" {
+		return serveDirectly(h, "", initialize)
 	}
+	return serveDirectly(h, version, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,`+
+		`"method":"server/discover","params":{"_meta":{%q:%q,%q:{}}}}`,
+		protocol.MetaProtocolVersion, version, protocol.MetaClientCapabilities))
+}
+
+// serveDirectly serves a POST without a connection.
+func serveDirectly(h http.Handler, version, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Accept", bothTypes)
 	if version != "" {
 		r.Header.Set("MCP-Protocol-Version", version)
 		r.Header.Set("Mcp-Method", "server/discover")
@@ -315,13 +318,11 @@ func TestJSONResponsesInSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := askTwice()
 			a := newAdapter(t, nil)
-			types := &contentTypes{seen: map[string]string{}}
 			h := newHandler(t, a, func(*http.Request) *mcp.Server { return server }, opts)
 			endpoint, recorder := serve(t, h)
-			types.base = recorder
 			who := sure(t)
 			c := dialSDK(t, who, false, legacy, &mcp.StreamableClientTransport{Endpoint: endpoint,
-				HTTPClient: &http.Client{Transport: types}})
+				HTTPClient: &http.Client{Transport: recorder}})
 			if got, err := c.do(within(t), "plain"); err != nil || got != "plain" {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -330,7 +331,7 @@ func TestJSONResponsesInSessions(t *testing.T) {
 			}
 			for call, want := range map[string]string{"initialize": "application/json",
 				`"plain"`: "application/json", `"t"`: "text/event-stream"} {
-				if got := types.of(call); got != want {
+				if got := typeOfResponse(recorder.Messages(), call); got != want {
 					t.Errorf("%s is answered with %q, want %q", call, got, want)
 				}
 			}
@@ -338,37 +339,20 @@ func TestJSONResponsesInSessions(t *testing.T) {
 	}
 }
 
-// contentTypes keeps the type of each response, by the body of the request.
-type contentTypes struct {
-	base http.RoundTripper
-	seen map[string]string
-	mu   sync.Mutex
-}
-
-func (c *contentTypes) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		body, _ = io.ReadAll(r.Body)
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	response, err := c.base.RoundTrip(r)
-	if err == nil {
-		c.mu.Lock()
-		c.seen[string(body)] = response.Header.Get("Content-Type")
-		c.mu.Unlock()
-	}
-	return response, err
-}
-
-// of returns the type of the response to the request that contains text.
-func (c *contentTypes) of(text string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for body, found := range c.seen {
-		if strings.Contains(body, text) && strings.Contains(body, `"method"`) &&
-			!strings.Contains(body, "notifications/") {
-			return found
+// typeOfResponse returns the content type of the response to the request that contains text.
+func typeOfResponse(messages []wiretest.Message, text string) string {
+	found := false
+	for _, m := range messages {
+		body := string(m.Body)
+		if m.From == wiretest.Client {
+			found = strings.Contains(body, text) && strings.Contains(body, `"method"`) &&
+				!strings.Contains(body, "notifications/")
+			continue
+		}
+		for _, line := range m.Header {
+			if media, ok := strings.CutPrefix(line, "Content-Type: "); ok && found {
+				return media
+			}
 		}
 	}
 	return ""

@@ -1,12 +1,10 @@
 package gosdk_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -16,9 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
-
-const initializeBody = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
-	`"protocolVersion":"` + legacy + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // fragileStore is an event store that panics in one of its methods.
 type fragileStore struct {
@@ -70,54 +65,34 @@ func TestAuthorsCodeThatPanics(t *testing.T) {
 			endpoint, recorder := serve(t, newHandler(t, a,
 				func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 					EventStore: &fragileStore{mcp.NewMemoryEventStore(nil), name}}))
-			client := &http.Client{Transport: recorder}
-			response := send(t, client, http.MethodPost, endpoint, initializeBody, nil)
+			p := &picky{t: t, endpoint: endpoint, transport: recorder}
+			exchange := func(method, body string, header ...string) *http.Response {
+				response, text := p.exchange(method, body, header...)
+				if strings.Contains(text, "database") {
+					t.Errorf("the client reads %s", text)
+				}
+				return response
+			}
+			response := exchange(http.MethodPost, initialize)
 			if response.StatusCode != status {
 				t.Errorf("initialize: status %d, want %d", response.StatusCode, status)
 			}
-			session := map[string]string{"Mcp-Session-Id": response.Header.Get("Mcp-Session-Id")}
+			p.session = response.Header.Get("Mcp-Session-Id")
 			if name == "After" {
-				session["Last-Event-ID"] = "_0"
-				if r := send(t, client, http.MethodGet, endpoint, "", session); r.StatusCode < 400 {
+				if r := exchange(http.MethodGet, "", "Last-Event-ID", "_0"); r.StatusCode < 400 {
 					t.Errorf("resuming: status %d", r.StatusCode)
 				}
 			}
-			if session["Mcp-Session-Id"] != "" {
-				send(t, client, http.MethodDelete, endpoint, "", session)
+			if p.session != "" {
+				exchange(http.MethodDelete, "")
 			}
 			if o.count(isPanic) == 0 {
 				t.Error("no panic was reported")
 			}
 			dialSDK(t, newPerson(t, nil), true, modern, &mcp.StreamableClientTransport{
-				Endpoint: endpoint, HTTPClient: client})
+				Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
 		})
 	}
-}
-
-// send sends a request, and reads its response to the end.
-func send(t *testing.T, client *http.Client, method, url, body string,
-	headers map[string]string) *http.Response {
-	t.Helper()
-	r, err := http.NewRequestWithContext(within(t), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	for name, value := range headers {
-		r.Header.Set(name, value)
-	}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatalf("%s was not answered: %v", method, err)
-	}
-	var read bytes.Buffer
-	_, _ = read.ReadFrom(response.Body)
-	_ = response.Body.Close()
-	if strings.Contains(read.String(), "database") {
-		t.Errorf("the client reads %s", read.String())
-	}
-	return response
 }
 
 // TestRefusalsKeepHeadersOfMiddleware has refusals that the adapter writes itself, behind the
@@ -135,13 +110,7 @@ func TestRefusalsKeepHeadersOfMiddleware(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"id":2,"method":"t"}`:        http.StatusBadRequest,
 		`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`: http.StatusInternalServerError,
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/",
-			strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("MCP-Protocol-Version", modern)
-		w := httptest.NewRecorder()
-		allowed.ServeHTTP(w, r)
+		w := serveDirectly(allowed, modern, body)
 		if got := w.Header().Get("Access-Control-Allow-Origin"); w.Code != status ||
 			got != "https://app.example" {
 			t.Errorf("%s: got status %d, origin %q; want %d", body, w.Code, got, status)
@@ -159,13 +128,7 @@ func TestLongBodiesAreRefusedAsByTheSDK(t *testing.T) {
 		var texts [2]string
 		for i, h := range []http.Handler{mcp.NewStreamableHTTPHandler(find, opts),
 			newHandler(t, a, find, opts)} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/",
-				strings.NewReader(strings.Repeat(" ", 201)))
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Accept", "application/json, text/event-stream")
-			r.Header.Set("MCP-Protocol-Version", revision)
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			w := serveDirectly(h, revision, strings.Repeat(" ", 201))
 			texts[i] = fmt.Sprint(w.Code, " ", w.Body)
 		}
 		if texts[1] != texts[0] || !strings.HasPrefix(texts[0], "413 ") {

@@ -60,7 +60,8 @@ func TestStatesOfOtherCallers(t *testing.T) {
 	}{
 		"users":  {elicit, auth.RequireBearerToken(verify, nil)},
 		"tokens": {elicit, func(h http.Handler) http.Handler { return h }},
-		"tokens, unmodified": {func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error) {
+		"tokens, unmodified": {func(ctx context.Context,
+			req *toolRequest) (*mcp.ElicitResult, error) {
 			return req.Session.Elicit(ctx, formQuestion())
 		}, func(h http.Handler) http.Handler { return h }},
 	} {

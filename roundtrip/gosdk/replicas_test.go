@@ -111,16 +111,8 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 
 func TestIDsThatTheSDKMadeAreUnknown(t *testing.T) {
 	endpoint, _ := fleet(t, nil)
-	r, err := http.NewRequest("DELETE", endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAAAAAA")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
+	p := &picky{t: t, endpoint: endpoint, session: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}
+	response, _ := p.exchange(http.MethodDelete, "")
 	http.DefaultClient.CloseIdleConnections()
 	if response.StatusCode != http.StatusNotFound {
 		t.Errorf("got status %d", response.StatusCode)

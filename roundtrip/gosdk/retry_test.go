@@ -4,7 +4,6 @@ package gosdk_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,36 +47,13 @@ func bothEras(t *testing.T, transport string,
 
 // sessionPost opens a session over HTTP.
 func sessionPost(t *testing.T, endpoint string) func(message string) string {
-	id := ""
-	send := func(message string) string {
+	p := &picky{t: t, endpoint: endpoint, accept: bothTypes, revision: legacy}
+	p.initialize(`{}`)
+	return func(message string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if id != "" {
-			r.Header.Set("Mcp-Session-Id", id)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id == "" {
-			id = response.Header.Get("Mcp-Session-Id")
-		}
-		return string(body)
+		_, text := p.exchange(http.MethodPost, message)
+		return text
 	}
-	send(initialize)
-	send(initialized)
-	return send
 }
 
 // A session has no retry members. What is sent as such is not read: not as the

@@ -122,8 +122,6 @@ func TestHandlerTellsErasApart(t *testing.T) {
 			_ = session.Close()
 		}
 	})
-	client := &http.Client{Transport: recorder}
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:{}}`, protocol.MetaProtocolVersion, modern,
 		protocol.MetaClientCapabilities)
 	tests := []struct {
@@ -150,25 +148,13 @@ func TestHandlerTellsErasApart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(within(t), tt.method, endpoint,
-				strings.NewReader(tt.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("Accept", "application/json, text/event-stream")
+			var header []string
 			if tt.version != "" {
-				req.Header.Set("MCP-Protocol-Version", tt.version)
-				req.Header.Set("Mcp-Method", "tools/call")
-				req.Header.Set("Mcp-Name", "t")
+				header = []string{"Mcp-Method", "tools/call", "Mcp-Name", "t"}
 			}
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, _ := io.ReadAll(resp.Body)
-			if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.want) {
+			p := &picky{t: t, endpoint: endpoint, revision: tt.version, transport: recorder}
+			resp, body := p.exchange(tt.method, tt.body, header...)
+			if resp.StatusCode != tt.status || !strings.Contains(body, tt.want) {
 				t.Errorf("got %d %s, want %d and %s", resp.StatusCode, body, tt.status, tt.want)
 			}
 			if got := resp.Header.Get("Mcp-Session-Id") != ""; got != tt.session &&

@@ -5,6 +5,7 @@ package gosdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,56 +62,53 @@ func openBlind(t *testing.T, transport mcp.Transport) peer {
 // client cannot be asked does not get to say that it went on, by whatever way the
 // client came, and one that says so does.
 func TestSwallowedRefusals(t *testing.T) {
-	asks := map[string]func(ctx context.Context, session *mcp.ServerSession) error{
-		"Elicit": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.Elicit(ctx, session, formQuestion())
+	type options = []roundtrip.QuestionOption
+	asks := map[string]func(context.Context, *mcp.ServerSession, options) error{
+		"Elicit": func(ctx context.Context, session *mcp.ServerSession, opts options) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion(), opts...)
 			return err
 		},
-		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.CreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession,
+			opts options) error {
+			_, err := gosdk.CreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1,
+				Messages: []*mcp.SamplingMessage{}}, opts...)
 			return err
 		},
-		"Elicit, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.Elicit(ctx, session, formQuestion(), roundtrip.IfPossible())
-			return err
-		},
-		"CreateMessage, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.CreateMessage(ctx, session,
-				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}},
-				roundtrip.IfPossible())
-			return err
-		},
-		"CreateMessageWithTools, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
+		"CreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession,
+			opts options) error {
 			_, err := gosdk.CreateMessageWithTools(ctx, session,
 				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
-					Messages: []*mcp.SamplingMessageV2{}}, roundtrip.IfPossible())
+					Messages: []*mcp.SamplingMessageV2{}}, opts...)
 			return err
 		},
-		"ListRoots, if possible": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.ListRoots(ctx, session, &mcp.ListRootsParams{}, roundtrip.IfPossible())
+		"ListRoots": func(ctx context.Context, session *mcp.ServerSession, opts options) error {
+			_, err := gosdk.ListRoots(ctx, session, &mcp.ListRootsParams{}, opts...)
 			return err
 		},
 	}
 	for name, ask := range asks {
-		for _, r := range routes() {
-			t.Run(name+"/"+r.name, func(t *testing.T) {
+		for i, r := range append(routes(), routes()...) {
+			optional := i >= len(routes())
+			t.Run(fmt.Sprint(name, "/", r.name, "/optional ", optional), func(t *testing.T) {
 				seen := &observer{}
 				server := single(t, func(ctx context.Context,
 					req *toolRequest) (*mcp.CallToolResult, error) {
 					if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
 						t.Error("CanAsk says that the client can be asked")
 					}
-					err := ask(ctx, req.Session)
-					_, cannot := errors.AsType[*roundtrip.PushError](err)
-					if cannot != strings.HasSuffix(name, "if possible") {
+					var opts options
+					if optional {
+						opts = options{roundtrip.IfPossible()}
+					}
+					err := ask(ctx, req.Session, opts)
+					if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
 				}, withFunnel(roundtrip.Options{Observer: seen}))
 				p, _ := r.open(t, server, newPerson(t, nil), true)
 				got := reached(t, p)
-				if strings.HasSuffix(name, "if possible") {
+				if optional {
 					if got != "DELETED" || seen.failedPushes(true) != 1 {
 						t.Errorf("got %q, events %v", got, seen.all())
 					}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -58,27 +57,12 @@ func (w *wire) send(method, params string) said {
 		protocol.MetaProtocolVersion, modern, protocol.MetaClientInfo,
 		protocol.MetaClientCapabilities, w.capabilities)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s,%s}}`, w.id, method, strings.TrimSuffix(params, "}"), meta)
-	req, err := http.NewRequestWithContext(within(w.t), http.MethodPost, w.endpoint,
-		strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	var named struct{ Name, URI string }
 	_ = json.Unmarshal([]byte(params), &named)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("MCP-Protocol-Version", modern)
-	req.Header.Set("Mcp-Method", method)
-	req.Header.Set("Mcp-Name", named.Name+named.URI)
-	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p := &picky{t: w.t, endpoint: w.endpoint, revision: modern, transport: w.client.Transport}
+	resp, answer := p.exchange(http.MethodPost, body, "Mcp-Method", method,
+		"Mcp-Name", named.Name+named.URI)
+	text := []byte(answer)
 	if rest, ok := bytes.CutPrefix(text, []byte("event: message\n")); ok {
 		text = bytes.TrimSpace(rest[bytes.Index(rest, []byte("data: "))+6:])
 	}

@@ -24,7 +24,7 @@ const (
 	sayYes     = `{"action":"accept","content":{"zeal":"much"}}`
 )
 
-// A picky is a client with one Accept header.
+// A picky is a client with one Accept header that says what a test wants said.
 type picky struct {
 	t                                   *testing.T
 	endpoint, accept, revision, session string
@@ -36,21 +36,35 @@ func (p *picky) send(method, accept, body string, header ...string) *http.Respon
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	r.Header.Set("Content-Type", onlyJSON)
-	r.Header.Set("MCP-Protocol-Version", p.revision)
-	r.Header.Set("Accept", accept)
-	if p.session != "" {
-		r.Header.Set("Mcp-Session-Id", p.session)
-	}
+	header = append(header, "Content-Type", onlyJSON, "MCP-Protocol-Version", p.revision,
+		"Accept", accept, "Mcp-Session-Id", p.session)
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		if header[i+1] != "" {
+			r.Header.Set(header[i], header[i+1])
+		}
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("%s was not answered: %v", method, err)
 	}
 	p.t.Cleanup(func() { _ = response.Body.Close() })
 	return response
+}
+
+// exchange sends what a client sends that accepts both types, and returns the last message of the
+// response.
+func (p *picky) exchange(method, body string, header ...string) (*http.Response, string) {
+	p.t.Helper()
+	response := p.send(method, onlyJSON+", "+onlyEvents, body, header...)
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	said := strings.TrimSpace(string(text))
+	if i := strings.LastIndex("\n"+said, "\ndata: "); i >= 0 {
+		said = said[i+len("data: "):]
+	}
+	return response, said
 }
 
 // read returns the response, whose type must be the client's.

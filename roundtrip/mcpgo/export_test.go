@@ -15,25 +15,12 @@ import (
 type BrokenHost struct {
 	Request  func(json.RawMessage) json.RawMessage // before mcp-go sees it
 	Response func(string) string                   // as mcp-go wrote it
-	Answer   func(json.RawMessage) ([]byte, error)
 	Context  func(context.Context) context.Context
-	Session  func(context.Context) context.Context
-	ServerOf func(transport any) *server.MCPServer
 }
 
 // RunSelfTest runs the self-test with parts of mcp-go replaced.
 func RunSelfTest(b BrokenHost) error {
-	h := realHost()
-	if b.Answer != nil {
-		h.answer = b.Answer
-	}
-	if b.Session != nil {
-		h.session = b.Session
-	}
-	if b.ServerOf != nil {
-		h.serverOf = b.ServerOf
-	}
-	h.handle = func(s *server.MCPServer, ctx context.Context,
+	h := handleMessage(func(s *server.MCPServer, ctx context.Context,
 		message json.RawMessage) mcp.JSONRPCMessage {
 		if b.Context != nil {
 			ctx = b.Context(ctx)
@@ -50,7 +37,7 @@ func RunSelfTest(b BrokenHost) error {
 			return reply
 		}
 		return json.RawMessage(b.Response(string(raw)))
-	}
+	})
 	return sdk.Run(h.checks())
 }
 

@@ -1,7 +1,6 @@
 package mcpgo_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -103,14 +102,17 @@ func TestHostsCodeThatPanics(t *testing.T) {
 // the session. It returns how many requests were answered with an internal error.
 func playSession(t *testing.T, ts *httptest.Server) (failures int) {
 	t.Helper()
-	session := ""
+	p := &picky{t: t, endpoint: ts.URL}
 	send := func(method, body, last string) {
 		t.Helper()
-		response, text := exchangeWithHost(t, ts, method, body, session, last)
+		response, text := p.exchange(method, body, "Last-Event-ID", last)
+		if strings.Contains(text, "database") {
+			t.Errorf("the client reads %s", text)
+		}
 		if strings.Contains(text, "-32603") {
 			failures++
 		}
-		session = cmp.Or(session, response.Header.Get("Mcp-Session-Id"))
+		p.session = cmp.Or(p.session, response.Header.Get("Mcp-Session-Id"))
 	}
 	send(http.MethodPost, handshake(v20251125), "")
 	if failures > 0 {
@@ -121,33 +123,4 @@ func playSession(t *testing.T, ts *httptest.Server) (failures int) {
 	send(http.MethodGet, "", "unknown")
 	send(http.MethodDelete, "", "")
 	return failures
-}
-
-// exchangeWithHost sends a request in a session, and reads its response to the end.
-func exchangeWithHost(t *testing.T, ts *httptest.Server, method, body, session,
-	last string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(within(t), method, ts.URL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
-	}
-	if last != "" {
-		r.Header.Set("Last-Event-ID", last)
-	}
-	response, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatalf("%s was not answered: %v", method, err)
-	}
-	defer response.Body.Close()
-	var read bytes.Buffer
-	_, _ = read.ReadFrom(response.Body)
-	if strings.Contains(read.String(), "database") {
-		t.Errorf("the client reads %s", read.String())
-	}
-	return response, read.String()
 }

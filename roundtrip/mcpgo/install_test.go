@@ -112,26 +112,9 @@ func TestLocalPrincipal(t *testing.T) {
 	send := senders(t, a, s)
 	first := send["lines"](t)(typed.message())
 	endpoint, _ := serveHTTP(t, a, s)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint,
-		strings.NewReader(typed.retry(first, yes).message()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{"Content-Type": "application/json",
-		"Mcp-Protocol-Version": modern,
-		"Mcp-Method":           protocol.MethodCallTool, "Mcp-Name": "typed",
-		"Mcp-Session-Id": "stdio"} {
-		r.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var got answered
-	if err := json.NewDecoder(response.Body).Decode(&got); err != nil ||
-		got.Error.Code != protocol.CodeInvalidParams {
-		t.Errorf("got %s, %v", got.text(), err)
+	got := post(t, endpoint, "Mcp-Session-Id", "stdio")(typed.retry(first, yes).message())
+	if got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("got %s", got.body)
 	}
 }
 

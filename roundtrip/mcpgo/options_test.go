@@ -160,18 +160,9 @@ func TestOptionsOfTheHost(t *testing.T) {
 
 func checkStatus(t *testing.T, method, endpoint string, status int, header, value string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(within(t), method, endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	r.Header.Set("Origin", "https://app.example")
-	r.Header.Set("Access-Control-Request-Method", http.MethodPost)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
+	p := &picky{t: t, endpoint: endpoint}
+	response := p.send(method, onlyEvents, "", "Origin", "https://app.example",
+		"Access-Control-Request-Method", http.MethodPost)
 	if response.StatusCode != status || header != "" && response.Header.Get(header) != value {
 		t.Errorf("got %s %v", response.Status, response.Header)
 	}
@@ -180,28 +171,10 @@ func checkStatus(t *testing.T, method, endpoint string, status int, header, valu
 // checkHeartbeat listens, as a session does, until the server is heard.
 func checkHeartbeat(t *testing.T, endpoint string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-		strings.NewReader(handshake(v20251125)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	hello, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = hello.Body.Close()
-	listen, err := http.NewRequestWithContext(within(t), http.MethodGet, endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen.Header.Set("Accept", "text/event-stream")
-	listen.Header.Set("Mcp-Session-Id", hello.Header.Get("Mcp-Session-Id"))
-	response, err := http.DefaultClient.Do(listen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
+	p := &picky{t: t, endpoint: endpoint}
+	hello, _ := p.exchange(http.MethodPost, handshake(v20251125))
+	p.session = hello.Header.Get("Mcp-Session-Id")
+	response := p.send(http.MethodGet, onlyEvents, "")
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		if strings.Contains(lines.Text(), `"method":"ping"`) {
 			return

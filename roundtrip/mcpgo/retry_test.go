@@ -62,40 +62,14 @@ func bothEras(t *testing.T, transport string, a *mcpgo.Adapter,
 
 // sessionPost opens a session over HTTP.
 func sessionPost(t *testing.T, endpoint string) sender {
-	id := ""
-	send := func(message string) answered {
+	p := &picky{t: t, endpoint: endpoint}
+	hello, _ := p.exchange(http.MethodPost, initialize)
+	p.session, p.revision = hello.Header.Get("Mcp-Session-Id"), v20251125
+	return func(message string) answered {
 		t.Helper()
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if id != "" {
-			r.Header.Set("Mcp-Session-Id", id)
-			r.Header.Set("Mcp-Protocol-Version", v20251125)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id == "" {
-			id = response.Header.Get("Mcp-Session-Id")
-		}
-		text := strings.TrimSpace(string(body))
-		if _, event, ok := strings.Cut(text, "data: "); ok {
-			text = event
-		}
+		response, text := p.exchange(http.MethodPost, message)
 		return reading(t, response.StatusCode, text)
 	}
-	send(initialize)
-	return send
 }
 
 // A session has no retry members. What is sent as such is not read: not as the

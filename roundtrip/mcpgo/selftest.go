@@ -13,60 +13,39 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// host has the functions of mcp-go and of the adapter that the checks use, so that tests
-// can replace them with broken ones.
-type host struct {
-	// handle is (*server.MCPServer).HandleMessage.
-	handle func(s *server.MCPServer, ctx context.Context,
-		message json.RawMessage) mcp.JSONRPCMessage
-	// answer decodes an answer as mcp-go does, and encodes it.
-	answer func(raw json.RawMessage) ([]byte, error)
-	// session is withShadow.
-	session func(ctx context.Context) context.Context
-	// serverOf is findServer.
-	serverOf func(transport any) *server.MCPServer
-}
-
-func realHost() host {
-	return host{
-		handle: func(s *server.MCPServer, ctx context.Context,
-			message json.RawMessage) mcp.JSONRPCMessage {
-			return s.HandleMessage(ctx, message)
-		},
-		answer: func(raw json.RawMessage) ([]byte, error) {
-			var r mcp.InputResponse
-			if err := json.Unmarshal(raw, &r); err != nil {
-				return nil, err
-			}
-			return json.Marshal(r)
-		},
-		session:  withShadow,
-		serverOf: findServer,
-	}
-}
+// handleMessage has a server serve a message. Tests change the message and the response.
+type handleMessage func(s *server.MCPServer, ctx context.Context,
+	message json.RawMessage) mcp.JSONRPCMessage
 
 // runSelfTest checks what the adapter relies on beyond mcp-go's documentation.
-func runSelfTest() error { return sdk.Run(realHost().checks()) }
+func runSelfTest() error {
+	return sdk.Run(handleMessage(func(s *server.MCPServer, ctx context.Context,
+		message json.RawMessage) mcp.JSONRPCMessage {
+		return s.HandleMessage(ctx, message)
+	}).checks())
+}
 
-func (h host) checks() []sdk.Check {
+func (h handleMessage) checks() []sdk.Check {
 	return []sdk.Check{
-		{Name: "answers keep the bytes that came", Run: h.checkAnswers},
+		{Name: "answers keep the bytes that came", Run: checkAnswers},
 		{Name: "a middleware sees all of a request, and its questions leave as they are",
 			Run: h.checkTool},
 		{Name: "prompts are the same", Run: h.checkPrompt},
 		{Name: "the text of a handler's error is that of the response", Run: h.checkError},
 		{Name: "an older revision's calls to the client reach its session", Run: h.checkPush},
 		{Name: "a session within the process may ask in any revision", Run: h.checkShadow},
-		{Name: "transports know their server", Run: h.checkTransports},
+		{Name: "transports know their server", Run: checkTransports},
 	}
 }
 
 // checkAnswers: an answer keeps its bytes, the order of its members and numbers that no
 // float64 holds included.
-func (h host) checkAnswers(context.Context) error {
+func checkAnswers(context.Context) error {
 	const want = `{"b":9007199254740993,"a":1,"A":2}`
-	got, err := h.answer(json.RawMessage(want))
-	return errors.Join(err, sdk.Equal(string(got), want))
+	var answer mcp.InputResponse
+	err := json.Unmarshal([]byte(want), &answer)
+	got, failed := json.Marshal(answer)
+	return errors.Join(err, failed, sdk.Equal(string(got), want))
 }
 
 type probeKey struct{}
@@ -83,7 +62,7 @@ const (
 )
 
 // checkTool: the middleware gets all of a retry, and the question that it returns is sent.
-func (h host) checkTool(ctx context.Context) error {
+func (h handleMessage) checkTool(ctx context.Context) error {
 	var seen error
 	s := server.NewMCPServer("probe", "1",
 		server.WithToolHandlerMiddleware(func(server.ToolHandlerFunc) server.ToolHandlerFunc {
@@ -106,7 +85,7 @@ func (h host) checkTool(ctx context.Context) error {
 }
 
 // checkPrompt: the same holds for prompts.
-func (h host) checkPrompt(ctx context.Context) error {
+func (h handleMessage) checkPrompt(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1",
 		server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
 			return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
@@ -122,7 +101,7 @@ func (h host) checkPrompt(ctx context.Context) error {
 }
 
 // checkError: the text of an error of a resource's handler is sent. Resources ask with it.
-func (h host) checkError(ctx context.Context) error {
+func (h handleMessage) checkError(ctx context.Context) error {
 	const want = "refused [rondo-marker]"
 	s := server.NewMCPServer("probe", "1",
 		server.WithResourceHandlerMiddleware(
@@ -148,7 +127,7 @@ func (p *probeClient) Elicit(_ context.Context,
 }
 
 // checkPush: within a request of an older revision a question reaches the client.
-func (h host) checkPush(ctx context.Context) error {
+func (h handleMessage) checkPush(ctx context.Context) error {
 	client := &probeClient{}
 	session := server.NewInProcessSessionWithHandlers("probe", nil, client, nil)
 	session.SetProtocolVersion(mcp.ProtocolVersion20251125)
@@ -173,11 +152,11 @@ func (h host) checkPush(ctx context.Context) error {
 
 // checkShadow: in a modern revision, in which mcp-go refuses to ask over other sessions, a
 // shadow session may ask.
-func (h host) checkShadow(ctx context.Context) error {
+func (h handleMessage) checkShadow(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1")
 	s.AddTool(mcp.NewTool("probe"),
 		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			_, err := s.RequestElicitation(h.session(ctx),
+			_, err := s.RequestElicitation(withShadow(ctx),
 				mcp.ElicitationRequest{Params: mcp.ElicitationParams{
 					Message: "?", RequestedSchema: json.RawMessage(probeSchema)}})
 			if errors.Is(err, server.ErrServerInitiatedRequestUnsupported) ||
@@ -193,12 +172,12 @@ func (h host) checkShadow(ctx context.Context) error {
 
 // checkTransports: the server of a transport is found, so that one which is not installed is
 // refused.
-func (h host) checkTransports(context.Context) error {
+func checkTransports(context.Context) error {
 	s := server.NewMCPServer("probe", "1")
-	if h.serverOf(server.NewStreamableHTTPServer(s)) != s {
+	if findServer(server.NewStreamableHTTPServer(s)) != s {
 		return errors.New("the server of a StreamableHTTPServer is not found")
 	}
-	if h.serverOf(server.NewStdioServer(s)) != s {
+	if findServer(server.NewStdioServer(s)) != s {
 		return errors.New("the server of a StdioServer is not found")
 	}
 	return nil
@@ -234,9 +213,9 @@ func (r probeReply) resultText() string {
 	return r.Result.Content[0].Text
 }
 
-func (h host) sendMessage(s *server.MCPServer, ctx context.Context,
+func (h handleMessage) sendMessage(s *server.MCPServer, ctx context.Context,
 	message string) (r probeReply, err error) {
-	raw, err := json.Marshal(h.handle(s, ctx, json.RawMessage(message)))
+	raw, err := json.Marshal(h(s, ctx, json.RawMessage(message)))
 	if err != nil {
 		return r, err
 	}

@@ -353,3 +353,25 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 		})
 	}
 }
+
+// Heartbeats can be turned off, and no token is repeated that a client made too long.
+func TestNoHeartbeats(t *testing.T) {
+	for token, interval := range map[string]time.Duration{
+		`"p"`: -1, `"` + strings.Repeat("x", 300) + `"`: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHostServer()
+			addReporter(s, func(string) {})
+			c := openSession(t, "http", v20251125, install(t, s,
+				&mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}), s)
+			c.say(fmt.Sprintf(callReport, token))
+			question := c.question()
+			time.Sleep(4 * time.Second) // in which some would go out
+			c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) +
+				`,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+			c.response("7")
+			if strings.Contains(c.text(), "waiting for an answer") {
+				t.Errorf("said was %s", c.text())
+			}
+		})
+	}
+}

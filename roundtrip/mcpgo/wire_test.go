@@ -96,7 +96,8 @@ func (a answered) text() string {
 type sender func(message string) answered
 
 // post sends over HTTP.
-func post(t *testing.T, endpoint string) sender {
+func post(t *testing.T, endpoint string, header ...string) sender {
+	p := &picky{t: t, endpoint: endpoint, revision: modern}
 	return func(message string) answered {
 		t.Helper()
 		var head struct {
@@ -104,30 +105,8 @@ func post(t *testing.T, endpoint string) sender {
 			Params struct{ Name, URI string }
 		}
 		_ = json.Unmarshal([]byte(message), &head) // some are no JSON on purpose
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Mcp-Protocol-Version", modern)
-		r.Header.Set("Mcp-Method", head.Method)
-		r.Header.Set("Mcp-Name", head.Params.Name+head.Params.URI)
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.TrimSpace(string(body))
-		if response.Header.Get("Content-Type") == "text/event-stream" {
-			events := strings.Split(text, "\n\n")
-			text = strings.TrimPrefix(events[len(events)-1], "event: message\ndata: ")
-		}
+		response, text := p.exchange(http.MethodPost, message, append(header,
+			"Mcp-Method", head.Method, "Mcp-Name", head.Params.Name+head.Params.URI)...)
 		return reading(t, response.StatusCode, text)
 	}
 }
@@ -374,30 +353,10 @@ func TestLegacyPasses(t *testing.T) {
 			return mcp.NewToolResultText(r.GetString("text", "")), nil
 		})
 	endpoint, _ := serveHTTP(t, install(t, s, nil), s)
-	body := `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-	session := ""
-	for _, message := range []string{body, `{"jsonrpc":"2.0","id":7,"method":"tools/call","Params":{"name":"echo","arguments":{"text":"a","text":"` +
-		protocol.MetaProtocolVersion + `"}}}`} {
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
-			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Mcp-Session-Id", session)
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if session = response.Header.Get("Mcp-Session-Id"); message != body &&
-			!strings.Contains(string(text), `"text":"`+protocol.MetaProtocolVersion) {
-			t.Errorf("got %s", text)
-		}
+	got := sessionPost(t, endpoint)(`{"jsonrpc":"2.0","id":7,"method":"tools/call","Params":{` +
+		`"name":"echo","arguments":{"text":"a","text":"` + protocol.MetaProtocolVersion + `"}}}`)
+	if got.text() != protocol.MetaProtocolVersion {
+		t.Errorf("got %s", got.body)
 	}
 }
 

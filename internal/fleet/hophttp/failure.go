@@ -68,9 +68,9 @@ var (
 	errOther  = errors.New("the address has another process")
 )
 
-// newConnectFailure returns the failure of an owner to which there is no connection. An owner is dead
-// if its address refuses connections, has another process, or is that of no replica. The answers
-// to a living owner must not be thrown away, so nothing else counts as that.
+// newConnectFailure returns the failure of an owner to which there is no connection. An owner is
+// dead if its address refuses connections, has another process, or is that of no replica. The
+// answers to a living owner must not be thrown away, so nothing else counts as that.
 func newConnectFailure(err error) *failure {
 	f := newFailure(event.ForwardGone, err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -89,7 +89,8 @@ func newChallengeFailure(ctx context.Context, connected bool, err error) *failur
 			err: fmt.Errorf("%w: %w", errSilent, err)}
 	case ctx.Err() == nil && ok && timeout.Timeout() && !dns,
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return &failure{outcome: event.ForwardGone, silent: true, err: fmt.Errorf("%w: %w", errSilent, err)}
+		return &failure{outcome: event.ForwardGone, silent: true,
+			err: fmt.Errorf("%w: %w", errSilent, err)}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks what it takes
 		return newFailure(event.ForwardUnreachable, err)

@@ -2,6 +2,7 @@ package gatewaytest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -68,14 +69,14 @@ func (b *Backend) Command() (program string, env []string) {
 	return program, append(os.Environ(), childVariable+"=yes")
 }
 
-// ServeProcess is called by TestMain. Where the process was started as an upstream, or as a gateway
-// of [AcceptFleet], it is one until its standard input ends, and then returns true.
-func ServeProcess(build FleetGateway) bool {
-	if os.Getenv(childVariable) != "" {
-		newUpstream().Serve(context.Background(), os.Stdin, os.Stdout)
-		return true
+// ServeProcess is called by TestMain. Where the process was started as an upstream it is one until
+// its standard input ends, and then returns true.
+func ServeProcess() bool {
+	if os.Getenv(childVariable) == "" {
+		return false
 	}
-	return serveGatewayProcess(build)
+	newUpstream().Serve(context.Background(), os.Stdin, os.Stdout)
+	return true
 }
 
 // serve serves a gateway until the test ends.
@@ -90,6 +91,11 @@ func serve(t *testing.T, build Build, router *elicitation.Router, backends ...*B
 
 // unlimited is for tests with more questions than one user may have.
 var unlimited = elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1}
+
+// AcceptReason returns the answer with a reason, as an upstream reads it.
+func AcceptReason(reason string) string {
+	return fmt.Sprintf(`{"action":"accept","content":{"why":%q}}`, reason)
+}
 
 // askFor returns a question with a message.
 func askFor(message string) string { return strings.Replace(plain, "Deploy?", message, 1) }
@@ -130,7 +136,7 @@ func AcceptChain(t *testing.T, build Build) {
 	var users []*Client
 	for _, name := range []string{"alice", "bob"} {
 		users = append(users, Connect(t, url, forms,
-			`"result":`+acceptReason(name+" answers MESSAGE"), nil))
+			`"result":`+AcceptReason(name+" answers MESSAGE"), nil))
 	}
 	mute := Connect(t, url, `{}`, "", nil)
 	var streams []*Stream
@@ -139,7 +145,7 @@ func AcceptChain(t *testing.T, build Build) {
 	}
 	for i, name := range []string{"alice", "bob"} {
 		users[i].Answer(t, streams[i])
-		if got, want := streams[i].Result(t), acceptReason(name+" answers Deploy?"); got != want {
+		if got, want := streams[i].Result(t), AcceptReason(name+" answers Deploy?"); got != want {
 			t.Errorf("the upstream reads %s, want %s", got, want)
 		}
 		streams[i].Close()

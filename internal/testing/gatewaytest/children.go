@@ -23,10 +23,10 @@ func AcceptChildren(t *testing.T, build Build) {
 	var calls sync.WaitGroup
 	for _, name := range []string{"alice", "bob"} {
 		c := connect(t, &Client{url: url, header: As(name), http: newHTTPClient(t),
-			reply: `"result":` + acceptReason(name+" answers MESSAGE")}, forms)
+			reply: `"result":` + AcceptReason(name+" answers MESSAGE")}, forms)
 		for n := range each {
 			calls.Go(func() {
-				want := acceptReason(fmt.Sprint(name, " answers ", n))
+				want := AcceptReason(fmt.Sprint(name, " answers ", n))
 				if got := c.Call(t, ToolAsk, askFor(fmt.Sprint(n))); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}

@@ -39,9 +39,10 @@ const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{` +
 	`"protocolVersion":"2025-11-25","capabilities":%s,` +
 	`"clientInfo":{"name":"raw","version":"1"}}}`
 
-// Connect opens a session with the gateway at url, which lasts until the test ends. declared are its capabilities. reply are
-// the members of its response to each question, such as `"result":{"action":"decline"}`, in
-// which MESSAGE stands for the message of the question; "" leaves questions open.
+// Connect opens a session with the gateway at url, which lasts until the test ends. declared are
+// its capabilities. reply are the members of its response to each question, such as
+// `"result":{"action":"decline"}`, in which MESSAGE stands for the message of the question; ""
+// leaves questions open.
 func Connect(t testing.TB, url, declared, reply string, header http.Header) *Client {
 	t.Helper()
 	return connect(t, &Client{url: url, header: header, reply: reply, http: http.DefaultClient},
@@ -96,13 +97,13 @@ func (c *Client) finish(t testing.TB, s *Stream) string {
 		case m.Method == "elicitation/create":
 			c.Send(t, m)
 		case m.Method == "":
-			return resultText(m)
+			return ResultText(m)
 		}
 	}
 }
 
 // Send sends the client's reply to a question of [Stream.WaitForQuestion], if it has one.
-func (c *Client) Send(t testing.TB, question envelope) {
+func (c *Client) Send(t testing.TB, question Envelope) {
 	t.Helper()
 	c.asked.Add(1)
 	var params struct{ Message string }
@@ -181,7 +182,7 @@ func (s *Stream) Close() {
 }
 
 // WaitForQuestion reads until the client is asked.
-func (s *Stream) WaitForQuestion(t testing.TB) (question envelope) {
+func (s *Stream) WaitForQuestion(t testing.TB) (question Envelope) {
 	t.Helper()
 	for {
 		m, ok := s.Next()
@@ -204,14 +205,14 @@ func (s *Stream) Result(t testing.TB) string {
 	if !ok || m.Method != "" {
 		t.Error("the call has no result")
 	}
-	return resultText(m)
+	return ResultText(m)
 }
 
 // Next returns the next message, which may be the only one.
-func (s *Stream) Next() (m envelope, ok bool) {
+func (s *Stream) Next() (m Envelope, ok bool) {
 	for {
 		line, err := s.lines.ReadString('\n')
-		m = envelope{}
+		m = Envelope{}
 		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &m) == nil {
 			return m, true
 		}
@@ -221,7 +222,8 @@ func (s *Stream) Next() (m envelope, ok bool) {
 	}
 }
 
-func resultText(m envelope) string {
+// ResultText returns the text of a response, or its error or result as JSON.
+func ResultText(m Envelope) string {
 	var result struct {
 		Content, Contents []struct{ Text string } // of a tool and of a resource
 		Messages          []struct{ Content struct{ Text string } }
@@ -240,6 +242,20 @@ func resultText(m envelope) string {
 // As returns a client that uses the same session with other headers.
 func (c *Client) As(header http.Header) *Client {
 	return &Client{url: c.url, session: c.session, header: header, reply: c.reply, http: c.http}
+}
+
+// At returns a client that uses the same session at another URL.
+func (c *Client) At(url string) *Client {
+	return &Client{url: url, session: c.session, header: c.header, reply: c.reply, http: c.http}
+}
+
+// Post sends a message and returns the status of the response.
+func (c *Client) Post(t testing.TB, message string) (status int) {
+	t.Helper()
+	response := c.send(t, http.MethodPost, "%s", message)
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
 }
 
 // Delete ends the session.

@@ -15,12 +15,6 @@ const (
 	noPage      = `{"code":-32050,"message":"no page"}`
 )
 
-// listKinds are what a server lists.
-var listKinds = []struct{ method, member string }{
-	{"tools/list", "tools"}, {"prompts/list", "prompts"}, {"resources/list", "resources"},
-	{"resources/templates/list", "resourceTemplates"},
-}
-
 // NewLibrary returns an upstream with a tool, a prompt, a resource and a template of resources,
 // which ask before they are served.
 func NewLibrary(t testing.TB) *Upstream {
@@ -55,7 +49,9 @@ func (c *Client) WaitUntilListed(t testing.TB, want ...string) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		var got []string
-		for _, kind := range listKinds {
+		for _, kind := range []struct{ method, member string }{
+			{"tools/list", "tools"}, {"prompts/list", "prompts"}, {"resources/list", "resources"},
+			{"resources/templates/list", "resourceTemplates"}} {
 			var result map[string]json.RawMessage
 			var items []struct{ Name, URI, URITemplate string }
 			text := c.Request(t, kind.method, "{}")
@@ -93,6 +89,7 @@ func AcceptPublished(t *testing.T, build Build) {
 	if first.Err != nil {
 		t.Fatal(first.Err)
 	}
+	good.checkDeclared(t, bothModes) // it may hide tools that ask from clients that cannot be asked
 	for backend, texts := range map[*Backend][]string{
 		evil: {`tool "up-ask": another upstream`, `prompt "up-review": another`,
 			`resource "file:///plan": another`, `resource template "page:///{n}": another`},

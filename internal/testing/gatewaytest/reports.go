@@ -56,7 +56,7 @@ func AcceptReports(t *testing.T, build Build, logsOverHTTP bool) {
 				question := silent.WaitForQuestion(t)
 				alice.checkReports(t, up, token, lines || logsOverHTTP)
 				bob.Send(t, question)
-				if m, ok := silent.Next(); !ok || resultText(m) != because {
+				if m, ok := silent.Next(); !ok || ResultText(m) != because {
 					t.Errorf("bob, who has no token, hears %s %s", m.Method, m.Params)
 				}
 			})
@@ -71,7 +71,7 @@ func (c *Client) checkReports(t *testing.T, up *Upstream, token string, logs boo
 		`"question":%s},"_meta":{"progressToken":%s}}`, ToolReport, plain, token))
 	defer s.Close()
 	var heard []string
-	var question envelope
+	var question Envelope
 	last, beats := 0.0, 0
 	for {
 		m, ok := s.Next()
@@ -85,7 +85,7 @@ func (c *Client) checkReports(t *testing.T, up *Upstream, token string, logs boo
 		case "notifications/message":
 			heard = append(heard, "log")
 		case "":
-			if got := resultText(m); got != because {
+			if got := ResultText(m); got != because {
 				t.Errorf("the upstream reads %s", got)
 			}
 			want := []string{"one", beat, "raised", "two"}
@@ -132,7 +132,7 @@ func AcceptVisit(t *testing.T, build Gateway) {
 	question := stream.WaitForQuestion(t)
 	response := client.send(t, http.MethodGet, "")
 	defer response.Body.Close()
-	messages := make(chan envelope)
+	messages := make(chan Envelope)
 	for _, s := range []*Stream{stream, {lines: bufio.NewReader(response.Body)}} {
 		go func() { // on one of them
 			m, _ := s.Next()
@@ -151,8 +151,8 @@ func AcceptVisit(t *testing.T, build Gateway) {
 		t.Errorf("the client is told %s %s", complete.Method, complete.Params)
 	}
 	response.Body.Close()
-	if result := <-messages; result.ID != nil && resultText(result) != `{"action":"accept"}` {
-		t.Errorf("the upstream reads %s", resultText(result))
+	if result := <-messages; result.ID != nil && ResultText(result) != `{"action":"accept"}` {
+		t.Errorf("the upstream reads %s", ResultText(result))
 	}
 }
 

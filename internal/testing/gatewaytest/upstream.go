@@ -108,8 +108,8 @@ func newHTTPClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: over}
 }
 
-// envelope is what an upstream or a client reads of any message.
-type envelope struct {
+// An Envelope is what an upstream or a client reads of any message.
+type Envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -118,7 +118,7 @@ type envelope struct {
 }
 
 // outcome is what a response says, without its id.
-func (e *envelope) outcome() string {
+func (e *Envelope) outcome() string {
 	if e.Error != nil {
 		return string(e.Error)
 	}
@@ -140,7 +140,7 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
-	var m envelope
+	var m Envelope
 	if err != nil || json.Unmarshal(body, &m) != nil {
 		http.Error(w, "not JSON", http.StatusBadRequest)
 		return
@@ -170,7 +170,7 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer serves what is no call, and returns the response, "" if there is none.
-func (u *Upstream) answer(m *envelope) string {
+func (u *Upstream) answer(m *Envelope) string {
 	result := "{}"
 	switch {
 	case m.Method == "" && m.ID != nil:
@@ -211,7 +211,7 @@ func (u *Upstream) Serve(ctx context.Context, in io.Reader, out io.Writer) {
 	defer cancel()
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		var m envelope
+		var m Envelope
 		if json.Unmarshal(lines.Bytes(), &m) != nil {
 			continue
 		}
@@ -236,7 +236,7 @@ type callParams struct {
 
 // call runs a tool, or asks before it returns a prompt or a resource. write writes on the stream of
 // the call, outside where messages go that belong to no call.
-func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(string)) {
+func (u *Upstream) call(ctx context.Context, m *Envelope, write, outside func(string)) {
 	var p callParams
 	_ = json.Unmarshal(m.Params, &p)
 	u.mu.Lock()
@@ -270,7 +270,7 @@ func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(st
 }
 
 // encodeResult returns the response to a call, with a text.
-func encodeResult(m *envelope, uri, text string) string {
+func encodeResult(m *Envelope, uri, text string) string {
 	quoted, _ := json.Marshal(text)
 	content := fmt.Sprintf(`{"type":"text","text":%s}`, quoted)
 	result := map[string]string{
@@ -308,7 +308,7 @@ func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func
 	}
 }
 
-func (u *Upstream) receive(m *envelope) {
+func (u *Upstream) receive(m *Envelope) {
 	var id string
 	_ = json.Unmarshal(m.ID, &id)
 	u.mu.Lock()

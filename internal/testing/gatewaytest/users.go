@@ -96,7 +96,7 @@ func AcceptPending(t *testing.T, build Build) {
 	users := make([]*Client, 2)
 	for i, name := range []string{"alice", "bob"} {
 		users[i] = connect(t, &Client{url: url, http: newHTTPClient(t),
-			reply: `"result":` + acceptReason(name+" answers MESSAGE")}, forms)
+			reply: `"result":` + AcceptReason(name+" answers MESSAGE")}, forms)
 	}
 	idle := func() usage {
 		for _, c := range users {
@@ -126,7 +126,7 @@ func AcceptPending(t *testing.T, build Build) {
 func answerTogether(t *testing.T, router *elicitation.Router, users []*Client) {
 	t.Helper()
 	streams := make([]*Stream, pendingCalls())
-	questions := make([]envelope, len(streams))
+	questions := make([]Envelope, len(streams))
 	for i := range streams {
 		streams[i] = users[i%2].StartCall(t, ToolAsk, askFor(fmt.Sprint(i)))
 		questions[i] = streams[i].WaitForQuestion(t)
@@ -134,7 +134,7 @@ func answerTogether(t *testing.T, router *elicitation.Router, users []*Client) {
 	expectPending(t, router, len(streams))
 	for i, s := range streams {
 		users[i%2].Send(t, questions[i])
-		want := acceptReason(fmt.Sprint([]string{"alice", "bob"}[i%2], " answers ", i))
+		want := AcceptReason(fmt.Sprint([]string{"alice", "bob"}[i%2], " answers ", i))
 		if got := s.Result(t); got != want {
 			t.Fatalf("call %d: the upstream reads %s, want %s", i, got, want)
 		}

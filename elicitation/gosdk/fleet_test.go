@@ -1,6 +1,6 @@
 //go:build unix
 
-package gatewaytest
+package gosdk_test
 
 import (
 	"encoding/json"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
@@ -102,25 +103,26 @@ func (f *fleet) linksOf(i int) (all []*link) {
 // A flow is a call at one gateway whose question is answered at another.
 type flow struct {
 	owner, by int
-	client    *Client
-	question  envelope
+	client    *gatewaytest.Client
+	question  gatewaytest.Envelope
 	want      string
 	result    chan string // "": the stream has ended
 	status    int         // of the answer
 }
 
-// begin calls ToolAsk at owner and waits for the question.
+// begin calls gatewaytest.ToolAsk at owner and waits for the question.
 func (f *fleet) begin(owner, by int) *flow {
 	f.t.Helper()
-	w := &flow{owner: owner, by: by, client: Connect(f.t, f.urls[owner], forms, "", nil),
-		want: acceptReason(fmt.Sprint("reason ", f.reasons.Add(1))), result: make(chan string, 1)}
-	stream := w.client.StartCall(f.t, ToolAsk, plain)
+	w := &flow{owner: owner, by: by, result: make(chan string, 1),
+		client: gatewaytest.Connect(f.t, f.urls[owner], forms, "", nil),
+		want:   gatewaytest.AcceptReason(fmt.Sprint("reason ", f.reasons.Add(1)))}
+	stream := w.client.StartCall(f.t, gatewaytest.ToolAsk, question)
 	w.question = stream.WaitForQuestion(f.t)
 	go func() {
 		defer stream.Close()
 		text := ""
 		if m, ok := stream.Next(); ok {
-			text = resultText(m)
+			text = gatewaytest.ResultText(m)
 		}
 		w.result <- text
 	}()
@@ -131,29 +133,11 @@ func (f *fleet) begin(owner, by int) *flow {
 func (f *fleet) answer(w *flow) {
 	began := time.Now()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, w.question.ID, w.want)
-	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.urls[w.by],
-		strings.NewReader(body))
-	if err != nil {
-		f.t.Error(err)
-		return
-	}
-	for name, value := range map[string]string{"Content-Type": "application/json",
-		"Accept": "application/json, text/event-stream", "Mcp-Session-Id": w.client.session,
-		"Mcp-Protocol-Version": "2025-11-25"} {
-		r.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		f.t.Errorf("an answer at %d: %v", w.by, err)
-		return
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	response.Body.Close()
+	w.status = w.client.At(f.urls[w.by]).Post(f.t, body)
 	took := time.Since(began)
 	if took > replyLimit && !testkit.Race {
 		f.t.Errorf("an answer of %d at %d took %v", w.owner, w.by, took)
 	}
-	w.status = response.StatusCode
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.took = append(f.took, took); w.status == http.StatusNotFound {
@@ -274,11 +258,10 @@ func troubles() []trouble {
 	}
 }
 
-// AcceptFleet has gateways in three processes ask, and their clients answer at another gateway than
+// TestFleet has gateways in three processes ask, and their clients answer at another gateway than
 // asked, while gateways are killed, stopped and cut off. No answer reaches another question, none
-// is lost whose owner lives, and no client waits for longer than two seconds. The test binary must
-// call [ServeProcess].
-func AcceptFleet(t *testing.T) {
+// is lost whose owner lives, and no client waits for longer than two seconds.
+func TestFleet(t *testing.T) {
 	flows, length := 12, 1500*time.Millisecond
 	if testkit.Soak {
 		flows, length = 200, 12*time.Second

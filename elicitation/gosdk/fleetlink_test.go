@@ -1,4 +1,4 @@
-package gatewaytest
+package gosdk_test
 
 import (
 	"net"
