@@ -54,10 +54,11 @@ func TestConfigured(t *testing.T) {
 // TestConfigurationsThatCannotWork are refused with what is wrong.
 func TestConfigurationsThatCannotWork(t *testing.T) {
 	for want, f := range map[string]map[string]any{
-		"unknown field":     {"upstream": nil},
-		"at least one":      {},
-		"a url or a comma":  {"upstreams": []any{map[string]any{"name": "a"}}},
-		"UNSET is not set":  {"upstreams": []any{map[string]any{"name": "a", "url": "http://localhost", "token": "UNSET"}}},
+		"unknown field":    {"upstream": nil},
+		"at least one":     {},
+		"a url or a comma": {"upstreams": []any{map[string]any{"name": "a"}}},
+		"UNSET is not set": {"upstreams": []any{map[string]any{
+			"name": "a", "url": "http://localhost", "token": "UNSET"}}},
 		"limits.callTime":   {"limits": map[string]any{"callTime": "soon"}},
 		"UNSET_KEYS":        {"keys": "UNSET_KEYS"},
 		"a name begins wit": {"upstreams": []any{map[string]any{"name": "A", "url": "http://localhost"}}},

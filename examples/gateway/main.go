@@ -12,8 +12,9 @@
 // that their questions interleave.
 // It fails if one of them sees anything that is the other's.
 //
-// With -serve the gateway stands on the official SDK and the router, for clients with sessions. With
-// -config it is the one of package elicitation/gateway, for clients and upstreams of both eras.
+// With -serve the gateway stands on the official SDK and the router, for clients with
+// sessions. With -config it is the one of package elicitation/gateway, for clients and upstreams
+// of both eras.
 //
 // The gateway on the SDK reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
 // ELICITATION_CLEANUP_INTERVAL, logs to standard error, and has its metrics at
