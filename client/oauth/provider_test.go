@@ -509,8 +509,8 @@ func TestFormsOfTokenEndpoint(t *testing.T) {
 	}
 }
 
-// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret, that of
-// the client too, which need not be in the form.
+// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret. That
+// of the client need not be in the form.
 func TestDescriptionWithASecret(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.as.Edit(oauthtest.Token, func(d *oauthtest.Document) {
