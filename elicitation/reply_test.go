@@ -81,6 +81,8 @@ func TestMalformedReplies(t *testing.T) {
 		{"not UTF-8", "{\"action\":\"accept\",\"content\":{\"a\":\"\xff\"}}"},
 		{"too deep", `{"action":"accept","content":` + strings.Repeat(`{"a":`, 70) + "1" +
 			strings.Repeat("}", 70) + `}`},
+		{"too large beside the content",
+			`{"action":"decline","_meta":{"a":"` + strings.Repeat("x", 2<<20) + `"}}`},
 		{"too large", `{"action":"accept","content":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -210,6 +210,13 @@ func TestEnterprise(t *testing.T) {
 	if len(source.Extensions()) != 1 {
 		t.Errorf("extensions %v", source.Extensions())
 	}
+	idp.AddClient(oauthtest.Client{ID: "desk", Secret: "hush"})
+	confidential := enterprise(idp)
+	confidential.ClientSecret = "hush"
+	source = s.machine(t, confidential, oauth.Registration{ClientID: "app",
+		ClientSecret: "hush"}, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	idp.AddClient(oauthtest.Client{ID: "desk"})
 	for name, f := range map[string]func(){
 		"another type": func() {
 			idp.Edit(oauthtest.Token, oauthtest.Set("issued_token_type", idToken))
@@ -291,6 +298,8 @@ func TestMachineMistakes(t *testing.T) {
 	for name, o := range map[string]oauth.Options{
 		"an interaction": {Machine: oauth.ClientCredentials{}, Registrations: one,
 			Interaction: &oauth.Loopback{}},
+		"a redirect URI": {Machine: oauth.ClientCredentials{}, Registrations: one,
+			RedirectURI: "https://app.example/back"},
 		"no assertion": {Machine: oauth.Workload{}, Registrations: one},
 		"no subject": {Machine: oauth.Enterprise{TokenEndpoint: issuer, ClientID: "c"},
 			Registrations: one},
@@ -313,6 +322,12 @@ func TestMachineMistakes(t *testing.T) {
 	s := newSite(t, nil, nil)
 	public := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{ClientID: "c"}, nil)
 	registrationError.check(t, s.call(t.Context(), public, "search"))
+	s.as.Edit(oauthtest.Metadata, oauthtest.Set("token_endpoint_auth_methods_supported",
+		[]string{"private_key_jwt"}))
+	secret := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{ClientID: "c",
+		ClientSecret: "hush"}, nil)
+	registrationError.check(t, s.call(t.Context(), secret, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
 	if _, err := public.Begin(t.Context(), nil); err == nil {
 		t.Error("Begin of a machine: accepted")
 	}

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -136,6 +137,16 @@ func TestRedirectURIFor(t *testing.T) {
 	}
 	noError.check(t, source.Finish(t.Context(), login, callback))
 
+	beforehand := s.source(t, func(o *oauth.Options) {
+		register(s, o, s.as.URL)
+		o.Interaction, o.RedirectURI = nil, "https://app.example/back"
+		o.RedirectURIFor = func(string) string { return "https://app.example/other" }
+	})
+	if login, err = beforehand.Begin(t.Context(), nil); err != nil ||
+		!strings.Contains(login.URL, url.QueryEscape("https://app.example/back")) {
+		t.Errorf("got %v, %v, want the redirect URI of the registration", login, err)
+	}
+
 	wrong, err := oauth.New(s.resource.URL, &oauth.Options{
 		RedirectURIFor: func(string) string { return "javascript:alert(1)" }})
 	if err != nil {
@@ -143,6 +154,24 @@ func TestRedirectURIFor(t *testing.T) {
 	}
 	if _, err := wrong.Begin(t.Context(), nil); err == nil {
 		t.Error("a script as redirect URI: accepted")
+	}
+}
+
+// TestPathOfTheLogin: a Loopback takes the callback at the path of its redirect URI alone.
+func TestPathOfTheLogin(t *testing.T) {
+	s := newSite(t, nil, nil)
+	var wrong oauthtest.Page
+	s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
+		other := *callback
+		other.Path = "/callback/other"
+		wrong, _ = s.browser.Load(ctx, other.String())
+		_, _ = s.browser.Load(ctx, callback.String())
+	}
+	source := s.source(t, func(o *oauth.Options) { register(s, o, s.as.URL) })
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.browser.Wait()
+	if wrong.Status != http.StatusBadRequest {
+		t.Errorf("another path: got %v, want status 400", wrong)
 	}
 }
 

@@ -285,6 +285,37 @@ func TestServerCannotChooseScopes(t *testing.T) {
 	}
 }
 
+// TestAdditionalParameters are in each request of their kind, and in no other.
+func TestAdditionalParameters(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, provided(s, func(p *oauth.Provider) {
+		p.AuthorizationParameters = map[string]string{"domain_hint": "example.com"}
+		p.TokenParameters = map[string]string{"tier": "gold"}
+	}))
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.as.Expire()
+	noError.check(t, s.call(t.Context(), source, "search"))
+	for e, token := range map[oauthtest.Endpoint]bool{oauthtest.Authorize: false,
+		oauthtest.Token: true, oauthtest.Refresh: true} {
+		form := s.as.Requests(e)[0].Form
+		if (form.Get("tier") == "gold") != token || form.Has("domain_hint") == token {
+			t.Errorf("%s: got %q", e, form)
+		}
+	}
+}
+
+// TestMethodOfTheHost: a method that the host names is used, whatever the metadata lists.
+func TestMethodOfTheHost(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.as.Edit(oauthtest.Metadata, oauthtest.Set("token_endpoint_auth_methods_supported",
+		[]string{"private_key_jwt"}))
+	source := s.person(t, func(o *oauth.Options) {
+		register(s, o, s.as.URL)
+		o.Registrations[0].Method = "client_secret_basic"
+	})
+	noError.check(t, s.call(t.Context(), source, "search"))
+}
+
 // TestChallengeWithoutScopesOfTheHost: if a server names none of them, all are requested, and never
 // none: an authorization server would choose its default.
 func TestChallengeWithoutScopesOfTheHost(t *testing.T) {
@@ -478,8 +509,8 @@ func TestFormsOfTokenEndpoint(t *testing.T) {
 	}
 }
 
-// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret, that of
-// the client too, which need not be in the form.
+// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret. That
+// of the client need not be in the form.
 func TestDescriptionWithASecret(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.as.Edit(oauthtest.Token, func(d *oauthtest.Document) {

@@ -153,19 +153,3 @@ func TestForeignSealerGivesReasons(t *testing.T) {
 		})
 	}
 }
-
-func TestForeignEphemeralSealerWarns(t *testing.T) {
-	sealer := &kms{ids: []string{"e-7"}, ephemeral: true}
-	_, seen := kmsFunnel(t, sealer)
-	if e, ok := (*seen)[0].(event.EphemeralKey); !ok || e.KeyID != "e-7" {
-		t.Errorf("at start: %+v", (*seen)[0])
-	}
-	if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer}); err != nil {
-		t.Errorf("an ephemeral key demands an audience: %v", err)
-	}
-	_, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
-		RequireSharedKey: true, Audience: "test"})
-	if err == nil {
-		t.Error("an ephemeral key passes for a shared one")
-	}
-}

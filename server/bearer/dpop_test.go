@@ -62,13 +62,18 @@ func (h *holder) thumbprint() string {
 
 // prove returns a proof with changes of its claims: nil takes one out.
 func (h *holder) prove(changes map[string]any) string {
+	return h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key.Public()}, h.claims(changes))
+}
+
+// claims returns the claims of a proof, with changes.
+func (h *holder) claims(changes map[string]any) map[string]any {
 	ath := sha256.Sum256([]byte(h.token))
 	claims := map[string]any{"jti": rand.Text(), "htm": "POST", "htu": resource,
 		"iat": time.Now().Unix(), "ath": base64.RawURLEncoding.EncodeToString(ath[:]),
 		"nonce": h.nonce}
 	maps.Copy(claims, changes)
 	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
-	return h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key.Public()}, claims)
+	return claims
 }
 
 // sign signs a proof with a key, and with another in its header.
@@ -134,7 +139,7 @@ func TestDPoP(t *testing.T) {
 		if status, challenge := h.sendBound(g, good); status != http.StatusOK {
 			t.Fatalf("status %d, challenge %s", status, challenge)
 		}
-		claims := map[string]any{"nonce": h.nonce}
+		thief := &holder{t: t, key: other.key, nonce: h.nonce, token: h.token}
 		for name, proof := range map[string]string{
 			"replayed":       good,
 			"another method": h.prove(map[string]any{"htm": "GET"}),
@@ -150,11 +155,11 @@ func TestDPoP(t *testing.T) {
 			"no token":       h.prove(map[string]any{"ath": nil}),
 			"another token":  h.prove(map[string]any{"ath": "x"}),
 			"another type": h.sign(h.key, "JWT", &jose.JSONWebKey{Key: h.key.Public()},
-				claims),
-			"key of another": other.prove(claims),
+				h.claims(nil)),
+			"key of another": thief.prove(nil),
 			"stolen key name": h.sign(other.key, "dpop+jwt",
-				&jose.JSONWebKey{Key: h.key.Public()}, claims),
-			"a private key": h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key}, claims),
+				&jose.JSONWebKey{Key: h.key.Public()}, h.claims(nil)),
+			"a private key": h.sign(h.key, "dpop+jwt", &jose.JSONWebKey{Key: h.key}, h.claims(nil)),
 			"claims are a text": h.sign(h.key, "dpop+jwt",
 				&jose.JSONWebKey{Key: h.key.Public()}, "text"),
 			"no proof": "", "too long": strings.Repeat("x", 9000), "no token at all": "a.b.c",
@@ -328,8 +333,28 @@ func TestBoundTokensAreNoBearerTokens(t *testing.T) {
 			t.Errorf("%s: a token that is bound in another way passed", name)
 		}
 		h.token = token
-		if status, _ := h.sendBound(on, h.prove(nil)); status != 401 {
-			t.Errorf("%s: a token that is bound in another way passed as DPoP", name)
+		status, challenge := h.sendBound(on, h.prove(nil))
+		if status != 401 || !strings.Contains(challenge, `error="invalid_token"`) {
+			t.Errorf("%s: status %d, challenge %s", name, status, challenge)
+		}
+	}
+}
+
+// TestDPoPOfOtherHandlers: a proof is for the URL of the request, on the origin of the resource.
+func TestDPoPOfOtherHandlers(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, withDPoP(&bearer.DPoP{}))
+	h := newHolder(t, f)
+	h.sendBound(g, h.prove(nil))
+	for htu, want := range map[string]int{
+		"https://mcp.example.com/files/a%20b": 200, resource: 401,
+		"http://spoofed.example/files/a%20b": 401,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://spoofed.example/files/a%20b?x=y", nil)
+		r.Header = http.Header{"Authorization": {"DPoP " + h.token},
+			"Dpop": {h.prove(map[string]any{"htu": htu})}}
+		if got := sendRequest(g, r).StatusCode; got != want {
+			t.Errorf("%s: status %d, want %d", htu, got, want)
 		}
 	}
 }

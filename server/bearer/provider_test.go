@@ -254,6 +254,10 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) {
 		i.Verify, i.KeysURL = verifyGoogle, "https://login.example.com/keys"
 	}))
+	wantNoServer(t, func(o *bearer.Options) {
+		o.Issuers[0].Verify = verifyGoogle
+		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://x.test", Verify: verifyGitHub})
+	})
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) {
 		i.Verify = verifyGoogle
 		i.NoAudience = &bearer.NoAudience{Clients: []string{"app"}, Scope: "files:read"}
