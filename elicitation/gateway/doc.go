@@ -43,8 +43,9 @@
 //
 // # What is not passed on
 //
-// Roots, subscriptions to single resources, the end of a visit
-// (notifications/elicitation/complete), and extensions, tasks among them.
+// Roots, the end of a visit (notifications/elicitation/complete), and extensions, tasks among them.
+// Lists and changes of resources are those that the gateway itself is told of, without a caller's
+// credentials.
 //
 // # Limits
 //

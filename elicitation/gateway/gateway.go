@@ -53,7 +53,7 @@ func New(opts *Options) (*Gateway, error) {
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
-	with.Middleware = append([]server.Middleware{watchRequests}, with.Middleware...)
+	with.Middleware = append([]server.Middleware{g.watchRequests}, with.Middleware...)
 	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}

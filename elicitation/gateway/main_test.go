@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,6 +23,15 @@ func TestMain(m *testing.M) {
 	}
 	srv, err := server.New(&server.Options{
 		ModernOnly: os.Getenv(serveStdio) == "modern",
+		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+				if strings.HasSuffix(os.Getenv(serveStdio), "dies") &&
+					req.Message.Method == protocol.MethodCallTool {
+					time.AfterFunc(500*time.Millisecond, func() { os.Exit(1) })
+				}
+				return next(ctx, req)
+			}
+		}},
 	})
 	if err != nil {
 		panic(err)

@@ -254,12 +254,15 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// watchRequests is the middleware that ends a parked call for which nobody can come back: the
-// request has ended without asking, or the session that it belongs to sends no second one.
-func watchRequests(next server.Handler) server.Handler {
+// watchRequests is the middleware that counts subscriptions, and ends a parked call for which
+// nobody can come back: the request has ended without asking, or the session that it belongs to
+// sends no second one.
+func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		r := &request{}
+		ended := g.noteSubscriptions(req.Params, req.Message.Method)
 		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
+		ended(err == nil)
 		if r.parked == nil {
 			return result, err
 		}

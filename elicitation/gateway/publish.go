@@ -82,13 +82,10 @@ func (u *upstream) followLists(ctx context.Context, ready func()) error {
 	ready()
 	changed := make(chan struct{}, 1)
 	listening, stop := context.WithCancel(ctx)
-	defer stop()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = conn.client.Listen(listening, protocol.SubscriptionFilter{
-			ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
-		}, func(context.Context, client.ListenEvent) { notify(changed) })
+		u.listen(listening, conn.client, changed)
 	}()
 	defer func() { stop(); <-ended }()
 	for {

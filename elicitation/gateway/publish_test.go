@@ -10,7 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -180,4 +182,58 @@ func TestAFormThatAsksForASecretIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv, err := server.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, uri := range []string{"file:///a", "file:///b"} {
+			server.AddResource(srv, server.Resource{URI: uri, Name: uri}, func(
+				context.Context, *server.ResourceCall,
+			) (protocol.ReadResourceOutcome, error) {
+				return &protocol.ReadResourceResult{}, nil
+			})
+		}
+		server.AddTool(srv, server.Tool{Name: "ready"}, func(
+			context.Context, *server.ToolCall, struct{},
+		) (protocol.CallToolOutcome, error) {
+			return server.Text(), nil
+		})
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra},
+		}})
+		c := connect(t, url, clientEra, &person{})
+		awaitTool(t, c, "ops_ready")
+		ctx, stop := context.WithCancel(t.Context())
+		told := make(chan string, 100)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = c.Listen(ctx, protocol.SubscriptionFilter{
+				ResourceSubscriptions: []string{"ops+file:///a"},
+			}, func(_ context.Context, event client.ListenEvent) {
+				if updated, ok := event.(client.ResourceUpdated); ok {
+					told <- updated.URI
+				}
+			})
+		}()
+		defer func() { stop(); <-ended }()
+		for deadline := time.After(10 * time.Second); ; {
+			srv.ResourceUpdated("file:///b")
+			srv.ResourceUpdated("file:///a")
+			select {
+			case uri := <-told:
+				if uri != "ops+file:///a" {
+					t.Errorf("told of %s", uri)
+				}
+				return
+			case <-deadline:
+				t.Fatal("not told")
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
 }

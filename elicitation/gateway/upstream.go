@@ -32,6 +32,7 @@ type upstream struct {
 	gateway    *Gateway
 	unprefixed map[string]bool
 	published  published
+	subscribed *subscriptions
 
 	mu          sync.Mutex
 	connections []*connection
@@ -62,7 +63,8 @@ type connectionKey struct {
 type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
 
 func newUpstream(config Upstream, g *Gateway) *upstream {
-	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{}}
+	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{},
+		subscribed: newSubscriptions()}
 	for _, name := range config.Unprefixed {
 		u.unprefixed[name] = true
 	}

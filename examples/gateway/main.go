@@ -3,6 +3,7 @@
 // client that made the call, and nobody else.
 //
 //	go run .                          # two users at the same time, see below
+//	go run . -config gateway.json     # a gateway as a file describes it: see configured.go
 //	go run . -serve 127.0.0.1:8080 -user s3cret=alice \
 //		-upstream deploy=http://127.0.0.1:9001/mcp -upstream files=stdio:./files-server
 //
@@ -11,7 +12,11 @@
 // that their questions interleave.
 // It fails if one of them sees anything that is the other's.
 //
-// The gateway reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
+// With -serve the gateway stands on the official SDK and the router, for clients with
+// sessions. With -config it is the one of package elicitation/gateway, for clients and upstreams
+// of both eras.
+//
+// The gateway on the SDK reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
 // ELICITATION_CLEANUP_INTERVAL, logs to standard error, and has its metrics at
 // /metrics; dashboard.json shows them in Grafana.
 package main
@@ -46,6 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	address := flags.String("serve", "", "run a gateway at this `address`")
+	path := flags.String("config", "", "run the gateway that this `file` describes")
 	upstreams, users := pairsFlag{}, pairsFlag{}
 	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`, "+
 		"or to children that run NAME=stdio:COMMAND; may be repeated")
@@ -54,6 +60,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if *path != "" {
+		return runConfigured(ctx, *path, stdout, stderr)
 	}
 	if *address == "" {
 		return demo(ctx, stdout)

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
+	"github.com/rondo-mcp/rondo/server/replicas"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A file is what the file of -config says. Secrets stand in environment variables, which it names.
+type file struct {
+	Listen string `json:"listen"` // address, for example 127.0.0.1:8080
+	// Users are names by the environment variable that has the user's token. None: everybody is
+	// anonymous.
+	Users     map[string]string `json:"users"`
+	Upstreams []fileUpstream    `json:"upstreams"`
+	Limits    struct {
+		Calls             int    `json:"calls"`
+		CallsPerPrincipal int    `json:"callsPerPrincipal"`
+		CallTime          string `json:"callTime"` // for example 10m
+	} `json:"limits"`
+	// Keys is the environment variable with the keys that replicas share.
+	Keys string `json:"keys"`
+	// Name is that of this replica, Replicas are the URLs of all by name.
+	Name     string            `json:"name"`
+	Replicas map[string]string `json:"replicas"`
+}
+
+// A fileUpstream has a URL or a command.
+type fileUpstream struct {
+	Name       string   `json:"name"`
+	URL        string   `json:"url"`
+	Token      string   `json:"token"` // environment variable with the token for the URL
+	Command    []string `json:"command"`
+	Unprefixed []string `json:"unprefixed"`
+	NoForms    bool     `json:"noForms"`
+	NoURLs     bool     `json:"noUrls"`
+	NoSampling bool     `json:"noSampling"`
+}
+
+// runConfigured runs the gateway that a file describes until ctx ends.
+func runConfigured(ctx context.Context, path string, stdout, stderr io.Writer) error {
+	var f file
+	text, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	decoder := json.NewDecoder(text)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	registry := prometheus.NewRegistry()
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	logger := zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)),
+		zap.InfoLevel))
+	opts, ring, err := f.options(logger, registry)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	g, err := frontdoor.New(opts)
+	if err != nil {
+		return err
+	}
+	handler, err := f.handler(g, ring)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return listen(ctx, f.Listen, mux, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = g.Shutdown(ctx) // people have had their time
+		_ = handler.Shutdown(ctx)
+	}, stdout)
+}
+
+// options returns those of the gateway, and the keys of a fleet, which are nil without one.
+func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
+	*frontdoor.Options, *keys.Keyring, error) {
+	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registry), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := &frontdoor.Options{
+		Server: server.Options{
+			Info:     protocol.Implementation{Name: "gateway", Version: "1.0.0"},
+			Observer: observer, Middleware: chain,
+		},
+		Logger: logger, Registerer: registry,
+	}
+	opts.Limits.Calls, opts.Limits.CallsPerPrincipal = f.Limits.Calls, f.Limits.CallsPerPrincipal
+	if f.Limits.CallTime != "" {
+		if opts.Limits.CallTime, err = time.ParseDuration(f.Limits.CallTime); err != nil {
+			return nil, nil, fmt.Errorf("limits.callTime: %w", err)
+		}
+	}
+	for _, u := range f.Upstreams {
+		upstream, err := u.upstream()
+		if err != nil {
+			return nil, nil, err
+		}
+		opts.Upstreams = append(opts.Upstreams, upstream)
+	}
+	if f.Keys == "" {
+		return opts, nil, nil
+	}
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, f.Keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts.Server.Roundtrip = roundtrip.Options{Sealer: ring, RequireSharedKey: true}
+	return opts, ring, nil
+}
+
+func (u fileUpstream) upstream() (frontdoor.Upstream, error) {
+	upstream := frontdoor.Upstream{Name: u.Name, Unprefixed: u.Unprefixed,
+		Ask: frontdoor.Questions{NoForms: u.NoForms, NoURLs: u.NoURLs, NoSampling: u.NoSampling}}
+	switch {
+	case (u.URL == "") == (len(u.Command) == 0):
+		return upstream, fmt.Errorf("upstream %q: it has a url or a command", u.Name)
+	case u.URL == "":
+		upstream.Connect = frontdoor.Command(u.Command[0], u.Command[1:]...)
+		return upstream, nil
+	}
+	header := http.Header{}
+	if u.Token != "" {
+		token, ok := os.LookupEnv(u.Token)
+		if !ok {
+			return upstream, fmt.Errorf("upstream %q: %s is not set", u.Name, u.Token)
+		}
+		header.Set("Authorization", "Bearer "+token)
+	}
+	upstream.Connect = frontdoor.HTTP(u.URL, &clienthttp.Options{Header: header})
+	return upstream, nil
+}
+
+func (f *file) handler(g *frontdoor.Gateway, ring *keys.Keyring) (*serverhttp.Handler, error) {
+	opts := &serverhttp.Options{}
+	if len(f.Users) > 0 {
+		names := map[string]string{}
+		for variable, name := range f.Users {
+			token, ok := os.LookupEnv(variable)
+			if !ok || token == "" {
+				return nil, fmt.Errorf("users: %s is not set", variable)
+			}
+			names["Bearer "+token] = name
+		}
+		// It stands for the verification of real tokens: see package bearer.
+		opts.Authenticate = func(r *http.Request) (protocol.Principal, error) {
+			name, ok := names[r.Header.Get("Authorization")]
+			if !ok {
+				return protocol.Principal{}, errors.New("nobody has this token")
+			}
+			return protocol.Principal{Subject: name}, nil
+		}
+	}
+	if len(f.Replicas) > 0 {
+		locate, err := replicas.LocateByList(f.Replicas)
+		if err != nil {
+			return nil, err
+		}
+		opts.Replicas = &replicas.Options{Name: f.Name, Keys: ring, Locate: locate}
+	}
+	return g.Handler(opts)
+}

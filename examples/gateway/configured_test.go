@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// TestConfigured runs the gateway of a file before a server of the official SDK that pushes its
+// questions, with clients of both eras.
+func TestConfigured(t *testing.T) {
+	sdk := officialServer()
+	up := httptest.NewServer(mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return sdk }, nil))
+	defer up.Close()
+	t.Setenv("ALICE_TOKEN", "a-token")
+	endpoint, stop := startConfigured(t, map[string]any{
+		"listen": "127.0.0.1:0", "users": map[string]string{"ALICE_TOKEN": "alice"},
+		"upstreams": []any{map[string]any{"name": "data", "url": up.URL}},
+		"limits":    map[string]any{"callTime": "1m"},
+	})
+	defer stop()
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			if got := deployThrough(t, endpoint, era); got != "deployed to production: because" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	response, err := http.Get(strings.TrimSuffix(endpoint, "/mcp") + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	metrics, _ := io.ReadAll(response.Body)
+	if !strings.Contains(string(metrics), `elicitation_resumes_total{outcome="done"}`) {
+		t.Errorf("no such metric:\n%s", metrics)
+	}
+}
+
+// TestConfigurationsThatCannotWork are refused with what is wrong.
+func TestConfigurationsThatCannotWork(t *testing.T) {
+	for want, f := range map[string]map[string]any{
+		"unknown field":    {"upstream": nil},
+		"at least one":     {},
+		"a url or a comma": {"upstreams": []any{map[string]any{"name": "a"}}},
+		"UNSET is not set": {"upstreams": []any{map[string]any{
+			"name": "a", "url": "http://localhost", "token": "UNSET"}}},
+		"limits.callTime":   {"limits": map[string]any{"callTime": "soon"}},
+		"UNSET_KEYS":        {"keys": "UNSET_KEYS"},
+		"a name begins wit": {"upstreams": []any{map[string]any{"name": "A", "url": "http://localhost"}}},
+	} {
+		err := runConfigured(t.Context(), writeFile(t, f), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+}
+
+func writeFile(t *testing.T, f map[string]any) (path string) {
+	t.Helper()
+	data, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "gateway.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startConfigured runs the gateway of a file and returns its endpoint.
+func startConfigured(t *testing.T, f map[string]any) (endpoint string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	path, ended := writeFile(t, f), make(chan error, 1)
+	out, in := io.Pipe()
+	go func() { ended <- runConfigured(ctx, path, in, io.Discard) }()
+	line := make([]byte, 64)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(line[:n])) + "/mcp", func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func deployThrough(t *testing.T, endpoint string, era protocol.Era) string {
+	t.Helper()
+	transport, err := clienthttp.New(endpoint, &clienthttp.Options{
+		Header: http.Header{"Authorization": {"Bearer a-token"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(transport, &client.Options{
+		Era: era,
+		ElicitForm: func(
+			context.Context, *client.FormQuestion,
+		) (*protocol.ElicitResult, error) {
+			return client.Accept(map[string]string{"reason": "because"})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		result, err := c.CallTool(t.Context(), "data_deploy", map[string]string{"env": "production"})
+		if err == nil {
+			return result.Content[0].(*protocol.TextContent).Text
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
