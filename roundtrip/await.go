@@ -54,10 +54,10 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //
 // In a modern revision the request is held for up to [MaxVisitHold]. Then the
 // client is asked for the same visit again, with "Not finished yet." in front. These rounds do
-// not count toward the funnel's Limits.Rounds: the flowRun ends after its HumanTimeout, from when the
-// person agreed. In a session Await waits in place, for as long; clients of revision 2025-11-25 are
-// notified when the visit is finished (client/elicitation, "Completion Notifications").
-// While it holds the call waits for a person, see [WatchWaiting]; where too many
+// not count toward the funnel's Limits.Rounds: the flowRun ends after its HumanTimeout, from when
+// the person agreed. In a session Await waits in place, for as long; clients of revision
+// 2025-11-25 are notified when the visit is finished (client/elicitation, "Completion
+// Notifications"). While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
 //
 // A request that ends while Await waits has no outcome. Await ends the run: further calls of

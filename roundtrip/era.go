@@ -14,8 +14,8 @@ import (
 // never tests which one it is.
 type era interface {
 	// returnsQuestions reports whether the client gets questions as a result, and carries the
-	// state of the flowRun until it calls again. Where it does not, questions of flow style are asked
-	// while the handler waits.
+	// state of the flowRun until it calls again. Where it does not, questions of flow style are
+	// asked while the handler waits.
 	returnsQuestions() bool
 
 	// openCall prepares the exchange for its first run, limitCall returns the context of all of

@@ -9,16 +9,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// sessionEra is that of older revisions: the rounds of a flowRun are within one call, whose questions
-// are pushed to the client.
+// sessionEra is that of older revisions: the rounds of a flowRun are within one call, whose
+// questions are pushed to the client.
 type sessionEra struct{}
 
 func (sessionEra) returnsQuestions() bool { return false }
 
 func (sessionEra) openCall(e *exchange) { e.wait = &callWait{} }
 
-// limitCall returns a context that ends with the flowRun. Progress of the client may extend the time
-// for each question, so the call needs a limit of its own.
+// limitCall returns a context that ends with the flowRun. Progress of the client may extend the
+// time for each question, so the call needs a limit of its own.
 func (sessionEra) limitCall(e *exchange, parent context.Context) context.Context {
 	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
 	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)

@@ -82,7 +82,8 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	return nil, errMissing
 }
 
-// otherApp returns another version of the application that took part in the flowRun, empty for none.
+// otherApp returns another version of the application that took part in the flowRun, empty for
+// none.
 func (r *run) otherApp() string {
 	switch {
 	case r.prior == nil:

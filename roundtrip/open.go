@@ -93,8 +93,8 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
-// locateEvents sets the flowRun and the round of the events that follow, which may say that the state
-// cannot be claimed. c has been verified.
+// locateEvents sets the flowRun and the round of the events that follow, which may say that the
+// state cannot be claimed. c has been verified.
 func (e *exchange) locateEvents(c *claims.Claims) {
 	e.where.Round = c.Round + 1
 	e.nameFlow(c.Flow)

@@ -100,8 +100,9 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack is how many times Limits.Rounds a flowRun may ask that two versions of the application
-// serve: of 65,536 flows that each reach one of two at random, one does not end in time.
+// versionSlack is how many times Limits.Rounds a flowRun may ask that two versions of the
+// application serve: of 65,536 flows that each reach one of two at random, one does not end in
+// time.
 const versionSlack = 2
 
 // countedRounds returns the number of the round without those that only showed a visit again.

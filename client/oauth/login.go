@@ -78,8 +78,8 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = f
 }
 
-// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns one for
-// every login: a server may name another issuer, or other scopes, for each request.
+// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns
+// one for every login: a server may name another issuer, or other scopes, for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,9 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 
 // clientByID returns the client of a login, by its client id. Nil: it is no longer configured or
 // registered.
-func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*oauthClient, error) {
+func (s *Source) clientByID(
+	ctx context.Context, m *serverMetadata, id string,
+) (*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil && c.id == id {
 		return c, nil
 	}

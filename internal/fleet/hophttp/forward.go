@@ -44,8 +44,8 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 	return e, broken
 }
 
-// sendProven sends a request to an owner that proves itself and reads the head of the response, whose
-// body must be closed. The error is a failure, or the cause of the end of the context.
+// sendProven sends a request to an owner that proves itself and reads the head of the response,
+// whose body must be closed. The error is a failure, or the cause of the end of the context.
 func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
 	p, err := f.findProof(r.Context(), owner)
 	if err != nil {
@@ -109,8 +109,8 @@ func outgoingHeader(arrived http.Header) http.Header {
 }
 
 // checkReply returns nil if a response is that of the owner to the hop, or if a handler before it
-// refuses the credentials (401, 403). Any other answer of the host may be of the moment: a request that is tried until the
-// owner has it must not end with that.
+// refuses the credentials (401, 403). Any other answer of the host may be of the moment: a request
+// that is tried until the owner has it must not end with that.
 func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
