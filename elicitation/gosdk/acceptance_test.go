@@ -44,6 +44,7 @@ func TestTwoGatewaysInARow(t *testing.T)       { gatewaytest.AcceptChain(t, buil
 func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, build, true) }
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
+func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")

@@ -47,6 +47,7 @@ func TestTwoGatewaysInARow(t *testing.T)       { gatewaytest.AcceptChain(t, buil
 func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, build, false) }
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
+func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
@@ -96,7 +97,8 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 	to []*gatewaytest.Backend) (_ http.Handler, closeUpstreams func()) {
 	t.Helper()
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation(), server.WithLogging(),
-		server.WithPromptCapabilities(true), server.WithResourceCapabilities(false, true))
+		server.WithToolCapabilities(true), server.WithPromptCapabilities(true),
+		server.WithResourceCapabilities(false, true))
 	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{
 		Principal: func(ctx context.Context) protocol.Principal {
 			user, _ := ctx.Value(userKey{}).(string)
