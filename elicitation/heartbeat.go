@@ -57,8 +57,8 @@ func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progres
 	return d.frames.Deliver(ctx, n)
 }
 
-// beginWaiting counts one more pending question. Heartbeats start with the first.
-func (c *Call) beginWaiting() {
+// startHeartbeats counts one more pending question. Heartbeats start with the first.
+func (c *Call) startHeartbeats() {
 	w, interval := &c.progress, c.router.opts.Heartbeat
 	if w.out == nil || interval < 0 {
 		return
@@ -73,13 +73,13 @@ func (c *Call) beginWaiting() {
 	}
 }
 
-// endWaiting undoes beginWaiting: after the last question no heartbeat begins. The
+// stopHeartbeats undoes startHeartbeats: after the last question no heartbeat begins. The
 // caller stops the timer, nil for none; Stop waits for a heartbeat in flight.
-func (c *Call) endWaiting() (last *heartbeat.Timer) {
+func (c *Call) stopHeartbeats() (last *heartbeat.Timer) {
 	w := &c.progress
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.waits > 0 { // beginWaiting counts only where heartbeats are wanted
+	if w.waits > 0 { // startHeartbeats counts only where heartbeats are wanted
 		if w.waits--; w.waits == 0 {
 			last, w.timer = w.timer, nil
 		}

@@ -274,7 +274,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.beginWaits()
+	p.notifyWaitBegan()
 	p.created = time.Now()
 	if refused := r.insertQuestion(p); refused != nil {
 		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
@@ -292,9 +292,9 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r.metrics.countCreated()
 	p.emitStateLocked(EventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
-	p.call.beginWaiting()
+	p.call.startHeartbeats()
 	for _, member := range p.call.members {
-		member.beginWaiting()
+		member.startHeartbeats()
 	}
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
@@ -304,9 +304,9 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// beginWaits tells the middleware around the client's request that it waits: around each
+// notifyWaitBegan tells the middleware around the client's request that it waits: around each
 // of them where several could have caused the question.
-func (p *pendingQuestion) beginWaits() {
+func (p *pendingQuestion) notifyWaitBegan() {
 	r := p.router
 	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
 	p.memberWaits = make([]waiting.Wait, len(p.call.members))
@@ -373,12 +373,12 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if out.err != nil {
 		result.Err = out.err
 	}
-	heartbeats := p.call.endWaiting() // no further one begins
+	heartbeats := p.call.stopHeartbeats() // no further one begins
 	// Stop waits for one in flight: after done, since a stuck one must not hold up the
 	// answer.
 	defer heartbeats.Stop()
 	for _, member := range p.call.members {
-		defer member.endWaiting().Stop()
+		defer member.stopHeartbeats().Stop()
 	}
 	p.done(result)
 	return out.resolved == asked // else the answer was claimed at another replica
@@ -390,7 +390,7 @@ func (p *pendingQuestion) hasOutcome() bool {
 	return p.hasOutcomeLocked()
 }
 
-// hasOutcomeLocked reports whether finish was called.
+// hasOutcomeLocked reports whether the outcome is decided.
 func (p *pendingQuestion) hasOutcomeLocked() bool {
 	return p.state.isTerminal() || p.answer != nil
 }

@@ -10,7 +10,7 @@ import (
 // This file and the others named adapter have what adapters of SDKs, gateways and
 // transports use, and authors of handlers do not.
 
-// A Call is one arrival of a multi round-trip request: the first leg of a flow
+// A Call is one arrival of a multi round-trip request: the first leg of a flowRun
 // or a retry. Everything in it may be hostile; nothing is changed.
 type Call struct {
 	Version protocol.Version

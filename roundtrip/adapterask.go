@@ -19,7 +19,7 @@ import (
 // is to be read with the Decode*Result functions of package protocol.
 //
 // The question must be the same in every round, too. Where Ask would ask another one under the
-// key once more, AskRequest ends the flow with an error for client and observer, since what
+// key once more, AskRequest ends the flowRun with an error for client and observer, since what
 // handlers of an SDK have that is fresh in a question is fresh in each round ([Nonce] and
 // [Memo] keep it).
 //
@@ -124,7 +124,7 @@ func validateRequest(key string, request protocol.InputRequest) error {
 }
 
 // StateOfAnyVersion is [State] for adapters that look whether there is a state before
-// the handler runs. State fixes the version of the flow, so that the handler could not
+// the handler runs. State fixes the version of the flowRun, so that the handler could not
 // call [FlowVersion] any more; StateOfAnyVersion does not. What the handler is given
 // must be read with State: only that is of the handler's version.
 func StateOfAnyVersion[T any](ctx context.Context) (T, bool) {

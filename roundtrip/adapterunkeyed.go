@@ -23,7 +23,7 @@ import (
 // same content. One of several with the same content is told from the others by its place:
 // its answer is used only if everything that was asked before it is the same, in the same
 // order. Otherwise, or if the handler comes to a question whose answer is there and asks
-// another one in its place, the flow ends with an error for client and observer, and nothing
+// another one in its place, the flowRun ends with an error for client and observer, and nothing
 // is asked. What changes in a question must be kept with [Memo] or [Nonce].
 //
 // A refusal must reach the handler. A run that would complete without coming to a question that
@@ -34,7 +34,7 @@ import (
 // such a run has done stays done, unless it was left to [OnCommit], whose functions do not run.
 //
 // A round has one such question. Different questions may be asked from several goroutines;
-// they are asked one after the other. Equal ones have no order there and end the flow: they
+// they are asked one after the other. Equal ones have no order there and end the flowRun: they
 // need keys.
 //
 // The keys on the wire are question-1, question-2 and so on in the order of asking, with
@@ -100,7 +100,7 @@ type unkeyedTable struct {
 // An unkeyedQuestion is one of a run, or one that a state says was asked in an earlier run.
 type unkeyedQuestion struct {
 	content    questionContent
-	number     int  // within the flow, from 1; 0: not asked, because another one is pending
+	number     int  // within the flowRun, from 1; 0: not asked, because another one is pending
 	concurrent bool // the goroutine of the handler did not ask it
 }
 

@@ -22,9 +22,9 @@ const (
 // whether the token was renewed or is somebody else's.
 var errCredential = errors.New("principal; credentials may have been renewed")
 
-// bindPrincipal returns whom a state of a flow is for: the principal of the call, or, where the
+// bindPrincipal returns whom a state of a flowRun is for: the principal of the call, or, where the
 // host knows none, the holder of the credential. That is a MAC of the credential under the
-// id of the flow, which is random and known to nobody but those who can open the state: so it
+// id of the flowRun, which is random and known to nobody but those who can open the state: so it
 // is the same on all replicas and outlives a change of keys, nothing can be compared with
 // that of another flow, and the credential itself is in no state.
 //

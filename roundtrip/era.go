@@ -14,7 +14,7 @@ import (
 // never tests which one it is.
 type era interface {
 	// returnsQuestions reports whether the client gets questions as a result, and carries the
-	// state of the flow until it calls again. Where it does not, questions of flow style are asked
+	// state of the flowRun until it calls again. Where it does not, questions of flow style are asked
 	// while the handler waits.
 	returnsQuestions() bool
 
@@ -34,7 +34,7 @@ type era interface {
 	// can.
 	checkPushable(p *questioner, question protocol.InputRequest) *PushError
 
-	// checkClient returns the questions as the client can be asked them. The flow ends instead
+	// checkClient returns the questions as the client can be asked them. The flowRun ends instead
 	// where end is not nil.
 	checkClient(ctx context.Context, r *run, requests protocol.InputRequests) (
 		asked protocol.InputRequests, end *ending, err error)
@@ -49,11 +49,11 @@ type era interface {
 	answerURLs(ctx context.Context, r *run, urls *protocol.URLElicitationRequiredError) (
 		result protocol.Result, err error, final bool)
 
-	// visitLimit returns how long the call waits for the end of a visit, refuseWait the error of
+	// visitLimit returns how long the call waits for the end of a visit, awaitRefusal the error of
 	// Await where it cannot, and endVisit that where the visit has not ended in time; nil: the
 	// client is asked again.
 	visitLimit(r *run, p *questioner) time.Duration
-	refuseWait(ctx context.Context, r *run, p *questioner, cause error) error
+	awaitRefusal(ctx context.Context, r *run, p *questioner, cause error) error
 	endVisit(r *run, key string, cause error) error
 	// isTimeLimit reports whether a call whose context ended for this cause is still there.
 	isTimeLimit(cause error) bool

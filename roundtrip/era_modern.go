@@ -71,7 +71,7 @@ func (modernEra) visitLimit(r *run, _ *questioner) time.Duration {
 	return min(MaxVisitHold, r.visitTimeLeft())
 }
 
-func (modernEra) refuseWait(context.Context, *run, *questioner, error) error { return nil }
+func (modernEra) awaitRefusal(context.Context, *run, *questioner, error) error { return nil }
 
 func (modernEra) endVisit(*run, string, error) error { return nil }
 

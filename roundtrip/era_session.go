@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// sessionEra is that of older revisions: the rounds of a flow are within one call, whose questions
+// sessionEra is that of older revisions: the rounds of a flowRun are within one call, whose questions
 // are pushed to the client.
 type sessionEra struct{}
 
@@ -17,7 +17,7 @@ func (sessionEra) returnsQuestions() bool { return false }
 
 func (sessionEra) openCall(e *exchange) { e.wait = &callWait{} }
 
-// limitCall returns a context that ends with the flow. Progress of the client may extend the time
+// limitCall returns a context that ends with the flowRun. Progress of the client may extend the time
 // for each question, so the call needs a limit of its own.
 func (sessionEra) limitCall(e *exchange, parent context.Context) context.Context {
 	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
@@ -76,7 +76,7 @@ func (sessionEra) answerURLs(ctx context.Context, r *run,
 
 func (sessionEra) visitLimit(_ *run, p *questioner) time.Duration { return p.questionTimeout() }
 
-func (sessionEra) refuseWait(ctx context.Context, r *run, p *questioner, cause error) error {
+func (sessionEra) awaitRefusal(ctx context.Context, r *run, p *questioner, cause error) error {
 	p.failPushed(ctx, r, protocol.KindElicitURL, cause, refuseAlways)
 	return cause
 }

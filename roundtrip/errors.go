@@ -52,7 +52,7 @@ type UnseenError struct {
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
 // A journalError means that the handler does not ask the same in every round, or
-// asks twice under one key. The flow ends: whatever the handler returns, the
+// asks twice under one key. The flowRun ends: whatever the handler returns, the
 // client gets an internal error, and the observer a [event.ServerBug] with this.
 type journalError struct {
 	key     string

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A flow is what one run of the handler has done in flow style; guard style has one
+// A flowRun is what one run of the handler has done in flow style; guard style has one
 // only after a visit or a failed push. The mutex of the run guards it.
 //
 // Flow style replays: the handler runs from its start in every round, and a call
@@ -25,7 +25,7 @@ import (
 //	   └─→ missing ─→ in a session: askInPlace → as above
 //	                └ suspendHandler: pending, context cancelled, ErrPending
 //	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
-type flow struct {
+type flowRun struct {
 	used     []string        // keys of the questions of this run
 	noted    map[string]bool // keys of the memos of this run
 	pending  []Question      // asked, and not answered yet
@@ -41,7 +41,7 @@ type flow struct {
 }
 
 // asksClient reports whether the run ends with a result that has the client come back.
-func (f *flow) asksClient() bool { return len(f.pending) > 0 }
+func (f *flowRun) asksClient() bool { return len(f.pending) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {
@@ -53,14 +53,14 @@ type ending struct {
 	yields  bool // refusal goes out only where the handler completes or asks
 }
 
-// activeFlowLocked returns the flow of the run and creates it if need be. It fails if the
+// activeFlowLocked returns the flowRun of the run and creates it if need be. It fails if the
 // handler has returned, or if the outcome of the run is fixed.
-func (r *run) activeFlowLocked() (*flow, error) {
+func (r *run) activeFlowLocked() (*flowRun, error) {
 	if r.closed {
 		return nil, errReturned()
 	}
 	if r.flow == nil {
-		r.flow = &flow{}
+		r.flow = &flowRun{}
 	}
 	if r.flow.end != nil {
 		return nil, r.flow.end.err
@@ -69,8 +69,8 @@ func (r *run) activeFlowLocked() (*flow, error) {
 }
 
 // versionedFlowLocked is activeFlowLocked for calls that read what earlier rounds left, or add
-// to it: from then on the version of the flow is fixed, see [FlowVersion].
-func (r *run) versionedFlowLocked() (*flow, error) {
+// to it: from then on the version of the flowRun is fixed, see [FlowVersion].
+func (r *run) versionedFlowLocked() (*flowRun, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
 		r.fixVersionLocked()
@@ -78,11 +78,11 @@ func (r *run) versionedFlowLocked() (*flow, error) {
 	return f, err
 }
 
-// startFlowLocked makes sure that the run has a flow. Unlike activeFlowLocked it also serves
+// startFlowLocked makes sure that the run has a flowRun. Unlike activeFlowLocked it also serves
 // guard style.
 func (r *run) startFlowLocked() {
 	if r.flow == nil {
-		r.flow = &flow{}
+		r.flow = &flowRun{}
 	}
 }
 

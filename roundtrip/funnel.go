@@ -84,7 +84,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 // legacy revision, where the answers come while the call is open.
 //
 //	   open.go       sort.go          run.go          outcome.go
-//	 openState ──→ sortAnswers ──→ invokeHandler ──→ decideOutcome ─ complete ──→ result
+//	 openState ──→ matchAnswers ──→ invokeHandler ──→ decideOutcome ─ complete ──→ result
 //	     │              ↑                                 │ asks
 //	     ↓              │                                 ↓
 //	frozen error   openLocalState                     askReturned (gate.go, seal.go)
@@ -131,7 +131,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 	ctx := e.era().limitCall(e, parent)
 	defer e.era().endCall(e)
 	for {
-		r.sortAnswers(ctx)
+		r.matchAnswers(ctx)
 		result, err := r.executeHandler(ctx, handler)
 		e.commitClaim(ctx, result, err)
 		r.runCommits(ctx, result, err)

@@ -180,8 +180,8 @@ func (r *run) noteActed() {
 	}
 }
 
-// answerCutOff returns the response, and a copy of its request, for a run whose request
-// ended before it had a result.
+// answerCutOff returns the response for a run whose request ended before it had a result. A copy
+// of the request gets it, too.
 func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
 	if retriable {

@@ -83,7 +83,7 @@ func (r *run) waitingContext(ctx context.Context) (context.Context, func()) {
 }
 
 // keepsDeadline reports whether ctx is the handler's own context, as it nearly always is, and
-// has no deadline but the flow's. Questions enforce that deadline with their own timer, see
+// has no deadline but the flowRun's. Questions enforce that deadline with their own timer, see
 // questionTimeout. So their contexts derive from the parent of the deadline context, and none
 // of those between is realized for them, which would take 4 KB.
 func (r *run) keepsDeadline(ctx context.Context) bool {

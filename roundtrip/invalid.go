@@ -13,7 +13,7 @@ import (
 )
 
 // maxInvalidAnswers is after how many answers to one question that did not fit
-// it, one after the other, a flow is ended instead of asking again. A person who
+// it, one after the other, a flowRun is ended instead of asking again. A person who
 // read the reason twice does not find the answer the third time, or their client
 // cannot give it.
 const maxInvalidAnswers = claims.MaxInvalidAnswers
@@ -145,7 +145,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flow one of whose questions got
+// tooOftenInvalid returns the text that ends a flowRun one of whose questions got
 // 3 invalid answers in a row, empty if none did.
 func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
@@ -159,7 +159,7 @@ func (r *run) tooOftenInvalid(questions []Question) string {
 	return ""
 }
 
-// lastFaultText says what was wrong with the last answers to questions that a flow
+// lastFaultText says what was wrong with the last answers to questions that a flowRun
 // gives up on, in a clause to be put behind a text.
 func (r *run) lastFaultText(questions []Question) string {
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // nonceBytes makes a nonce too long to be guessed.
 const nonceBytes = 24
 
-// Nonce returns 32 random characters of base64url, the same in all rounds of a flow. It is
+// Nonce returns 32 random characters of base64url, the same in all rounds of a flowRun. It is
 // for what is part of a question and must be fresh, such as the state of an OAuth request
 // in the URL of a visit:
 //

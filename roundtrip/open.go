@@ -93,14 +93,14 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
-// locateEvents sets the flow and the round of the events that follow, which may say that the state
+// locateEvents sets the flowRun and the round of the events that follow, which may say that the state
 // cannot be claimed. c has been verified.
 func (e *exchange) locateEvents(c *claims.Claims) {
 	e.where.Round = c.Round + 1
 	e.nameFlow(c.Flow)
 }
 
-// nameFlow sets the flow id of the events that follow.
+// nameFlow sets the flowRun id of the events that follow.
 func (e *exchange) nameFlow(flow [16]byte) {
 	if !e.funnel.silent {
 		e.where.Flow = string(hex.AppendEncode(make([]byte, 0, 32), flow[:]))

@@ -80,7 +80,7 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
 
 // overruleHandler replaces the handler's result by what the run has recorded: its end,
 // its pending questions, or an unfinished visit on which the handler must not complete. It
-// reports false if there is nothing of these.
+// reports false if the outcome is still to be decided: by the result, or by what is pending.
 func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
 	r.endIfUnused()
@@ -118,7 +118,7 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 
 // joinQuestions returns the result that asks the pending questions of flow style together with
 // the questions of a handler that returned some in guard style.
-func (r *run) joinQuestions(f *flow,
+func (r *run) joinQuestions(f *flowRun,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	asks, ok := result.(*protocol.InputRequiredResult)
@@ -339,7 +339,7 @@ func (e *exchange) refusalText(err error) string {
 	return findRefusal(err).Error() // see refusedBy
 }
 
-// A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC
+// A refusal ends a flowRun. Tools get its text as an error result, other methods as a JSON-RPC
 // error.
 type refusal struct {
 	code int64
@@ -359,7 +359,7 @@ func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 	return r.refuseFlow(no.code, no.text)
 }
 
-// refuseFlow returns the response when a flow ends with a text for the person or the
+// refuseFlow returns the response when a flowRun ends with a text for the person or the
 // model.
 func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {
@@ -368,7 +368,7 @@ func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// endRefused is the end of a flow that was refused with err. It tells a model what to do about
+// endRefused is the end of a flowRun that was refused with err. It tells a model what to do about
 // that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
 func endRefused(err error, text string) *ending {
 	how, code := event.EndRefused, int64(protocol.CodeRefused)
@@ -393,7 +393,7 @@ func errorResult(text string) *protocol.CallToolResult {
 	}
 }
 
-// reportBug reports a mistake of the server, which ends the flow, and returns what the client
+// reportBug reports a mistake of the server, which ends the flowRun, and returns what the client
 // gets.
 func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
@@ -404,7 +404,7 @@ func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	return revision.InternalError()
 }
 
-// reportFlowEnd reports the end of a flow that took more than one round.
+// reportFlowEnd reports the end of a flowRun that took more than one round.
 func (r *run) reportFlowEnd(ctx context.Context, how event.FlowEnd) {
 	if r.prior != nil && !r.funnel.silent {
 		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: r.where.Round, How: how})

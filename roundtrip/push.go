@@ -29,13 +29,13 @@ const statePause = 250 * time.Millisecond
 // run it returns the response.
 //
 // Questions wait under the parent of ctx, because each has a timer of its own that ends with
-// the flow, see questionTimeout. A lazy context between would have to create a real one to
+// the flowRun, see questionTimeout. A lazy context between would have to create a real one to
 // be waited for. The stack from here to the Pusher stays in use for as long as a person
 // needs, so preparation and failures are in functions that are not inlined.
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flow that starts over counts anew
+	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flowRun that starts over counts anew
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
@@ -163,7 +163,7 @@ var errHumanTimeout = errors.New("nobody answered in time")
 
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
-// the flow ends. took is set.
+// the flowRun ends. took is set.
 func (p *questioner) pushQuestion(ctx *inflight.Context,
 	question protocol.InputRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
@@ -183,7 +183,7 @@ func (p *questioner) pushQuestion(ctx *inflight.Context,
 }
 
 // questionTimeout returns how long a question may wait from now on: HumanTimeout, or until the
-// flow ends if that is sooner.
+// flowRun ends if that is sooner.
 func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.wait == nil || p.wait.until.IsZero() {

@@ -10,7 +10,7 @@ import (
 
 // repeatHandler takes the handler's result. A handler that returns the URL elicitation
 // error for visits to which the person has just agreed is called again while the request is held,
-// as [Await] holds it: asking for them once more at once would use up the rounds of the flow before
+// as [Await] holds it: asking for them once more at once would use up the rounds of the flowRun before
 // anybody can be done there. It runs after one second, then after twice as long each time. Between
 // its runs the call waits, so what it does when the visits are finished counts as running.
 func (r *run) repeatHandler(handler Handler, result protocol.Result,

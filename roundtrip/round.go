@@ -20,7 +20,7 @@ type Round struct {
 // [Round.Flow]. Middleware outside of the funnel runs before the state of a retry is verified,
 // and cannot know the round.
 //
-// On a connection of an older revision the rounds of a flow are within one request. A
+// On a connection of an older revision the rounds of a flowRun are within one request. A
 // handler of flow style runs once there, with Number 1, however much it asks.
 func RoundOf(ctx context.Context) Round {
 	if r := runFrom(ctx); r != nil {
@@ -29,7 +29,7 @@ func RoundOf(ctx context.Context) Round {
 	return Round{}
 }
 
-// Flow names the flow: 32 hexadecimal digits, the same in all its rounds, on every replica, and
+// Flow names the flowRun: 32 hexadecimal digits, the same in all its rounds, on every replica, and
 // in events ([event.Where]). Clients do not learn it. It is empty outside of a round.
 func (r Round) Flow() string {
 	if r.run == nil {

@@ -43,11 +43,11 @@ type run struct {
 	room    [1]*answer // for answers: most runs have one at most
 	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
-	flow    *flow           // nil in guard style
+	flow    *flowRun        // nil in guard style
 
 	memos      []claims.Memo
-	version    string   // of the flow
-	id         [16]byte // of the flow, once identified
+	version    string   // of the flowRun
+	id         [16]byte // of the flowRun, once identified
 	identified bool
 	versioned  bool                     // the handler's version is known, too
 	reworded   []event.QuestionReworded // answers to another version of the application
@@ -206,8 +206,8 @@ type handlerContext struct {
 	cancellable atomic.Pointer[cancellableContext]
 	over        atomic.Bool
 
-	// Guarded by the mutex of the round.
-	openWaits []*inflight.Context // that end with it, see attach
+	// Guarded by the mutex of the run.
+	openWaits []*inflight.Context // that end with it, see attachWait
 }
 
 type cancellableContext struct {
@@ -272,6 +272,6 @@ func (c *handlerContext) Value(key any) any {
 
 // RequestID returns the id of the request that ctx belongs to, as events and
 // log entries have it, for authors who log as well. It is random, names one leg
-// of a flow and means nothing to the client. It is empty where nothing observes
+// of a flowRun and means nothing to the client. It is empty where nothing observes
 // or logs.
 func RequestID(ctx context.Context) string { return callctx.From(ctx) }

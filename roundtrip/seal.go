@@ -16,7 +16,7 @@ import (
 
 // askReturned turns the questions of the outcome into the result that the client gets, or that
 // pushReturned puts to it: checked, gated, and with the state for the next round. What must
-// not be asked again ends the flow before that.
+// not be asked again ends the flowRun before that.
 func (r *run) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
@@ -43,7 +43,7 @@ func (r *run) askReturned(ctx context.Context,
 	}
 	var next claims.Claims
 	r.fillNextClaims(&next, d, time.Now())
-	if r.clientLosesState(&next) {
+	if r.countUnusableRound(&next) {
 		return r.endInsteadOfAsking(ctx, endStateLost())
 	}
 	state, err := r.keepClaims(ctx, &next)
@@ -53,13 +53,13 @@ func (r *run) askReturned(ctx context.Context,
 	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-// endInsteadOfAsking ends the flow with a text for the person or the model.
+// endInsteadOfAsking ends the flowRun with a text for the person or the model.
 func (r *run) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, end.how)
 	return r.refuseFlow(end.refusal.code, end.refusal.text)
 }
 
-// checkRepeats returns the end of a flow that would ask again what the person has refused, or
+// checkRepeats returns the end of a flowRun that would ask again what the person has refused, or
 // what was answered too often in a way that does not fit; nil if it may ask. In between it
 // reports which answers the handler has not looked at.
 func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
@@ -75,7 +75,7 @@ func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
 	return nil
 }
 
-// checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
+// checkRounds returns the end of a flowRun that has asked in as many rounds as it may, nil if it
 // may ask once more.
 func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 	if r.showsVisitsOnly(d) {
@@ -100,7 +100,7 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack is how many times Limits.Rounds a flow may ask that two versions of the application
+// versionSlack is how many times Limits.Rounds a flowRun may ask that two versions of the application
 // serve: of 65,536 flows that each reach one of two at random, one does not end in time.
 const versionSlack = 2
 
@@ -112,7 +112,7 @@ func (r *run) countedRounds() int {
 	return r.number - r.prior.VisitRounds
 }
 
-// endStateLost is the end of a flow whose client never brings its state back.
+// endStateLost is the end of a flowRun whose client never brings its state back.
 func endStateLost() *ending {
 	return &ending{how: event.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
 		text: "the client keeps sending answers that cannot be used: it loses the requestState " +
@@ -172,7 +172,7 @@ func requestKeys(requests protocol.InputRequests) string {
 	return strings.Join(names, ", ")
 }
 
-// gaveUp returns the text for a flow that asks in more rounds than it may.
+// gaveUp returns the text for a flowRun that asks in more rounds than it may.
 func gaveUp(limit int, last, before, fault string) string {
 	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
 	if before != "" {

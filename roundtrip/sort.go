@@ -23,13 +23,13 @@ func DroppedAnswers(ctx context.Context) []event.Dropped {
 	return nil
 }
 
-// sortAnswers records the answers that came with the call, for the handler to read. It accepts
+// matchAnswers records the answers that came with the call, for the handler to read. It accepts
 // answers to questions that the claims list as asked, in the shape that the kind of the
 // question requires, and drops and reports the others. Form schemas are applied where an
 // answer is read, because only the reader knows the form.
 //
 // It runs before the handler starts, so it needs no lock.
-func (r *run) sortAnswers(ctx context.Context) {
+func (r *run) matchAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
@@ -81,7 +81,7 @@ func openAnswers(carried []claims.Answer, more int) []*answer {
 }
 
 // maxUnsolicited is how many answers to questions that were not asked one request may bring.
-// The size of the state bounds what a flow asks; here only the client decides, and each answer
+// The size of the state bounds what a flowRun asks; here only the client decides, and each answer
 // that is kept is compared with all that follow.
 const maxUnsolicited = 256
 
@@ -130,7 +130,7 @@ func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, out
 	})
 }
 
-// dropAnswer notes that an answer is not used; sortAnswers reports all of them at once.
+// dropAnswer notes that an answer is not used; matchAnswers reports all of them at once.
 func (r *run) dropAnswer(key string, reason event.DropReason) {
 	r.answersDropped++
 	r.dropped = append(r.dropped, event.Dropped{Key: key, Reason: reason})
@@ -141,15 +141,15 @@ func (r *run) allAnswersDropped() bool {
 	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
-// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flow
+// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flowRun
 // ends instead of asking again. Such a client loses the state or garbles the answers, and the
 // person would be asked without end.
 const maxRoundsIgnored = 2
 
-// clientLosesState reports whether the flow is to end because the client keeps sending answers
+// countUnusableRound reports whether the flowRun is to end because the client keeps sending answers
 // that cannot be used. It records in c how many rounds in a row that has been so. Requests
 // without a state carry no such count: for them the funnel keeps one by caller.
-func (r *run) clientLosesState(c *claims.Claims) bool {
+func (r *run) countUnusableRound(c *claims.Claims) bool {
 	switch {
 	case !r.allAnswersDropped():
 		if r.prior != nil && r.prior.RoundsIgnored > 0 {

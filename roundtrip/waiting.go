@@ -120,7 +120,7 @@ func (e *waitRefusedError) Unwrap() error { return e.wire }
 // resourceWaiting is the room for calls that wait, in [event.QuotaExceeded].
 const resourceWaiting = "waiting"
 
-func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
+func (p *questioner) refuseForRoom(ctx context.Context, limit quota.Limit) error {
 	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: resourceWaiting,
 		Limit: string(limit), RetryAfter: waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
@@ -143,7 +143,7 @@ type callWait struct {
 	beats  *heartbeat.Timer
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time      // when the flow ends; zero: the context of a question decides
+	until      time.Time      // when the flowRun ends; zero: the context of a question decides
 	ctx        inflight.Timed // that ends then
 	localState []byte         // claims that the last run has left for the next
 	requested  event.Event    // that the questions of the last run go out, nil if nobody observes
@@ -269,7 +269,7 @@ func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error
 		limit, first, _ = w.wait.beginWait(ctx, p)
 	}
 	if limit != quota.None {
-		return nil, p.refuseWait(ctx, limit)
+		return nil, p.refuseForRoom(ctx, limit)
 	}
 	if r.attachWait(&w.Context, ctx) {
 		w.run = r

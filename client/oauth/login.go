@@ -78,7 +78,7 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = f
 }
 
-// recentFailure returns the cached failure of a login, or nil. After maxDenials it returns one for
+// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns one for
 // every login: a server may name another issuer, or other scopes, for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Source) recentFailure(key string) error {
 			last = f
 		}
 	}
-	if failed >= maxDenials {
+	if failed >= maxFailedLogins {
 		return last.cachedError(fmt.Sprintf("%d logins have failed lately; ", failed))
 	}
 	return nil

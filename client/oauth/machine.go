@@ -121,7 +121,7 @@ func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scope
 
 // exchangeToken requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
 func (e Enterprise) exchangeToken(ctx context.Context, s *Source, form url.Values) (string, error) {
-	client := &clientID{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
+	client := &oauthClient{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
 	if client.secret != "" {
 		client.method = methodBasic
 	}

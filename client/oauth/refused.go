@@ -22,8 +22,8 @@ const (
 	failureMemory = 5 * time.Minute
 	// loginPause is the least time from a login that has failed in another way to the next page.
 	loginPause = time.Minute
-	// maxDenials bounds the cached failures of logins. After them no other begins.
-	maxDenials = 3
+	// maxFailedLogins bounds the cached failures of logins. After them no other begins.
+	maxFailedLogins = 3
 	// justIssuedAge is the greatest age of a token that counts as just issued.
 	justIssuedAge = 10 * time.Second
 	// maxStepUps bounds the logins for more scopes that an operation leads to within stepUpWindow.

@@ -26,8 +26,8 @@ const (
 	methodPrivateKey = "private_key_jwt"
 )
 
-// A clientID has the client id of this client at an authorization server, and its credentials.
-type clientID struct {
+// A oauthClient has the client id of this client at an authorization server, and its credentials.
+type oauthClient struct {
 	id, secret, method string
 	dynamic            bool // it was registered dynamically
 
@@ -37,7 +37,7 @@ type clientID struct {
 
 // newRequest returns the request of a form, with the authentication of the client (RFC 6749,
 // section 2.3).
-func (c *clientID) newRequest(ctx context.Context, at string, form url.Values) (
+func (c *oauthClient) newRequest(ctx context.Context, at string, form url.Values) (
 	*http.Request, error) {
 	if c.method != methodBasic {
 		form.Set("client_id", c.id)
@@ -74,9 +74,9 @@ func (s *Source) registrationFor(issuer string) *Registration {
 // dynamic registration: that of Options.Registrations, or else Options.MetadataURL if the server
 // supports it. Nil: there is none. The order is prescribed
 // (client registration, "Registration Approaches").
-func (s *Source) configuredClient(m *serverMetadata) *clientID {
+func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
-		c := &clientID{id: r.ClientID, secret: string(r.ClientSecret),
+		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),
 			method: chooseAuthMethod(r, m), registration: r, audience: m.Issuer}
 		if s.providerFor(m.Issuer).TokenEndpointAudience {
 			c.audience = m.Token
@@ -84,7 +84,7 @@ func (s *Source) configuredClient(m *serverMetadata) *clientID {
 		return c
 	}
 	if s.opts.MetadataURL != "" && m.Documents {
-		return &clientID{id: s.opts.MetadataURL, method: methodNone}
+		return &oauthClient{id: s.opts.MetadataURL, method: methodNone}
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 
 // clientByID returns the client of a login, by its client id. Nil: it is no longer configured or
 // registered.
-func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*clientID, error) {
+func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil && c.id == id {
 		return c, nil
 	}
@@ -148,9 +148,9 @@ func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
 		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
-// clientID returns the client of a dynamic registration.
-func (c *clientRecord) clientID() *clientID {
-	return &clientID{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
+// oauthClient returns the client of a dynamic registration.
+func (c *clientRecord) clientID() *oauthClient {
+	return &oauthClient{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
 }
 
 // forgetClient removes a dynamic registration that the authorization server no longer knows.
@@ -170,7 +170,7 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 
 // checkAuthMethod returns an error if the authorization server does not support the client
 // authentication method, and the registration names none. A secret is not sent to be refused.
-func (c *clientID) checkAuthMethod(r *Registration, m *serverMetadata) error {
+func (c *oauthClient) checkAuthMethod(r *Registration, m *serverMetadata) error {
 	if r == nil || r.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
 		slices.Contains(m.AuthMethods, c.method) {
 		return nil
@@ -201,7 +201,7 @@ func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 // findOrRegisterClient returns the client for a login with the redirect URI. It registers one
 // dynamically if there is none.
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
-	*clientID, error) {
+	*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil {
 		return c, c.checkAuthMethod(s.registrationFor(m.Issuer), m)
 	}

@@ -12,12 +12,12 @@ import (
 
 // A renewal is an in-flight refresh or login, shared by all callers that wait for another token.
 type renewal struct {
-	done    chan struct{} // closed at the end
-	err     error         // set before done is closed
-	cancel  context.CancelCauseFunc
-	limit   time.Duration // time limit; a renewal that may be a login has the longer one
-	waiters int           // reference count; an early refresh holds one reference itself
-	ending  bool          // cancelled: new callers wait for its end, and start another
+	done      chan struct{} // closed at the end
+	err       error         // set before done is closed
+	cancel    context.CancelCauseFunc
+	limit     time.Duration // time limit; a renewal that may be a login has the longer one
+	waiters   int           // reference count; an early refresh holds one reference itself
+	cancelled bool          // cancelled: new callers wait for its end, and start another
 }
 
 // awaitRenewal waits until the token that was sent is replaced. It starts a renewal that calls
@@ -52,19 +52,19 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 		if r == nil {
 			r = s.startRenewalLocked(ctx, sent, limit, renew)
 		}
-		ending := r.ending
-		if !ending {
+		cancelled := r.cancelled
+		if !cancelled {
 			r.waiters++
 		}
 		s.mu.Unlock()
 		select {
 		case <-r.done:
-			if !ending && (r.limit >= limit || !isFinalRefusal(r.err)) {
+			if !cancelled && (r.limit >= limit || !isFinalRefusal(r.err)) {
 				return r.err == nil, r.err
 			}
 			// Try again: the renewal was cancelled, or was a refresh that only a login can follow.
 		case <-ctx.Done():
-			if !ending {
+			if !cancelled {
 				s.releaseWaiter(r)
 			}
 			return false, context.Cause(ctx)
@@ -84,7 +84,7 @@ func (s *Source) releaseWaiter(r *renewal) {
 
 // cancelLocked cancels the renewal, which stays in flight until it notices.
 func (r *renewal) cancelLocked(cause error) {
-	r.ending = true
+	r.cancelled = true
 	r.cancel(cause)
 }
 

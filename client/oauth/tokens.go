@@ -88,7 +88,7 @@ type tokenResponse struct {
 
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
 // provider of the authorization server.
-func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *clientID,
+func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oauthClient,
 	resource string, g grant) (*tokenRecord, error) {
 	form, p := g.parameters(), s.providerFor(m.Issuer)
 	if !p.NoResource {
@@ -156,7 +156,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 }
 
 // redact drops the description of an error that quotes a secret of the request.
-func (r *tokenResponse) redact(form url.Values, client *clientID) *tokenResponse {
+func (r *tokenResponse) redact(form url.Values, client *oauthClient) *tokenResponse {
 	secrets := []string{client.secret}
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
 		"assertion", "subject_token"} {
@@ -212,7 +212,7 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 // well-formed error is final with every status but 429 and 5xx, also with a code that no
 // specification has: the same request would be refused again. After invalid_client tokenError
 // forgets a dynamic registration, which the server no longer knows.
-func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
+func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
 		Err: err}
@@ -254,7 +254,7 @@ func (r *tokenResponse) refusal(err error) error {
 
 // requestRevocation revokes the refresh token of a login, or the access token if there is no other
 // (RFC 7009, section 2.1). It does nothing if the server has no revocation endpoint.
-func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *clientID,
+func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *oauthClient,
 	record *tokenRecord) error {
 	if m.Revocation == "" {
 		return nil

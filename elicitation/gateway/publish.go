@@ -65,8 +65,8 @@ func (u *upstream) followLists(ctx context.Context, ready func()) error {
 			return err
 		}
 	}
-	// Some servers list tools that ask only to clients that can be asked. On this connection no call
-	// runs, so that every question is refused.
+	// Some servers list tools that ask only to clients that can be asked. On this connection no
+	// call runs, so that every question is refused.
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},

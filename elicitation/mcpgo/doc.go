@@ -146,6 +146,8 @@
 //     too: the upstream gets -32603.
 //   - In a process, and in sessions of the host's make, an answer that cannot be decoded ends
 //     the question as one that could not be delivered, not as one that is not valid.
-//   - Clients of revision 2026-07-28 cannot be asked while a request runs;
-//     questions for them are refused as for a client without the capability.
+//   - Clients of revision 2026-07-28 cannot be asked while a request runs. Those that know older
+//     revisions fall back to a session, where they can be; those that do not are refused. With
+//     [Options].ServeModern all are served, and questions for them are refused as for a client
+//     without the capability.
 package mcpgo

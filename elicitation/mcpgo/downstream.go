@@ -41,6 +41,11 @@ type Options struct {
 	// then are at one gateway. The other way are sticky sessions: a balancer that selects the
 	// gateway by the header Mcp-Session-Id. Nil: there is one gateway, or the balancer does.
 	Replicas *replicas.Options
+	// ServeModern has mcp-go serve requests of revision 2026-07-28, for hosts whose own tools
+	// return questions as results: upstreams of older revisions cannot ask such clients. False:
+	// they are refused with the revisions that have sessions, and clients that know one of those
+	// open a session, in which they can be asked.
+	ServeModern bool
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -100,6 +105,9 @@ func NewDownstream(
 		d.forgetSession(session)
 	})
 	s.GetHooks().AddOnError(d.recordRefusal)
+	if !d.opts.ServeModern {
+		s.GetHooks().AddOnRequestInitialization(d.refuseModern)
+	}
 	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
 	addTokenMiddleware(s)
 	return d, nil

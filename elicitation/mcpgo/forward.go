@@ -3,6 +3,7 @@ package mcpgo
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -70,9 +71,19 @@ func forward[Result any](ctx context.Context, u *Upstream,
 		return result, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case strings.HasPrefix(err.Error(), roundTripError):
+		wire, ok := protocol.AsError(err)
+		if !ok {
+			wire = protocol.Errorf(protocol.CodeCannotAsk,
+				"The client cannot be asked what the upstream server asks")
+		}
+		return nil, &upstreamError{wire, err}
 	}
 	return nil, upstream.Unreachable{Cause: err}
 }
+
+// roundTripError begins the text of mcp-go's error for a result whose questions it cannot put.
+const roundTripError = "multi round-trip: "
 
 // retryLost makes a call, and makes it again where the upstream does not know the session and so
 // has not run it.

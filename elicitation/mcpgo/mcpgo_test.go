@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -108,8 +107,9 @@ func receive[T any](t *testing.T, from <-chan T) (got T) {
 	return got
 }
 
-// TestUpstreamsOfTheModernRevision ask the clients of the gateway, each for its own call.
-func TestUpstreamsOfTheModernRevision(t *testing.T) {
+// newModernUpstream returns the URL of a server of revision 2026-07-28 whose results have its
+// questions.
+func newModernUpstream(t *testing.T) string {
 	s := server.NewMCPServer("upstream", "1", server.WithElicitation())
 	s.AddTool(mcp.NewTool(gatewaytest.ToolAsk), func(ctx context.Context,
 		r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -123,8 +123,14 @@ func TestUpstreamsOfTheModernRevision(t *testing.T) {
 	})
 	served := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
 	t.Cleanup(served.Close)
+	return served.URL
+}
+
+// TestUpstreamsOfTheModernRevision ask the clients of the gateway, each for its own call.
+func TestUpstreamsOfTheModernRevision(t *testing.T) {
+	url := newModernUpstream(t)
 	backend := func() *gatewaytest.Backend {
-		return &gatewaytest.Backend{Upstream: &gatewaytest.Upstream{URL: served.URL},
+		return &gatewaytest.Backend{Upstream: &gatewaytest.Upstream{URL: url},
 			ProtocolVersion: modern}
 	}
 	byHand := func(mode gatewaytest.Mode) http.Handler {
@@ -160,24 +166,6 @@ func TestUpstreamsOfTheModernRevision(t *testing.T) {
 			}
 			users.Wait()
 		})
-	}
-}
-
-// TestNobodyAsksAModernClient: servers cannot send it requests.
-func TestNobodyAsksAModernClient(t *testing.T) {
-	router := newRouter(t, nil)
-	url := serveRaw(t, router, gatewaytest.NewUpstream(t), gatewaytest.SharedHTTP)
-	c := client.NewClient(overHTTP(t, url)(), client.WithProtocolVersion(modern),
-		client.WithElicitationHandler(accept("r")))
-	if err := start(t, c); err != nil {
-		t.Fatal(err)
-	}
-	var r mcp.CallToolRequest
-	r.Params.Name = gatewaytest.ToolAsk
-	r.Params.Arguments = map[string]any{"question": json.RawMessage(question)}
-	got, err := c.CallTool(within(t), r)
-	if err != nil || !strings.Contains(fmt.Sprint(got.Content), "-32601") {
-		t.Errorf("got %v, %v", got, err)
 	}
 }
 

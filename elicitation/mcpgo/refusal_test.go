@@ -29,7 +29,7 @@ func newRefusing(t *testing.T) (*mcpgo.Downstream, *server.MCPServer) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithLogging())
-	clients, err := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{ServeModern: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,9 +59,10 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 		"a url or a comma": {"upstreams": []any{map[string]any{"name": "a"}}},
 		"UNSET is not set": {"upstreams": []any{map[string]any{
 			"name": "a", "url": "http://localhost", "token": "UNSET"}}},
-		"limits.callTime":   {"limits": map[string]any{"callTime": "soon"}},
-		"UNSET_KEYS":        {"keys": "UNSET_KEYS"},
-		"a name begins wit": {"upstreams": []any{map[string]any{"name": "A", "url": "http://localhost"}}},
+		"limits.callTime": {"limits": map[string]any{"callTime": "soon"}},
+		"UNSET_KEYS":      {"keys": "UNSET_KEYS"},
+		"a name begins wit": {"upstreams": []any{map[string]any{
+			"name": "A", "url": "http://localhost"}}},
 	} {
 		err := runConfigured(t.Context(), writeFile(t, f), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -124,7 +125,8 @@ func deployThrough(t *testing.T, endpoint string, era protocol.Era) string {
 	}
 	defer c.Close()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		result, err := c.CallTool(t.Context(), "data_deploy", map[string]string{"env": "production"})
+		result, err := c.CallTool(t.Context(), "data_deploy",
+			map[string]string{"env": "production"})
 		if err == nil {
 			return result.Content[0].(*protocol.TextContent).Text
 		}

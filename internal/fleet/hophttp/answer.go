@@ -85,7 +85,7 @@ type answerDelivery struct {
 // the client can still be told.
 func (d *answerDelivery) send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
-		again, err := d.sendOnce(ctx)
+		again, err := d.sendProven(ctx)
 		if !again || humantime.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
 				failureOf(err).outcome != event.ForwardUnknown {
@@ -96,7 +96,7 @@ func (d *answerDelivery) send(ctx context.Context) error {
 	}
 }
 
-func (d *answerDelivery) sendOnce(ctx context.Context) (again bool, err error) {
+func (d *answerDelivery) sendProven(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	response := &answerResponse{header: http.Header{}}

@@ -23,17 +23,17 @@ import (
 // authenticates by them; HeaderSession must be among them, once. It ends with the context of r, and
 // when nothing comes from the owner for half a minute.
 //
-// The owner gets the request once. Where it does not accept the ticket it has not served the
-// request, which is then sent once more with another. So is a GET whose owner did not answer: it
-// does nothing that could be done twice.
+// The request is sent once, and a second time only where the owner has not accepted the ticket, and
+// so not served the request, or where no response came to a GET, which does nothing that could be
+// done twice.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
 	e event.RequestForwarded, broken bool) {
 	began := time.Now()
 	e = event.RequestForwarded{Owner: owner.Name, HTTPMethod: r.Method, RemoteAddr: r.RemoteAddr}
-	response, err := f.sendOnce(r, owner, body)
+	response, err := f.sendProven(r, owner, body)
 	if failed := failureOf(err); failed.stale || r.Method == http.MethodGet &&
 		failed.outcome == event.ForwardUnknown && !failed.silent {
-		response, err = f.sendOnce(r, owner, body)
+		response, err = f.sendProven(r, owner, body)
 	}
 	if err == nil {
 		defer response.Body.Close()
@@ -44,9 +44,9 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 	return e, broken
 }
 
-// sendOnce sends a request to an owner that proves itself and reads the head of the response, whose
+// sendProven sends a request to an owner that proves itself and reads the head of the response, whose
 // body must be closed. The error is a failure, or the cause of the end of the context.
-func (f *Forwarder) sendOnce(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
+func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
 	p, err := f.findProof(r.Context(), owner)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (f *Forwarder) sendOnce(r *http.Request, owner Owner, body []byte) (*http.R
 		return nil, f.noteFailure(sent, p, connected, err)
 	}
 	flight.ReadCloser, response.Body = response.Body, flight
-	if err := f.readReply(response, token); err != nil {
+	if err := f.checkReply(response, token); err != nil {
 		flight.Close()
 		f.dropProof(p, nil)
 		return nil, err
@@ -108,10 +108,10 @@ func outgoingHeader(arrived http.Header) http.Header {
 	return header
 }
 
-// readReply returns nil if a response is that of the owner to the hop, or if its host refuses the
-// credentials. Any other answer of the host may be of the moment: a request that is tried until the
+// checkReply returns nil if a response is that of the owner to the hop, or if a handler before it
+// refuses the credentials (401, 403). Any other answer of the host may be of the moment: a request that is tried until the
 // owner has it must not end with that.
-func (f *Forwarder) readReply(response *http.Response, hop string) error {
+func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
