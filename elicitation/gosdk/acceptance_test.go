@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 // What gateways hold whose connections are an [gosdk.Upstream].
 func TestAnImpatientUser(t *testing.T)         { gatewaytest.AcceptImpatience(t, build) }
 func TestManyPendingCalls(t *testing.T)        { gatewaytest.AcceptPending(t, build) }
+func TestLimitOfOneConnection(t *testing.T)    { gatewaytest.AcceptLimit(t, build) }
 func TestCloseWhileConnecting(t *testing.T)    { gatewaytest.AcceptClose(t, build) }
 func TestConnectionsPerPrincipal(t *testing.T) { gatewaytest.AcceptPerPrincipal(t, build) }
 func TestChildProcesses(t *testing.T)          { gatewaytest.AcceptChildren(t, build) }
