@@ -171,6 +171,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"duplicate claims": {signRaw(t, f.signer, `{"iss":"`+issuerURL+`","iss":"x"}`),
 			"malformed"},
 		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
+		"key that is none":     {signHeader(t, f.signer, "jwk", 7), "malformed"},
 		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
 		"ID token":             {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
 		"logout token": {
