@@ -102,7 +102,7 @@ func (p *Provider) check(endpoint string, machine bool) error {
 		return p.mistake
 	}
 	if _, err := urlrule.Check(p.Issuer); err != nil {
-		return fmt.Errorf("Issuer: %w", err)
+		return fmt.Errorf("field Issuer: %w", err)
 	}
 	if err := p.checkParameters(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *Provider) check(endpoint string, machine bool) error {
 		return fmt.Errorf("it is for the endpoint %s, and not for %s", p.Endpoint, endpoint)
 	case p.Endpoints != nil && p.Endpoints.Authorization == "" && !machine,
 		p.Endpoints != nil && p.Endpoints.Token == "":
-		return errors.New("Endpoints needs Authorization and Token")
+		return errors.New("field Endpoints needs Authorization and Token")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (p *Provider) checkParameters() error {
 // checkScopes returns the first mistake in Scopes and ScopeNames, or nil.
 func (p *Provider) checkScopes() error {
 	if p.Scopes != nil && len(p.Scopes) == 0 {
-		return errors.New("Scopes is empty, and not nil")
+		return errors.New("field Scopes is empty, and not nil")
 	}
 	for _, scope := range p.Scopes {
 		if !headers.IsScopeList(scope) {

@@ -27,7 +27,6 @@ require (
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
-	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
@@ -50,6 +49,9 @@ require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
 
 replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
 
-require github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
+require (
+	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
+	go.uber.org/zap v1.28.0
+)
 
 replace github.com/rondo-mcp/rondo/roundtrip/mcpgo => ../../roundtrip/mcpgo
