@@ -19,7 +19,8 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the challenge of a response. With Options.ProofKey that of DPoP comes first.
+// readChallenge returns the challenge of a response. With Options.ProofKey that of DPoP comes
+// first.
 func (s *Source) readChallenge(h http.Header) challenge {
 	if s.prover != nil {
 		if c := readChallenge(h, dpopScheme); c.found {

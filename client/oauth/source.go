@@ -78,7 +78,8 @@ func New(endpoint string, opts *Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
-		prover: prover, guard: newSSRFGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
+		prover: prover, guard: newSSRFGuard(u, opts.HTTPClient),
+		servers: map[string]*serverMetadata{},
 		stepUps: map[string][]time.Time{}, failures: map[string]failure{},
 		loggedOutPartition: newLoggedOutPartition()}
 	if s.store == nil {

@@ -120,8 +120,8 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	return record, nil
 }
 
-// sendTokenRequest sends a token request, and once more if the authorization server wants a nonce in
-// the proof (RFC 9449, section 8). The response is nil if no request could be made.
+// sendTokenRequest sends a token request, and once more if the authorization server wants a nonce
+// in the proof (RFC 9449, section 8). The response is nil if no request could be made.
 func (s *Source) sendTokenRequest(ctx context.Context, at string, client *oauthClient,
 	form url.Values) (*tokenResponse, error) {
 	for again := false; ; again = true {
