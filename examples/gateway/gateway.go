@@ -83,7 +83,11 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 		return err
 	}
 	g.connected = append(g.connected, up)
-	return up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
+	err = up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
+	if err != nil { // it may be down, and is tried again
+		g.routing.Logger.Warn("upstream not published", zap.String("upstream", name), zap.Error(err))
+	}
+	return nil
 }
 
 // newTransport returns the transport of one more connection.

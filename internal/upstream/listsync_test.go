@@ -146,6 +146,29 @@ func TestUpdatesThatFailAreMadeAgain(t *testing.T) {
 	})
 }
 
+// TestAnUpstreamThatIsDownAtFirst is listed after a second, and then after twice the time up to a
+// minute, until it is there.
+func TestAnUpstreamThatIsDownAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set upstream.Set
+		defer set.Stop()
+		w := &listWorld{has: map[string]string{"a": "1"}, fail: errors.New("down")}
+		if _, err := set.Publish(t.Context(), w.options(upstream.Tools)); !errors.Is(err, w.fail) {
+			t.Errorf("got %v", err)
+		}
+		for n, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			sleep(seconds*time.Second - time.Millisecond)
+			if w.count() != n+1 {
+				t.Errorf("listed %d times before %d s more, want %d", w.count(), seconds, n+1)
+			}
+			sleep(time.Millisecond)
+		}
+		w.setFailure(nil)
+		sleep(time.Minute)
+		w.wantDone(t, "+a")
+	})
+}
+
 // TestAnUpstreamThatChangesAllTheTime does not keep the gateway busy.
 func TestAnUpstreamThatChangesAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

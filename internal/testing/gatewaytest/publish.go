@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -75,6 +77,28 @@ func (c *Client) WaitUntilListed(t testing.TB, want ...string) {
 			t.Fatalf("the gateway lists %q, want %q", got, want)
 		}
 	}
+}
+
+// AcceptLate holds that an upstream which is down when it is published is published once it is
+// there.
+func AcceptLate(t *testing.T, build Build) {
+	up := NewLibrary(t)
+	var there atomic.Bool
+	up.Intercept = func(w http.ResponseWriter, _ *http.Request, _ *Message) bool {
+		if !there.Load() {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+		}
+		return !there.Load()
+	}
+	b := &Backend{Upstream: up, Publish: true}
+	url := serve(t, build, newRouter(t, nil), b)
+	if b.Err == nil {
+		t.Error("the first attempt: no error")
+	}
+	c := Connect(t, url, forms, "", nil)
+	c.WaitUntilListed(t)
+	there.Store(true)
+	c.WaitUntilListed(t, "up-ask", "up-review", "file:///plan", "page:///{n}")
 }
 
 // AcceptPublished holds that what an upstream has can be used at the gateway, and asks the clients
