@@ -333,13 +333,12 @@ func ExampleOptionsFromEnv() {
 	// a program has os.LookupEnv
 	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 	opts, err := elicitation.OptionsFromEnv(lookup)
-	fmt.Println(opts.Timeout, opts.Limits.Pending, opts.Limits.PerPrincipal,
-		opts.Limits.PerUpstream, err)
+	fmt.Println(opts.Timeout, opts.Limits.Pending, opts.Limits.PerPrincipal, err)
 
 	env["ELICITATION_MAX_CONCURRENT"] = "many"
 	_, err = elicitation.OptionsFromEnv(lookup)
 	fmt.Println(err)
 	// Output:
-	// 2m0s 250 40 125 <nil>
+	// 2m0s 250 40 <nil>
 	// elicitation options: ELICITATION_MAX_CONCURRENT: must be a number above 0, got "many"
 }

@@ -32,9 +32,6 @@ const (
 	// defaultMaxPerSession is how many may be one session's. A principal may
 	// use it up with one session.
 	defaultMaxPerSession = 16
-	// defaultMaxPerUpstream keeps one upstream connection from using up more
-	// than half of what there is.
-	defaultMaxPerUpstream = 50
 )
 
 const (
@@ -162,7 +159,8 @@ func (o Options) withDefaults() (Options, error) {
 // Limits bound what a [Router] takes. 0 is the default of every number.
 type Limits struct {
 	// Pending, PerPrincipal, PerSession and PerUpstream are how many questions may be
-	// pending at once, in all and for each. 0: 100, 16, 16 and 50; negative: no limit.
+	// pending at once, in all and for each. 0: 100, 16, 16 and Pending, since all calls may
+	// share one connection to an upstream; negative: no limit.
 	// Anonymous callers cannot be told apart: together they may have Pending, or all but a
 	// quarter of it once a session with a principal has been attached, beside what their
 	// sessions and upstreams may have.
@@ -173,7 +171,7 @@ func (l *Limits) fillDefaults() {
 	l.Pending = cmp.Or(l.Pending, defaultMaxPending)
 	l.PerPrincipal = cmp.Or(l.PerPrincipal, defaultMaxPerPrincipal)
 	l.PerSession = cmp.Or(l.PerSession, defaultMaxPerSession)
-	l.PerUpstream = cmp.Or(l.PerUpstream, defaultMaxPerUpstream)
+	l.PerUpstream = cmp.Or(l.PerUpstream, l.Pending)
 }
 
 // checkKeys refuses options whose records other replicas could not read.
@@ -222,9 +220,9 @@ func (o *Options) fillDurations() error {
 const (
 	// envTimeout sets Options.Timeout.
 	envTimeout = "ELICITATION_TIMEOUT"
-	// envMaxConcurrent sets Options.Limits.Pending, and PerPrincipal, PerSession and
-	// PerUpstream in proportion: 1000 sets them to 160, 160 and 500. None becomes less
-	// than its default, or than Pending where that is smaller still.
+	// envMaxConcurrent sets Options.Limits.Pending, and PerPrincipal and PerSession in
+	// proportion: 1000 sets both to 160. Neither becomes less than its default, or than
+	// Pending where that is smaller still.
 	envMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
 	// envCleanupInterval sets Options.SweepInterval.
 	envCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
@@ -241,8 +239,8 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		key   string
 		value *time.Duration
 	}{{envTimeout, &o.Timeout}, {envCleanupInterval, &o.SweepInterval}} {
-		text, _ := lookup(d.key)
-		if text == "" {
+		text, set := lookup(d.key)
+		if !set || text == "" {
 			continue
 		}
 		v, err := parseDuration(text)
@@ -251,7 +249,7 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		}
 		*d.value = v
 	}
-	if text, _ := lookup(envMaxConcurrent); text != "" {
+	if text, set := lookup(envMaxConcurrent); set && text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n <= 0 {
 			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
@@ -260,7 +258,6 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		o.Limits.Pending = int(n)
 		o.Limits.PerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)
 		o.Limits.PerSession = shareOfPending(n, defaultMaxPerSession)
-		o.Limits.PerUpstream = shareOfPending(n, defaultMaxPerUpstream)
 	}
 	return o, nil
 }

@@ -43,9 +43,9 @@ func TestNegativeOptions(t *testing.T) {
 func TestOptionsFromEnv(t *testing.T) {
 	const timeout, most, sweep = "ELICITATION_TIMEOUT", "ELICITATION_MAX_CONCURRENT",
 		"ELICITATION_CLEANUP_INTERVAL"
-	limits := func(pending, each, upstream int) elicitation.Options {
+	limits := func(pending, each int) elicitation.Options {
 		return elicitation.Options{Limits: elicitation.Limits{Pending: pending, PerPrincipal: each,
-			PerSession: each, PerUpstream: upstream}}
+			PerSession: each}}
 	}
 	for _, test := range []struct {
 		name string
@@ -57,12 +57,12 @@ func TestOptionsFromEnv(t *testing.T) {
 		{name: "empty", env: map[string]string{timeout: "", most: "", sweep: ""}},
 		{name: "durations", env: map[string]string{timeout: "2m30s", sweep: "300"},
 			want: elicitation.Options{Timeout: 150 * time.Second, SweepInterval: 5 * time.Minute}},
-		{name: "large number", env: map[string]string{most: "1000"}, want: limits(1000, 160, 500)},
+		{name: "large number", env: map[string]string{most: "1000"}, want: limits(1000, 160)},
 		{name: "less than the default", env: map[string]string{most: "60"},
-			want: limits(60, 16, 50)},
-		{name: "less than all defaults", env: map[string]string{most: "3"}, want: limits(3, 3, 3)},
+			want: limits(60, 16)},
+		{name: "less than all defaults", env: map[string]string{most: "3"}, want: limits(3, 3)},
 		{name: "the largest number", env: map[string]string{most: "2147483647"},
-			want: limits(2147483647, 343597383, 1073741823)},
+			want: limits(2147483647, 343597383)},
 		{name: "zero", env: map[string]string{most: "0"}, bad: most},
 		{name: "words", env: map[string]string{most: "many"}, bad: most},
 		{name: "no time", env: map[string]string{timeout: "0s"}, bad: timeout},
@@ -86,6 +86,14 @@ func TestOptionsFromEnv(t *testing.T) {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
+	}
+}
+
+// What lookup returns of a variable that is not set does not count.
+func TestOptionsFromEnvTakeWhatIsSet(t *testing.T) {
+	got, err := elicitation.OptionsFromEnv(func(string) (string, bool) { return "7", false })
+	if err != nil || got.Timeout != 0 || got.SweepInterval != 0 || got.Limits.Pending != 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -2,8 +2,13 @@ package oauth_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
@@ -62,5 +67,43 @@ func TestMetadataAtTheRoot(t *testing.T) {
 		if err == nil && d.Resource != s.resource.Origin+suffix {
 			t.Errorf("%q: tokens would be for %s", suffix, d.Resource)
 		}
+	}
+}
+
+// TestLegacyServer is one of revision 2025-03-26 without metadata: its origin is the authorization
+// server, with the endpoints of that revision.
+func TestLegacyServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/register":
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"client_id":"c"}`)
+		case "/token":
+			_, _ = io.WriteString(w, `{"access_token":"a","token_type":"Bearer"}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	endpoint, err := url.Parse(server.URL + "/mcp")
+	noError.check(t, err)
+	opts := &oauth.Options{Legacy: true, RedirectURI: "https://app.example/back"}
+	d, err := oauth.Discover(t.Context(), endpoint.String(), opts)
+	if err != nil || d.Issuer != server.URL || !d.DynamicRegistration {
+		t.Fatalf("got %+v, %v", d, err)
+	}
+	source, err := oauth.New(endpoint.String(), opts)
+	noError.check(t, err)
+	login, err := source.Begin(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := url.Parse(login.URL)
+	noError.check(t, err)
+	callback := url.Values{"code": {"x"}, "state": {page.Query().Get("state")}}
+	noError.check(t, source.Finish(t.Context(), login, &url.URL{RawQuery: callback.Encode()}))
+	header, err := source.Credentials(t.Context(), clienthttp.Outgoing{URL: endpoint})
+	if err != nil || header.Get("Authorization") != "Bearer a" {
+		t.Errorf("got %v, %v", header, err)
 	}
 }

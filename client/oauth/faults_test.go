@@ -357,8 +357,11 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 	for name, f := range map[string]fault{
 		"invalid_client_metadata": replied(register,
 			refusal(http.StatusBadRequest, "invalid_client_metadata")),
-		"status 503":   replied(register, unavailable),
-		"a page":       replied(register, page),
+		"made_up":    replied(register, refusal(http.StatusBadRequest, "made_up")),
+		"status 503": replied(register, unavailable),
+		"a page":     replied(register, page),
+		"status 400, a client_id": replied(register, oauthtest.Reply{
+			Status: http.StatusBadRequest, Body: `{"client_id":"c"}`}),
 		"no client_id": edited(register, oauthtest.Remove("client_id")),
 		"unknown authentication method": edited(register,
 			oauthtest.Set("token_endpoint_auth_method", "made_up")),
@@ -373,7 +376,13 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 			s, source := spoiled(t, f, name)
 			err := s.call(t.Context(), source, "search")
 			registrationError.check(t, err)
-			s.wantNoSecrets(t, fmt.Sprint(err))
+			text := fmt.Sprint(err)
+			s.wantNoSecrets(t, text)
+			const code = "invalid_client_metadata"
+			if strings.Contains(text, code+"\n") != (name == code) ||
+				strings.Contains(text, "\n\n") {
+				t.Errorf("got %q, want the code where it is a known one", text)
+			}
 			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
 			s.mended(t, source)
 		})

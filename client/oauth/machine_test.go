@@ -274,7 +274,11 @@ func TestIssuerThatAlwaysRefuses(t *testing.T) {
 	source := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{ClientID: "robot",
 		ClientSecret: "hush"}, nil)
 	for range 5 {
-		tokenError.check(t, s.call(t.Context(), source, "search"))
+		err := s.call(t.Context(), source, "search")
+		tokenError.check(t, err)
+		if !strings.Contains(err.Error(), `code "made_up"`) {
+			t.Errorf("got %v, want the code of the issuer", err)
+		}
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1})
 	source.AgeFailures(time.Minute)

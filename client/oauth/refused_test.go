@@ -120,6 +120,9 @@ func TestChallengesThatSayNothing(t *testing.T) {
 		"one that ends in a quote": challenged(func(right string) []string {
 			return []string{right + `, x="`}
 		}),
+		"one that ends in a backslash": challenged(func(right string) []string {
+			return []string{right + `, x="\`}
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil, &oauthtest.ResourceOptions{Supported: []string{"read"},

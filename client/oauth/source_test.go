@@ -214,6 +214,35 @@ func TestEveryTokenEnds(t *testing.T) {
 	}
 }
 
+// TestLogoutWithoutARefreshToken revokes the access token. A client that is no longer configured
+// cannot do so: the login is removed all the same.
+func TestLogoutWithoutARefreshToken(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		s, store := newSite(t, &oauthtest.Options{NoRefresh: true}, nil), oauth.NewMemoryStore()
+		source := s.source(t, func(o *oauth.Options) {
+			o.Store = store
+			register(s, o, s.as.URL)
+		})
+		noError.check(t, s.call(t.Context(), source, "search"))
+		sent, err := source.Credentials(t.Context(), s.post(t))
+		noError.check(t, err)
+		token, want := strings.TrimPrefix(sent.Get("Authorization"), "Bearer "), 1
+		if forgotten {
+			source, want = s.source(t, func(o *oauth.Options) { o.Store = store }), 0
+		}
+		noError.check(t, source.Logout(t.Context()))
+		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: want})
+		for _, r := range s.as.Requests(oauthtest.Revoke) {
+			if r.Form.Get("token") != token || r.Form.Get("token_type_hint") != "access_token" {
+				t.Errorf("got %q, want the access token", r.Form)
+			}
+		}
+		if sent, err := source.Credentials(t.Context(), s.post(t)); err != nil || len(sent) > 0 {
+			t.Errorf("got %d headers, %v after a logout", len(sent), err)
+		}
+	}
+}
+
 func TestLogoutTakesTokensBack(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
@@ -66,6 +67,22 @@ func TestLifetimeAsText(t *testing.T) {
 			t.Errorf("%q: the token ends at %v, want in a minute", text, ends)
 		}
 	}
+}
+
+// TestRevokedRefreshTokenIsSentOnce, also where nobody can log in.
+func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
+	s, store := newSite(t, nil, nil), oauth.NewMemoryStore()
+	first := s.source(t, func(o *oauth.Options) { o.Store = store })
+	noError.check(t, s.call(t.Context(), first, "search"))
+	first.AgeLogin(time.Hour)
+	s.as.RevokeAll()
+	for range 2 {
+		source := s.source(t, func(o *oauth.Options) { o.Store, o.Interaction = store, nil })
+		if err := s.call(t.Context(), source, "search"); !isA[*oauth.LoginRequiredError](err) {
+			t.Errorf("got %v, want a login", err)
+		}
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1})
 }
 
 // TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 // What gateways hold whose connections are an [gosdk.Upstream].
 func TestAnImpatientUser(t *testing.T)         { gatewaytest.AcceptImpatience(t, build) }
 func TestManyPendingCalls(t *testing.T)        { gatewaytest.AcceptPending(t, build) }
+func TestLimitOfOneConnection(t *testing.T)    { gatewaytest.AcceptLimit(t, build) }
 func TestCloseWhileConnecting(t *testing.T)    { gatewaytest.AcceptClose(t, build) }
 func TestConnectionsPerPrincipal(t *testing.T) { gatewaytest.AcceptPerPrincipal(t, build) }
 func TestChildProcesses(t *testing.T)          { gatewaytest.AcceptChildren(t, build) }
@@ -44,6 +45,8 @@ func TestTwoGatewaysInARow(t *testing.T)       { gatewaytest.AcceptChain(t, buil
 func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, build, true) }
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
+func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
+func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")
@@ -97,7 +100,7 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 		up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
 			Transport:      func() mcp.Transport { return dial(t, b) },
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal,
+			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,10 @@ import (
 // clients that cannot be asked. It is called once. Tools that the SDK's server does not accept, and
 // those whose name another upstream has taken, are left out, and named in the error; the others are
 // published. One of the host's own with the same name would be replaced: rename to other names.
+//
+// An upstream that is down need not be the end of the gateway: PublishTools returns the error and
+// tries again in the background, after a second, and then after twice the time up to a minute,
+// until [Upstream.Close].
 func (u *Upstream) PublishTools(ctx context.Context, server *mcp.Server,
 	rename func(tool string) string) error {
 	return publish(ctx, u, server, &published[mcp.Tool]{
@@ -120,6 +124,7 @@ func publish[Item any](ctx context.Context, u *Upstream, at *mcp.Server,
 	p *published[Item]) error {
 	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names, Server: at,
+		Warn: u.opts.Warn,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},

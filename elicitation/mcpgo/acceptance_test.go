@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 
 func TestAnImpatientUser(t *testing.T)         { gatewaytest.AcceptImpatience(t, build) }
 func TestManyPendingCalls(t *testing.T)        { gatewaytest.AcceptPending(t, build) }
+func TestLimitOfOneConnection(t *testing.T)    { gatewaytest.AcceptLimit(t, build) }
 func TestCloseWhileConnecting(t *testing.T)    { gatewaytest.AcceptClose(t, build) }
 func TestConnectionsPerPrincipal(t *testing.T) { gatewaytest.AcceptPerPrincipal(t, build) }
 func TestChildProcesses(t *testing.T)          { gatewaytest.AcceptChildren(t, build) }
@@ -47,6 +48,8 @@ func TestTwoGatewaysInARow(t *testing.T)       { gatewaytest.AcceptChain(t, buil
 func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, build, false) }
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
+func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
+func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
@@ -96,7 +99,8 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 	to []*gatewaytest.Backend) (_ http.Handler, closeUpstreams func()) {
 	t.Helper()
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation(), server.WithLogging(),
-		server.WithPromptCapabilities(true), server.WithResourceCapabilities(false, true))
+		server.WithToolCapabilities(true), server.WithPromptCapabilities(true),
+		server.WithResourceCapabilities(false, true))
 	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{
 		Principal: func(ctx context.Context) protocol.Principal {
 			user, _ := ctx.Value(userKey{}).(string)
@@ -118,7 +122,7 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 				return dial(t, b, wrap(b.HTTPClient)), nil
 			},
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal,
+			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,12 @@ import (
 // is called once. Tools that mcp-go's server does not accept, and those whose name another upstream
 // has taken, are left out, and named in the error; the others are published. One of the host's own
 // with the same name would be replaced: rename to other names.
+//
+// An upstream that is down need not be the end of the gateway: PublishTools returns the error and
+// tries again in the background, after a second, and then after twice the time up to a minute,
+// until [Upstream.Close].
+// mcp-go's server lists tools from the first one on; clients that have connected before are told
+// only if it was made with server.WithToolCapabilities(true).
 func (u *Upstream) PublishTools(ctx context.Context, rename func(tool string) string) error {
 	return publish(ctx, u, &published[mcp.Tool]{
 		kind: upstream.Tools,
@@ -156,6 +162,7 @@ type published[Item any] struct {
 func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) error {
 	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names,
+		Warn: u.opts.Warn,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},

@@ -75,15 +75,22 @@ func clientName(session *mcp.ServerSession) string {
 
 // publish adds the tools of an upstream.
 func (g *gateway) publish(ctx context.Context, name, where string) error {
+	warn := func(err error) {
+		g.routing.Logger.Warn("upstream lists", zap.String("upstream", name), zap.Error(err))
+	}
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
-		Name: name, Implementation: self, LogLevel: "info",
+		Name: name, Implementation: self, LogLevel: "info", Warn: warn,
 		Transport: func() mcp.Transport { return newTransport(where) },
 	})
 	if err != nil {
 		return err
 	}
 	g.connected = append(g.connected, up)
-	return up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
+	err = up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
+	if err != nil { // it may be down, and is tried again
+		warn(err)
+	}
+	return nil
 }
 
 // newTransport returns the transport of one more connection.

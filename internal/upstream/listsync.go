@@ -29,10 +29,12 @@ const (
 	// listTimeout bounds the listing of what an upstream has.
 	listTimeout = 30 * time.Second
 	// pause is the least time between two updates in the background, so that an upstream whose
-	// lists change all the time does not keep the gateway busy. Where an update fails the time
-	// doubles each time, up to lastPause.
-	pause     = 100 * time.Millisecond
-	lastPause = 30 * time.Second
+	// lists change all the time does not keep the gateway busy.
+	pause = 100 * time.Millisecond
+	// firstRetry is the time between an update that fails and the next one. It doubles each time,
+	// up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = time.Minute
 )
 
 // A Kind is what a list is of. It is in the texts of errors.
@@ -71,7 +73,7 @@ func NewItem[T any](kind Kind, listed T, name func(*T) *string, rename func(stri
 	return Item{Name: *name(&listed), Text: string(text), Add: func() { add(&listed, own) }}, nil
 }
 
-// ListOptions configure a [List]. All are required.
+// ListOptions configure a [List]. All but Warn are required.
 type ListOptions struct {
 	Kind Kind
 	// Names are those that all lists of the gateway have taken, and Server is where they are: any
@@ -82,6 +84,8 @@ type ListOptions struct {
 	Find func(ctx context.Context) ([]Item, error)
 	// Remove removes an item that was published.
 	Remove func(name string)
+	// Warn gets the errors of updates in the background, each once until it changes. Nil: nobody.
+	Warn func(err error)
 }
 
 // A List has the items of an upstream that are published. All methods may be called concurrently.
@@ -113,19 +117,26 @@ func (l *List) Stop() {
 
 // UpdateLater updates the list in the background, once for any number of calls, and tries again
 // until it succeeds.
-func (l *List) UpdateLater() {
+func (l *List) UpdateLater() { l.updateAfter(0) }
+
+// updateAfter is UpdateLater after a time.
+func (l *List) updateAfter(wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wanted = true
 	if !l.running && l.ctx.Err() == nil {
 		l.running = true
-		go l.updateUntilDone()
+		go l.updateUntilDone(wait)
 	}
 }
 
-func (l *List) updateUntilDone() {
-	delay := pause
+func (l *List) updateUntilDone(wait time.Duration) {
+	retry, warned := max(firstRetry, 2*wait), ""
 	for {
+		select {
+		case <-time.After(wait):
+		case <-l.ctx.Done():
+		}
 		l.mu.Lock()
 		if !l.wanted || l.ctx.Err() != nil {
 			l.running = false
@@ -134,20 +145,28 @@ func (l *List) updateUntilDone() {
 		}
 		l.wanted = false
 		l.mu.Unlock()
-		wait := pause
-		if _, err := l.Update(l.ctx); err == nil {
-			delay = pause
-		} else {
-			wait, delay = delay, min(2*delay, lastPause)
-			l.mu.Lock()
-			l.wanted = true
-			l.mu.Unlock()
+		refused, err := l.Update(l.ctx)
+		warned = l.warn(errors.Join(refused, err), warned)
+		if err == nil {
+			wait, retry = pause, firstRetry
+			continue
 		}
-		select {
-		case <-time.After(wait):
-		case <-l.ctx.Done():
-		}
+		wait, retry = retry, min(2*retry, lastRetry)
+		l.mu.Lock()
+		l.wanted = true
+		l.mu.Unlock()
 	}
+}
+
+// warn reports the error of an update unless it was reported last, and returns its text.
+func (l *List) warn(err error, last string) string {
+	if err == nil {
+		return ""
+	}
+	if l.opts.Warn != nil && l.ctx.Err() == nil && err.Error() != last {
+		l.opts.Warn(err)
+	}
+	return err.Error()
 }
 
 // Update publishes the items that the upstream has now, and removes those that it has no more.
@@ -270,8 +289,8 @@ type Set struct {
 	stopped bool
 }
 
-// Publish makes a list and updates it. It fails for a kind that was published before. See
-// [List.Update] for what it returns.
+// Publish makes a list and updates it, and again in the background until that succeeds. It fails
+// for a kind that was published before. See [List.Update] for what it returns.
 func (s *Set) Publish(ctx context.Context, opts ListOptions) (refused, err error) {
 	s.mu.Lock()
 	if s.stopped {
@@ -288,7 +307,10 @@ func (s *Set) Publish(ctx context.Context, opts ListOptions) (refused, err error
 	}
 	s.lists[opts.Kind] = l
 	s.mu.Unlock()
-	return l.Update(ctx)
+	if refused, err = l.Update(ctx); err != nil {
+		l.updateAfter(firstRetry)
+	}
+	return refused, err
 }
 
 // UpdateLater updates the lists of these kinds, all if there are none, that were published. See

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,34 @@ func TestUpdatesThatFailAreMadeAgain(t *testing.T) {
 		synctest.Wait()
 		if w.count() != before {
 			t.Errorf("the tools were listed after the end")
+		}
+	})
+}
+
+// TestAnUpstreamThatIsDownAtFirst is listed after a second, and then after twice the time up to a
+// minute, until it is there.
+func TestAnUpstreamThatIsDownAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set upstream.Set
+		defer set.Stop()
+		w := &listWorld{has: map[string]string{"a": "1"}, fail: errors.New("down")}
+		opts, warnings := w.options(upstream.Tools), atomic.Int32{}
+		opts.Warn = func(error) { warnings.Add(1) }
+		if _, err := set.Publish(t.Context(), opts); !errors.Is(err, w.fail) {
+			t.Errorf("got %v", err)
+		}
+		for n, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			sleep(seconds*time.Second - time.Millisecond)
+			if w.count() != n+1 {
+				t.Errorf("listed %d times before %d s more, want %d", w.count(), seconds, n+1)
+			}
+			sleep(time.Millisecond)
+		}
+		w.setFailure(nil)
+		sleep(time.Minute)
+		w.wantDone(t, "+a")
+		if n := warnings.Load(); n != 1 {
+			t.Errorf("%d warnings of one failure", n)
 		}
 	})
 }

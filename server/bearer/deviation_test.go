@@ -69,6 +69,9 @@ func TestScopesOfAFunction(t *testing.T) {
 		"10,000": {func(*bearer.Token) ([]string, error) {
 			return strings.Fields(strings.Repeat("a ", 10_000)), nil
 		}, "10000 scopes", true},
+		"1,000": {func(*bearer.Token) ([]string, error) {
+			return strings.Fields(strings.Repeat("a ", 1000)), nil
+		}, "scopes a" + strings.Repeat(" a", 999), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {

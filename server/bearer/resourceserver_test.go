@@ -73,6 +73,7 @@ func TestGoodTokensPass(t *testing.T) {
 		"plain":                 nil,
 		"several audiences":     {"aud": []string{"https://other.example.com", resource}},
 		"scp as a string":       {"scope": nil, "scp": "files:read"},
+		"scp with spaces":       {"scope": nil, "scp": " files:read "},
 		"scp as an array":       {"scope": nil, "scp": []string{"files:read"}},
 		"azp":                   {"client_id": nil, "azp": "app"},
 		"nonce and scopes":      {"nonce": "n"},
@@ -86,6 +87,7 @@ func TestGoodTokensPass(t *testing.T) {
 			wantPassed(t, send(t, g, f.token(changes)), alice)
 		})
 	}
+	wantPassed(t, send(t, g, " "+f.token(nil)+" "), alice)
 	if n := f.count("/keys"); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once", n)
 	}
@@ -171,6 +173,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"duplicate claims": {signRaw(t, f.signer, `{"iss":"`+issuerURL+`","iss":"x"}`),
 			"malformed"},
 		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
+		"key that is none":     {signHeader(t, f.signer, "jwk", 7), "malformed"},
 		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
 		"ID token":             {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
 		"logout token": {

@@ -122,6 +122,26 @@ func AcceptPending(t *testing.T, build Build) {
 	}
 }
 
+// AcceptLimit holds that all questions which ELICITATION_MAX_CONCURRENT allows may be pending on
+// one connection to an upstream.
+func AcceptLimit(t *testing.T, build Build) {
+	opts, err := elicitation.OptionsFromEnv(func(key string) (string, bool) {
+		return "60", key == "ELICITATION_MAX_CONCURRENT"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := newRouter(t, &opts)
+	url := serve(t, build, router, &Backend{Upstream: NewUpstream(t)})
+	for range 4 {
+		c := Connect(t, url, forms, "", nil)
+		for n := range 15 {
+			c.StartCall(t, ToolAsk, askFor(fmt.Sprint(n))).WaitForQuestion(t)
+		}
+	}
+	expectPending(t, router, 60)
+}
+
 // answerTogether makes calls whose questions are all pending before the first is answered.
 func answerTogether(t *testing.T, router *elicitation.Router, users []*Client) {
 	t.Helper()
