@@ -239,8 +239,8 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		key   string
 		value *time.Duration
 	}{{envTimeout, &o.Timeout}, {envCleanupInterval, &o.SweepInterval}} {
-		text, _ := lookup(d.key)
-		if text == "" {
+		text, set := lookup(d.key)
+		if !set || text == "" {
 			continue
 		}
 		v, err := parseDuration(text)
@@ -249,7 +249,7 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		}
 		*d.value = v
 	}
-	if text, _ := lookup(envMaxConcurrent); text != "" {
+	if text, set := lookup(envMaxConcurrent); set && text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n <= 0 {
 			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",

@@ -89,6 +89,14 @@ func TestOptionsFromEnv(t *testing.T) {
 	}
 }
 
+// What lookup returns of a variable that is not set does not count.
+func TestOptionsFromEnvTakeWhatIsSet(t *testing.T) {
+	got, err := elicitation.OptionsFromEnv(func(string) (string, bool) { return "7", false })
+	if err != nil || got.Timeout != 0 || got.SweepInterval != 0 || got.Limits.Pending != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // Stores that other replicas could not read are refused at once.
 func TestStoresNeedKeysOfTheFleet(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{

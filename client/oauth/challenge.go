@@ -7,9 +7,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3), or the DPoP challenge
+// (RFC 9449, section 7.1). Zero: there is none.
 type challenge struct {
-	bearer   bool     // there is one
+	found    bool     // there is one
 	code     string   // the parameter error
 	scopes   []string // the parameter scope
 	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
@@ -18,9 +19,20 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
+// readChallenge returns the challenge of a response. With Options.ProofKey that of DPoP comes
+// first.
+func (s *Source) readChallenge(h http.Header) challenge {
+	if s.prover != nil {
+		if c := readChallenge(h, dpopScheme); c.found {
+			return c
+		}
+	}
+	return readChallenge(h, "Bearer")
+}
+
+// readChallenge returns the first challenge of a scheme in a response (RFC 9110, section 11.6.1). A
 // header that cannot be parsed has none.
-func readChallenge(h http.Header) challenge {
+func readChallenge(h http.Header, scheme string) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
 		return challenge{}
@@ -29,18 +41,18 @@ func readChallenge(h http.Header) challenge {
 	var c challenge
 	found := false
 	for p.nextChallenge() {
-		bearer := strings.EqualFold(p.scheme, "Bearer")
+		matches := strings.EqualFold(p.scheme, scheme)
 		for p.nextParameter() {
-			if bearer && !found {
+			if matches && !found {
 				c.setParameter(p.name, p.value)
 			}
 		}
-		found = found || bearer
+		found = found || matches
 	}
 	if p.broken {
 		return challenge{}
 	}
-	c.bearer = found
+	c.found = found
 	return c
 }
 

@@ -155,7 +155,8 @@ func knownErrorCode(code string) string {
 		"unsupported_grant_type", "invalid_scope", "invalid_target", "access_denied",
 		"unsupported_response_type", "server_error", "temporarily_unavailable",
 		"invalid_redirect_uri", "invalid_client_metadata", "login_required",
-		"interaction_required", "consent_required", "account_selection_required":
+		"interaction_required", "consent_required", "account_selection_required",
+		needsNonce:
 		return code
 	}
 	return ""

@@ -65,7 +65,7 @@ func (s *Source) CheckAddress(address string) error {
 
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
-	c := readChallenge(h)
+	c := readChallenge(h, "Bearer")
 	return c.code, c.scopes, c.metadata
 }
 

@@ -49,6 +49,11 @@ type Options struct {
 	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
 	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
 	Machine Machine
+	// ProofKey is a P-256 key that tokens are bound to (DPoP, RFC 9449), for servers that require
+	// it: nobody else can use a token. Tokens that are bound to no key, or to another one, are not
+	// used, so it must be kept as long as the logins in Store. It may be the key of a KMS. Nil:
+	// tokens are bound to no key.
+	ProofKey crypto.Signer
 	// NoDynamic forbids dynamic registration (RFC 7591).
 	NoDynamic bool
 	// Client describes this client to people: in dynamic registrations and in the document at

@@ -37,8 +37,11 @@ const (
 // log in; after a 403 with insufficient_scope it has the person log in for more scopes. It does
 // neither if the token was replaced since the request was sent.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
-	sent, _ := strings.CutPrefix(r.Sent.Get("Authorization"), "Bearer ")
-	c := readChallenge(r.Header)
+	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
+	c := s.readChallenge(r.Header)
+	if s.prover != nil && sent != "" && c.code == needsNonce {
+		return s.prover.saveNonce(s.endpointText, r.Header), nil // the token is good
+	}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return false, err
@@ -56,7 +59,7 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 		return s.awaitRenewal(ctx, sent, loginTimeout, renew)
 	}
 	switch {
-	case c.bearer && c.code == "":
+	case c.found && c.code == "":
 		return false, fmt.Errorf("oauth: %w: %w",
 			&clienthttp.StatusError{Status: r.Status, Header: r.Header}, errNoCode)
 	case c.code != insufficientScope:

@@ -27,6 +27,7 @@ type Source struct {
 	endpointText string // spelled as New got it: the resource
 	store        TokenStore
 	guard        *ssrfGuard
+	prover       *prover
 
 	loadMu sync.Mutex // held while the login is read from the store
 
@@ -72,8 +73,13 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	if err := opts.check(endpoint); err != nil {
 		return nil, err
 	}
+	prover, err := newProver(opts.ProofKey)
+	if err != nil {
+		return nil, err
+	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
-		guard: newSSRFGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
+		prover: prover, guard: newSSRFGuard(u, opts.HTTPClient),
+		servers: map[string]*serverMetadata{},
 		stepUps: map[string][]time.Time{}, failures: map[string]failure{},
 		loggedOutPartition: newLoggedOutPartition()}
 	if s.store == nil {
@@ -124,8 +130,12 @@ type tokens struct {
 
 // newTokens returns the tokens of a record.
 func newTokens(issuer, resource string, record *tokenRecord) *tokens {
+	scheme := "Bearer "
+	if record.BoundTo != "" {
+		scheme = dpopScheme + " "
+	}
 	return &tokens{issuer, resource, record,
-		http.Header{"Authorization": {"Bearer " + record.Access}}}
+		http.Header{"Authorization": {scheme + record.Access}}}
 }
 
 // readStored returns the tokens in memory. It loads them from the store the first time, and again
@@ -150,7 +160,8 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 		if err != nil {
 			return nil, err
 		}
-		if record != nil && authhttp.IsToken(record.Access) {
+		if record != nil && authhttp.IsToken(record.Access) &&
+			record.BoundTo == s.prover.keyThumbprint() {
 			found = newTokens(pointer.Issuer, pointer.Resource, record)
 		}
 	}
@@ -180,8 +191,8 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 }
 
 // Credentials implements [clienthttp.Authorizer]: it returns the Authorization header with the
-// token, and nothing if there is no login. It waits for the refresh of a token that has expired,
-// and starts that of one that expires soon.
+// token, and a proof by Options.ProofKey. It returns nothing if there is no login. It waits for the
+// refresh of a token that has expired, and starts that of one that expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -203,7 +214,11 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	case valid < current.record.refreshMargin():
 		s.startEarlyRefresh(current)
 	}
-	return current.header, nil
+	if s.prover == nil {
+		return current.header, nil
+	}
+	h := current.header.Clone()
+	return h, s.prover.addProof(h, r.Method, s.endpointText, current.record.Access)
 }
 
 // Partition returns the cache partition of the login, for client.CacheOptions.Partition. It is the

@@ -102,6 +102,7 @@ type tokenRecord struct {
 	Requested []string  `json:"requested"`
 	Granted   []string  `json:"granted"`
 	ClientID  string    `json:"client_id"`
+	BoundTo   string    `json:"jkt,omitempty"` // thumbprint of the key; empty: a bearer token
 }
 
 // A pointerRecord is the pointer from an endpoint to its login.

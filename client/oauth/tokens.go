@@ -100,14 +100,10 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	for name, value := range p.TokenParameters {
 		form.Set(name, value)
 	}
-	r, err := client.newRequest(ctx, m.Token, form)
-	if err != nil {
+	response, err := s.sendTokenRequest(ctx, m.Token, client, form)
+	if response == nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
-	r.Header.Set("Accept", "application/json")
-	body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated, http.StatusAccepted,
-		http.StatusNonAuthoritativeInfo)
-	response := readTokenResponse(h, body)
 	if err == nil && response.Code == "" && response.Access == "" {
 		err = errNoTokenResponse
 	}
@@ -115,12 +111,35 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 		return nil, s.tokenError(ctx, m, client, response.redact(form, client), err)
 	}
 	record := g.newRecord()
+	record.BoundTo = s.prover.keyThumbprint()
 	if err := record.setResponse(response, p); err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable(),
 			unreadable: true}
 	}
 	record.ClientID = client.id
 	return record, nil
+}
+
+// sendTokenRequest sends a token request, and once more if the authorization server wants a nonce
+// in the proof (RFC 9449, section 8). The response is nil if no request could be made.
+func (s *Source) sendTokenRequest(ctx context.Context, at string, client *oauthClient,
+	form url.Values) (*tokenResponse, error) {
+	for again := false; ; again = true {
+		r, err := client.newRequest(ctx, at, form)
+		if err == nil {
+			err = s.prover.addProof(r.Header, http.MethodPost, at, "")
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Accept", "application/json")
+		body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
+			http.StatusAccepted, http.StatusNonAuthoritativeInfo)
+		response := readTokenResponse(h, body)
+		if again || response.Code != needsNonce || !s.prover.saveNonce(at, h) {
+			return response, err
+		}
+	}
 }
 
 // errNoTokenResponse is the error of a response with neither a token nor an error.
@@ -172,8 +191,12 @@ func (r *tokenResponse) redact(form url.Values, client *oauthClient) *tokenRespo
 
 // setResponse checks a token response and sets its fields.
 func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
-	if !strings.EqualFold(response.Type, "Bearer") {
-		return errors.New("the token is not of type Bearer")
+	kind := "Bearer"
+	if r.BoundTo != "" {
+		kind = dpopScheme
+	}
+	if !strings.EqualFold(response.Type, kind) {
+		return errors.New("the token is not of type " + kind)
 	}
 	if !authhttp.IsToken(response.Access) {
 		return errors.New("the token cannot be sent in a header")

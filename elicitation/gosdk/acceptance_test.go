@@ -46,6 +46,7 @@ func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, bu
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
+func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")
@@ -99,7 +100,7 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 		up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
 			Transport:      func() mcp.Transport { return dial(t, b) },
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal,
+			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)

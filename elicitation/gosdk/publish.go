@@ -124,6 +124,7 @@ func publish[Item any](ctx context.Context, u *Upstream, at *mcp.Server,
 	p *published[Item]) error {
 	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names, Server: at,
+		Warn: u.opts.Warn,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},

@@ -47,6 +47,11 @@ type UpstreamOptions struct {
 	// principal who comes back finds a connection again while there are no more principals
 	// than connections; else one is opened for each call.
 	PerPrincipal bool
+
+	// Warn gets what goes wrong with published lists later, for the log: the upstream cannot be
+	// listed, or has added a tool whose name another upstream has taken. An error is reported once
+	// until it changes. Nil: nobody. Calls may overlap.
+	Warn func(err error)
 }
 
 // An Upstream is a server behind a gateway, and the connections to it. It opens them when

@@ -49,6 +49,7 @@ func TestReportsOfTheUpstream(t *testing.T)    { gatewaytest.AcceptReports(t, bu
 func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, build) }
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
+func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
@@ -121,7 +122,7 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 				return dial(t, b, wrap(b.HTTPClient)), nil
 			},
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal,
+			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)

@@ -162,6 +162,7 @@ type published[Item any] struct {
 func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) error {
 	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names,
+		Warn: u.opts.Warn,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -44,6 +47,7 @@ func authScenarios() []string {
 		"auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized",
 		"auth/client-credentials-basic", "auth/client-credentials-jwt",
 		"auth/enterprise-managed-authorization", "auth/wif-jwt-bearer",
+		"auth/dpop", "auth/dpop-nonce",
 		"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback",
 	}
 }
@@ -70,6 +74,9 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 		opts.Interaction = nil
 	}
 	key, err := told.key()
+	if err == nil && strings.HasPrefix(name, "auth/dpop") {
+		opts.ProofKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
 	if err != nil {
 		return nil, err
 	}

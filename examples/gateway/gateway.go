@@ -75,8 +75,11 @@ func clientName(session *mcp.ServerSession) string {
 
 // publish adds the tools of an upstream.
 func (g *gateway) publish(ctx context.Context, name, where string) error {
+	warn := func(err error) {
+		g.routing.Logger.Warn("upstream lists", zap.String("upstream", name), zap.Error(err))
+	}
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
-		Name: name, Implementation: self, LogLevel: "info",
+		Name: name, Implementation: self, LogLevel: "info", Warn: warn,
 		Transport: func() mcp.Transport { return newTransport(where) },
 	})
 	if err != nil {
@@ -85,7 +88,7 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 	g.connected = append(g.connected, up)
 	err = up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
 	if err != nil { // it may be down, and is tried again
-		g.routing.Logger.Warn("upstream not published", zap.String("upstream", name), zap.Error(err))
+		warn(err)
 	}
 	return nil
 }

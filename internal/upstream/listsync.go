@@ -73,7 +73,7 @@ func NewItem[T any](kind Kind, listed T, name func(*T) *string, rename func(stri
 	return Item{Name: *name(&listed), Text: string(text), Add: func() { add(&listed, own) }}, nil
 }
 
-// ListOptions configure a [List]. All are required.
+// ListOptions configure a [List]. All but Warn are required.
 type ListOptions struct {
 	Kind Kind
 	// Names are those that all lists of the gateway have taken, and Server is where they are: any
@@ -84,6 +84,8 @@ type ListOptions struct {
 	Find func(ctx context.Context) ([]Item, error)
 	// Remove removes an item that was published.
 	Remove func(name string)
+	// Warn gets the errors of updates in the background, each once until it changes. Nil: nobody.
+	Warn func(err error)
 }
 
 // A List has the items of an upstream that are published. All methods may be called concurrently.
@@ -129,7 +131,7 @@ func (l *List) updateAfter(wait time.Duration) {
 }
 
 func (l *List) updateUntilDone(wait time.Duration) {
-	retry := max(firstRetry, 2*wait)
+	retry, warned := max(firstRetry, 2*wait), ""
 	for {
 		select {
 		case <-time.After(wait):
@@ -143,7 +145,9 @@ func (l *List) updateUntilDone(wait time.Duration) {
 		}
 		l.wanted = false
 		l.mu.Unlock()
-		if _, err := l.Update(l.ctx); err == nil {
+		refused, err := l.Update(l.ctx)
+		warned = l.warn(errors.Join(refused, err), warned)
+		if err == nil {
 			wait, retry = pause, firstRetry
 			continue
 		}
@@ -152,6 +156,17 @@ func (l *List) updateUntilDone(wait time.Duration) {
 		l.wanted = true
 		l.mu.Unlock()
 	}
+}
+
+// warn reports the error of an update unless it was reported last, and returns its text.
+func (l *List) warn(err error, last string) string {
+	if err == nil {
+		return ""
+	}
+	if l.opts.Warn != nil && l.ctx.Err() == nil && err.Error() != last {
+		l.opts.Warn(err)
+	}
+	return err.Error()
 }
 
 // Update publishes the items that the upstream has now, and removes those that it has no more.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,7 +154,9 @@ func TestAnUpstreamThatIsDownAtFirst(t *testing.T) {
 		var set upstream.Set
 		defer set.Stop()
 		w := &listWorld{has: map[string]string{"a": "1"}, fail: errors.New("down")}
-		if _, err := set.Publish(t.Context(), w.options(upstream.Tools)); !errors.Is(err, w.fail) {
+		opts, warnings := w.options(upstream.Tools), atomic.Int32{}
+		opts.Warn = func(error) { warnings.Add(1) }
+		if _, err := set.Publish(t.Context(), opts); !errors.Is(err, w.fail) {
 			t.Errorf("got %v", err)
 		}
 		for n, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -166,6 +169,9 @@ func TestAnUpstreamThatIsDownAtFirst(t *testing.T) {
 		w.setFailure(nil)
 		sleep(time.Minute)
 		w.wantDone(t, "+a")
+		if n := warnings.Load(); n != 1 {
+			t.Errorf("%d warnings of one failure", n)
+		}
 	})
 }
 

@@ -73,6 +73,7 @@ func TestGoodTokensPass(t *testing.T) {
 		"plain":                 nil,
 		"several audiences":     {"aud": []string{"https://other.example.com", resource}},
 		"scp as a string":       {"scope": nil, "scp": "files:read"},
+		"scp with spaces":       {"scope": nil, "scp": " files:read "},
 		"scp as an array":       {"scope": nil, "scp": []string{"files:read"}},
 		"azp":                   {"client_id": nil, "azp": "app"},
 		"nonce and scopes":      {"nonce": "n"},
@@ -86,6 +87,7 @@ func TestGoodTokensPass(t *testing.T) {
 			wantPassed(t, send(t, g, f.token(changes)), alice)
 		})
 	}
+	wantPassed(t, send(t, g, " "+f.token(nil)+" "), alice)
 	if n := f.count("/keys"); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once", n)
 	}

@@ -26,7 +26,9 @@ type Backend struct {
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 	PerPrincipal               bool
-	ProtocolVersion            string
+	// Warn is that of the options of the upstream.
+	Warn            func(error)
+	ProtocolVersion string
 	// Publish has the gateway publish the tools and prompts, under names that begin with "up-",
 	// and the resources of the upstream, and Err is set to the error. Else it has [Tools].
 	Publish bool
