@@ -7,7 +7,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -236,12 +235,12 @@ func (g *Gateway) awaitParked(
 	if owner := g.owner.Load(); owner != nil {
 		next.Owner = *owner
 	}
-	var items []roundtrip.Item
+	var questions protocol.InputRequests
 	for _, q := range o.questions {
 		next.Asked = append(next.Asked, askedQuestion{q.key, "", q.request.Kind()})
-		items = append(items, itemOf(q.key, q.request))
+		questions = append(questions, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
-	return roundtrip.InputRequired(append(items, roundtrip.WithState(next))...), nil
+	return inputRequired(questions, next), nil
 }
 
 // A request is one request of a client, all its rounds in a session included.
