@@ -171,12 +171,14 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
+// giveBack takes a connection back. One of a modern upstream serves other calls, too: what became
+// of one call is no reason to close it.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	conn.users--
 	conn.lastUsed = time.Now()
-	if !reuse && !u.closed {
+	if !reuse && !conn.modern() && !u.closed {
 		u.dropLocked(func(c *connection) bool { return c == conn })
 	}
 }
