@@ -80,6 +80,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	setRetry(params, retry)
 	ctx, done := g.detach(ctx)
 	defer done()
+	ctx = context.WithValue(ctx, callKey{}, call) // for logs
 	result, pending, err := conn.client.Begin(withProgress(ctx, call, func() *server.Call {
 		return call
 	}), params)

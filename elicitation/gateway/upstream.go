@@ -286,10 +286,8 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		Era:  u.config.Era, Manual: manual, NoBusyRetry: true,
 		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
-			if parked := conn.parked.Load(); parked != nil {
-				if call := parked.waitingCaller(); call != nil {
-					_ = call.Log(ctx, m.Level, m.Logger, m.Data)
-				}
+			if call := conn.listener(ctx); call != nil {
+				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
 			}
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
@@ -311,6 +309,17 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
 	}
 	return opts
+}
+
+type callKey struct{} // in the contexts of calls to modern upstreams
+
+// listener returns the request that logs of the upstream are for, nil if there is none.
+func (c *connection) listener(ctx context.Context) *server.Call {
+	if parked := c.parked.Load(); parked != nil {
+		return parked.waitingCaller()
+	}
+	call, _ := ctx.Value(callKey{}).(*server.Call)
+	return call
 }
 
 // ask passes a question that the upstream pushes to the client of the call.
