@@ -2,8 +2,11 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -137,6 +140,7 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 ) (result protocol.Result, err error) {
 	conn.parked.Store(parked)
 	defer conn.parked.Store(nil)
+	defer g.recoverPanic(&err)
 	ctx = withProgress(ctx, call, parked.waitingCaller)
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
@@ -153,6 +157,15 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 		return nil, err
 	}
 	return result, nil
+}
+
+// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must not end
+// the process here, as it does not in a handler.
+func (g *Gateway) recoverPanic(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("gateway: panic: %v", v)
+		g.log.Error("gateway.panic", zap.Error(*err), zap.StackSkip("stack", 1))
+	}
 }
 
 // resultOf keeps a nil pointer from becoming a result.

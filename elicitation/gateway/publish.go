@@ -57,7 +57,8 @@ func causeOf(err error) error {
 }
 
 // followLists connects, publishes the lists and follows their changes until the connection ends.
-func (u *upstream) followLists(ctx context.Context, ready func()) error {
+func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
+	defer u.gateway.recoverPanic(&err)
 	var credential Credential
 	if u.config.Credential != nil {
 		var err error
