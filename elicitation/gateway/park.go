@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type park struct {
 	mu      sync.Mutex
 	calls   map[string]*parkedCall // those that ended a moment ago are among them
 	running int                    // calls upstream
+	held    int                    // bytes of results
 	closed  bool                   // no more calls begin
 	idle    chan struct{}          // closed when none runs after closed was set
 }
@@ -96,7 +98,29 @@ func (p *park) find(id string) *parkedCall {
 func (p *park) remove(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.calls, id)
+	p.removeLocked(id)
+}
+
+func (p *park) removeLocked(id string) {
+	if call := p.calls[id]; call != nil {
+		p.held -= call.held
+		delete(p.calls, id)
+	}
+}
+
+// keep makes room for the result of a call that has ended, or forgets the call.
+func (p *park) keep(call *parkedCall, result protocol.Result) {
+	encoded, err := json.Marshal(result)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.calls[call.id] == nil:
+	case err != nil || p.held+len(encoded) > maxHeldBytes:
+		p.removeLocked(call.id)
+	default:
+		call.held = len(encoded)
+		p.held += call.held
+	}
 }
 
 // parkCall calls a legacy upstream, once, and waits for the first outcome.
@@ -192,7 +216,9 @@ func (g *Gateway) finishParked(
 		g.park.remove(parked.id)
 		return
 	}
-	time.AfterFunc(graceTime, func() { g.park.remove(parked.id) })
+	g.park.keep(parked, result)
+	id := parked.id // the timer must not hold the result
+	time.AfterFunc(graceTime, func() { g.park.remove(id) })
 }
 
 // resumeParked takes the answers to a call that runs here, and waits for the next outcome.
@@ -279,8 +305,12 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 			return result, err
 		}
 		_, asked := result.(*protocol.InputRequiredResult)
-		if req.Version.Era() == protocol.Legacy || !asked && ctx.Err() == nil {
+		session := req.Version.Era() == protocol.Legacy
+		if session || !asked && ctx.Err() == nil {
 			r.parked.cancel(errClientLeft) // does nothing to a call that is over
+		}
+		if session {
+			g.park.remove(r.parked.id)
 		}
 		return result, err
 	}

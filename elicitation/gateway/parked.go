@@ -20,6 +20,9 @@ const (
 	// graceTime is how long a call goes on when the request that waited for it ended, and how
 	// long its result is kept for a client that lost the response.
 	graceTime = 30 * time.Second
+	// maxHeldBytes is how much the results are together that are kept for clients that may come
+	// again. Calls that end beyond it are forgotten when those who wait have their outcome.
+	maxHeldBytes = 64 << 20
 )
 
 // The causes with which a parked call is cancelled.
@@ -47,6 +50,8 @@ type parkedCall struct {
 	settling *time.Timer          // shows the open questions, nil when none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
 	finished *outcome             // how the call ended, nil while it runs
+
+	held int // bytes of the result, under the lock of the park
 }
 
 // A leg is one request of the client, with the copies of it that were sent again.
