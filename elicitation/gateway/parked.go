@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -73,6 +74,7 @@ type outcome struct {
 // A question is one that the upstream asks and waits for.
 type question struct {
 	key     string
+	number  int // in the order in which they were asked
 	request protocol.InputRequest
 	answer  chan answer // has room for one
 }
@@ -128,7 +130,7 @@ func (p *parkedCall) takeAnswersLocked(answers map[string]answer) {
 		}
 		again = append(again, q)
 	}
-	slices.SortFunc(again, func(a, b *question) int { return len(a.key) - len(b.key) })
+	slices.SortFunc(again, func(a, b *question) int { return cmp.Compare(a.number, b.number) })
 	p.open = append(again, p.open...)
 	clear(p.shown)
 }
@@ -195,7 +197,7 @@ func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (an
 	q := &question{request: request, answer: make(chan answer, 1)}
 	p.mu.Lock()
 	p.keys++
-	q.key = "question-" + strconv.Itoa(p.keys)
+	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
 	p.open = append(p.open, q)
 	p.settleSoonLocked()
 	p.mu.Unlock()
