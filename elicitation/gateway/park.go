@@ -298,9 +298,9 @@ func requestFrom(ctx context.Context) *request {
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		r := &request{}
-		ended := g.noteSubscriptions(req.Params, req.Message.Method)
+		ended := g.noteSubscriptions(req.Params)
 		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
-		ended(err == nil)
+		ended()
 		if r.parked == nil {
 			return result, err
 		}
