@@ -198,6 +198,18 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 // themselves when something is added or removed.
 func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
+// SubscribedResources returns the URIs that clients have subscribed to, sorted. Whether there are
+// such resources is not known. It is for servers that learn of changes from others.
+func (s *Server) SubscribedResources() []string {
+	uris := map[string]bool{}
+	s.hub.forEach(func(sub *subscriber) {
+		for uri := range sub.resources {
+			uris[uri] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(uris))
+}
+
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes
 // until the client or the server ends the subscription.
 func (s *Server) answerListen(ctx context.Context, request *Request,

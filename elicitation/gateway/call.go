@@ -80,6 +80,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	setRetry(params, retry)
 	ctx, done := g.detach(ctx)
 	defer done()
+	ctx = context.WithValue(ctx, callKey{}, call) // for logs
 	result, pending, err := conn.client.Begin(withProgress(ctx, call, func() *server.Call {
 		return call
 	}), params)
@@ -99,16 +100,24 @@ func (u *upstream) askClient(pending *client.Pending, round int) (protocol.Resul
 		data := []byte(text)
 		next.Upstream = &data
 	}
-	var items []roundtrip.Item
+	var questions protocol.InputRequests
 	for i, q := range pending.Questions() {
 		if err := u.checkQuestion(q.Request); err != nil {
 			return nil, err
 		}
 		key := "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(i+1)
 		next.Asked = append(next.Asked, askedQuestion{key, q.Key, q.Request.Kind()})
-		items = append(items, itemOf(key, q.Request))
+		questions = append(questions, protocol.KeyedRequest{Key: key, Request: q.Request})
 	}
-	return roundtrip.InputRequired(append(items, roundtrip.WithState(next))...), nil
+	return inputRequired(questions, next), nil
+}
+
+// inputRequired returns the outcome that asks the client what an upstream asks. The forms are those
+// of a peer: they need not keep to the grammar that is asked of an author here.
+func inputRequired(questions protocol.InputRequests, next flowState) protocol.Result {
+	result := roundtrip.InputRequired(roundtrip.WithState(next))
+	result.InputRequests = questions
+	return result
 }
 
 func upstreamKey(asked []askedQuestion, key string) string {
@@ -118,19 +127,6 @@ func upstreamKey(asked []askedQuestion, key string) string {
 		}
 	}
 	return ""
-}
-
-// itemOf returns a question of an upstream as one to the client of the call.
-func itemOf(key string, request protocol.InputRequest) roundtrip.Item {
-	switch q := request.(type) {
-	case *protocol.ElicitForm:
-		return roundtrip.ElicitSchema(key, q.Message, q.Schema)
-	case *protocol.ElicitURL:
-		return roundtrip.ElicitURL(key, q.Message, q.URL)
-	case *protocol.CreateMessage:
-		return roundtrip.CreateMessage(key, q)
-	}
-	return roundtrip.ListRoots(key) // not declared upstream, so nobody asks it
 }
 
 // readAnswers returns what the client has answered. What is missing or does not fit its form is

@@ -157,8 +157,14 @@ func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	}
 }
 
+// logUpstreamFailure tells the log why a call failed, but not what the upstream says of it: that
+// may quote an answer.
 func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
-	g.log.Warn("gateway.call_failed", zap.String("upstream", u.config.Name), zap.Error(err))
+	why := zap.Error(err)
+	if said, ok := protocol.AsError(err); ok {
+		why = zap.Int("code", int(said.Code))
+	}
+	g.log.Warn("gateway.call_failed", zap.String("upstream", u.config.Name), why)
 }
 
 // isBroken reports whether an error says that a connection is of no more use.

@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -27,6 +30,7 @@ type park struct {
 	mu      sync.Mutex
 	calls   map[string]*parkedCall // those that ended a moment ago are among them
 	running int                    // calls upstream
+	held    int                    // bytes of results
 	closed  bool                   // no more calls begin
 	idle    chan struct{}          // closed when none runs after closed was set
 }
@@ -94,7 +98,29 @@ func (p *park) find(id string) *parkedCall {
 func (p *park) remove(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.calls, id)
+	p.removeLocked(id)
+}
+
+func (p *park) removeLocked(id string) {
+	if call := p.calls[id]; call != nil {
+		p.held -= call.held
+		delete(p.calls, id)
+	}
+}
+
+// keep makes room for the result of a call that has ended, or forgets the call.
+func (p *park) keep(call *parkedCall, result protocol.Result) {
+	encoded, err := json.Marshal(result)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.calls[call.id] == nil:
+	case err != nil || p.held+len(encoded) > maxHeldBytes:
+		p.removeLocked(call.id)
+	default:
+		call.held = len(encoded)
+		p.held += call.held
+	}
 }
 
 // parkCall calls a legacy upstream, once, and waits for the first outcome.
@@ -138,6 +164,7 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 ) (result protocol.Result, err error) {
 	conn.parked.Store(parked)
 	defer conn.parked.Store(nil)
+	defer g.recoverPanic(&err)
 	ctx = withProgress(ctx, call, parked.waitingCaller)
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
@@ -154,6 +181,15 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 		return nil, err
 	}
 	return result, nil
+}
+
+// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must not end
+// the process here, as it does not in a handler.
+func (g *Gateway) recoverPanic(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("gateway: panic: %v", v)
+		g.log.Error("gateway.panic", zap.Error(*err), zap.StackSkip("stack", 1))
+	}
 }
 
 // resultOf keeps a nil pointer from becoming a result.
@@ -180,7 +216,9 @@ func (g *Gateway) finishParked(
 		g.park.remove(parked.id)
 		return
 	}
-	time.AfterFunc(graceTime, func() { g.park.remove(parked.id) })
+	g.park.keep(parked, result)
+	id := parked.id // the timer must not hold the result
+	time.AfterFunc(graceTime, func() { g.park.remove(id) })
 }
 
 // resumeParked takes the answers to a call that runs here, and waits for the next outcome.
@@ -236,12 +274,12 @@ func (g *Gateway) awaitParked(
 	if owner := g.owner.Load(); owner != nil {
 		next.Owner = *owner
 	}
-	var items []roundtrip.Item
+	var questions protocol.InputRequests
 	for _, q := range o.questions {
 		next.Asked = append(next.Asked, askedQuestion{q.key, "", q.request.Kind()})
-		items = append(items, itemOf(q.key, q.request))
+		questions = append(questions, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
-	return roundtrip.InputRequired(append(items, roundtrip.WithState(next))...), nil
+	return inputRequired(questions, next), nil
 }
 
 // A request is one request of a client, all its rounds in a session included.
@@ -260,15 +298,19 @@ func requestFrom(ctx context.Context) *request {
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		r := &request{}
-		ended := g.noteSubscriptions(req.Params, req.Message.Method)
+		ended := g.noteSubscriptions(req.Params)
 		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
-		ended(err == nil)
+		ended()
 		if r.parked == nil {
 			return result, err
 		}
 		_, asked := result.(*protocol.InputRequiredResult)
-		if req.Version.Era() == protocol.Legacy || !asked && ctx.Err() == nil {
+		session := req.Version.Era() == protocol.Legacy
+		if session || !asked && ctx.Err() == nil {
 			r.parked.cancel(errClientLeft) // does nothing to a call that is over
+		}
+		if session {
+			g.park.remove(r.parked.id)
 		}
 		return result, err
 	}

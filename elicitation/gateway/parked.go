@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,6 +21,9 @@ const (
 	// graceTime is how long a call goes on when the request that waited for it ended, and how
 	// long its result is kept for a client that lost the response.
 	graceTime = 30 * time.Second
+	// maxHeldBytes is how much the results are together that are kept for clients that may come
+	// again. Calls that end beyond it are forgotten when those who wait have their outcome.
+	maxHeldBytes = 64 << 20
 )
 
 // The causes with which a parked call is cancelled.
@@ -47,6 +51,8 @@ type parkedCall struct {
 	settling *time.Timer          // shows the open questions, nil when none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
 	finished *outcome             // how the call ended, nil while it runs
+
+	held int // bytes of the result, under the lock of the park
 }
 
 // A leg is one request of the client, with the copies of it that were sent again.
@@ -68,6 +74,7 @@ type outcome struct {
 // A question is one that the upstream asks and waits for.
 type question struct {
 	key     string
+	number  int // in the order in which they were asked
 	request protocol.InputRequest
 	answer  chan answer // has room for one
 }
@@ -123,7 +130,7 @@ func (p *parkedCall) takeAnswersLocked(answers map[string]answer) {
 		}
 		again = append(again, q)
 	}
-	slices.SortFunc(again, func(a, b *question) int { return len(a.key) - len(b.key) })
+	slices.SortFunc(again, func(a, b *question) int { return cmp.Compare(a.number, b.number) })
 	p.open = append(again, p.open...)
 	clear(p.shown)
 }
@@ -190,7 +197,7 @@ func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (an
 	q := &question{request: request, answer: make(chan answer, 1)}
 	p.mu.Lock()
 	p.keys++
-	q.key = "question-" + strconv.Itoa(p.keys)
+	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
 	p.open = append(p.open, q)
 	p.settleSoonLocked()
 	p.mu.Unlock()

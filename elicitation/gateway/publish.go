@@ -57,7 +57,8 @@ func causeOf(err error) error {
 }
 
 // followLists connects, publishes the lists and follows their changes until the connection ends.
-func (u *upstream) followLists(ctx context.Context, ready func()) error {
+func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
+	defer u.gateway.recoverPanic(&err)
 	var credential Credential
 	if u.config.Credential != nil {
 		var err error
@@ -287,9 +288,14 @@ func (u *upstream) readResource(
 }
 
 // requestMeta returns the metadata of a request upstream: nothing of the client's but the level of
-// the logs. The rest is made anew for each connection.
+// the logs. The rest is made anew for each connection. The level of a session is known to the
+// server alone, which drops what is below it.
 func (u *upstream) requestMeta(call *server.Call) protocol.RequestMeta {
-	return protocol.RequestMeta{LogLevel: call.Meta.LogLevel}
+	level := call.Meta.LogLevel
+	if level == "" && call.Version.Era() == protocol.Legacy {
+		level = protocol.LevelDebug
+	}
+	return protocol.RequestMeta{LogLevel: level}
 }
 
 // completer asks the upstream for suggestions (server/utilities/completion).

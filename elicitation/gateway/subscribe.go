@@ -16,8 +16,36 @@ import (
 // upstream, where all of them are one.
 const resubscribePause = 100 * time.Millisecond
 
-// subscriptions are the resources of an upstream that clients want to hear of, by its own URIs, and
-// how many subscriptions name each.
+// noteSubscriptions watches a request that may change what clients are subscribed to. The function
+// must be called when the request has ended.
+func (g *Gateway) noteSubscriptions(params protocol.Params) func() {
+	switch p := params.(type) {
+	case *protocol.ListenParams: // it runs as long as the subscription lasts
+		each := func(change func(*subscriptions, string)) {
+			for _, uri := range p.Notifications.ResourceSubscriptions {
+				for _, u := range g.upstreams {
+					if strings.HasPrefix(uri, u.publishedURI("")) {
+						change(u.subscribed, uri)
+					}
+				}
+			}
+		}
+		each((*subscriptions).add)
+		return func() { each((*subscriptions).remove) }
+	case *protocol.SubscribeParams:
+		return func() {
+			for _, u := range g.upstreams {
+				if strings.HasPrefix(p.URI, u.publishedURI("")) {
+					notify(u.subscribed.changed)
+				}
+			}
+		}
+	}
+	return func() {}
+}
+
+// subscriptions are the published resources of an upstream that requests of clients listen to, and
+// how many requests name each. Those of sessions the server knows.
 type subscriptions struct {
 	mu      sync.Mutex
 	uris    map[string]int
@@ -28,14 +56,9 @@ func newSubscriptions() *subscriptions {
 	return &subscriptions{uris: map[string]int{}, changed: make(chan struct{}, 1)}
 }
 
-// add counts one more subscription, unless limit resources are named already: the upstream is not
-// asked about those beyond.
-func (s *subscriptions) add(uri string, limit int) {
+func (s *subscriptions) add(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.uris[uri] == 0 && len(s.uris) >= limit {
-		return
-	}
 	if s.uris[uri]++; s.uris[uri] == 1 {
 		notify(s.changed)
 	}
@@ -50,50 +73,35 @@ func (s *subscriptions) remove(uri string) {
 	}
 }
 
-func (s *subscriptions) list() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.uris))
-}
-
-// noteSubscriptions counts what a request subscribes to. The function must be called when the
-// request has ended, with its success.
-func (g *Gateway) noteSubscriptions(params protocol.Params, method string) func(done bool) {
-	each := func(uris []string, f func(u *upstream, uri string)) {
-		for _, published := range uris {
-			for _, u := range g.upstreams {
-				if strings.HasPrefix(published, u.publishedURI("")) {
-					f(u, u.upstreamURI(published))
-				}
-			}
+// subscribedURIs returns the resources that clients want to hear of, by the upstream's own URIs: at
+// most as many as the upstream may publish.
+func (u *upstream) subscribedURIs() []string {
+	wanted := map[string]bool{}
+	for _, uri := range u.gateway.server.SubscribedResources() {
+		if strings.HasPrefix(uri, u.publishedURI("")) {
+			wanted[u.upstreamURI(uri)] = true
 		}
 	}
-	add := func(u *upstream, uri string) { u.subscribed.add(uri, g.limits.Entries) }
-	remove := func(u *upstream, uri string) { u.subscribed.remove(uri) }
-	switch p := params.(type) {
-	case *protocol.ListenParams: // it runs as long as the subscription lasts
-		each(p.Notifications.ResourceSubscriptions, add)
-		return func(bool) { each(p.Notifications.ResourceSubscriptions, remove) }
-	case *protocol.SubscribeParams:
-		return func(done bool) {
-			switch {
-			case !done:
-			case method == protocol.MethodSubscribe:
-				each([]string{p.URI}, add)
-			default:
-				each([]string{p.URI}, remove)
-			}
-		}
+	u.subscribed.mu.Lock()
+	defer u.subscribed.mu.Unlock()
+	for uri := range u.subscribed.uris { // the server may not have come to it
+		wanted[u.upstreamURI(uri)] = true
 	}
-	return func(bool) {}
+	uris := slices.Sorted(maps.Keys(wanted))
+	if limit := u.gateway.limits.Entries; limit >= 0 && len(uris) > limit {
+		uris = uris[:limit]
+	}
+	return uris
 }
 
 // listen follows the upstream's changes until ctx ends: those of its lists, which are told to
 // changed, and those of the resources that clients have subscribed to.
 func (u *upstream) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
-	for ctx.Err() == nil {
-		uris := u.subscribed.list()
+	missed := true // changes of lists, perhaps
+	for failures := 0; ctx.Err() == nil; {
+		began, reread := time.Now(), missed
+		uris := u.subscribedURIs()
 		listening, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
@@ -102,12 +110,19 @@ func (u *upstream) listen(ctx context.Context, c *client.Client, changed chan<- 
 				ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
 				ResourceSubscriptions: uris,
 			}, func(_ context.Context, event client.ListenEvent) {
-				u.passOn(event, before, changed)
+				u.passOn(event, before, reread, changed)
 			})
 		}()
 		select {
 		case <-u.subscribed.changed:
 			pause(ctx, resubscribePause)
+			missed = false
+		case <-ended: // the stream broke, or the upstream does not have this
+			if time.Since(began) > rereadTime {
+				failures = 0
+			}
+			pause(ctx, retryPause(failures))
+			failures, missed = failures+1, true
 		case <-ctx.Done():
 		}
 		stop()
@@ -118,11 +133,16 @@ func (u *upstream) listen(ctx context.Context, c *client.Client, changed chan<- 
 
 // passOn tells clients of a change. What changed between two subscriptions nobody knows, so those
 // who had subscribed before are told that their resources may have.
-func (u *upstream) passOn(event client.ListenEvent, before []string, changed chan<- struct{}) {
+func (u *upstream) passOn(
+	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
+) {
 	switch e := event.(type) {
 	case client.Acknowledged:
 		for _, uri := range before {
 			u.gateway.server.ResourceUpdated(u.publishedURI(uri))
+		}
+		if reread {
+			notify(changed)
 		}
 	case client.ResourceUpdated:
 		u.gateway.server.ResourceUpdated(u.publishedURI(e.URI))

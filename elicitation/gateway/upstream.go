@@ -37,8 +37,10 @@ type upstream struct {
 	mu          sync.Mutex
 	connections []*connection
 	opening     int
-	closed      bool           // connections that are given back are closed
-	closing     sync.WaitGroup // connections that are being closed
+	openings    map[connectionKey]*opening // that others wait for
+	legacy      bool                       // a connection serves one call
+	closed      bool                       // connections that are given back are closed
+	closing     sync.WaitGroup             // connections that are being closed
 }
 
 // A connection is a client of the upstream.
@@ -50,6 +52,12 @@ type connection struct {
 	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
 	users    int
 	lastUsed time.Time
+}
+
+// An opening is a connection that is being opened, for all calls that may share it.
+type opening struct {
+	done chan struct{} // closed when it is open, or failed
+	err  error         // why it failed; nil also where the one that opened it has left
 }
 
 // A connectionKey tells whom a connection serves.
@@ -64,7 +72,7 @@ type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool
 
 func newUpstream(config Upstream, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{},
-		subscribed: newSubscriptions()}
+		subscribed: newSubscriptions(), openings: map[connectionKey]*opening{}}
 	for _, name := range config.Unprefixed {
 		u.unprefixed[name] = true
 	}
@@ -112,19 +120,36 @@ func (g *Gateway) connect(
 		}
 	}
 	key := connectionKey{credential.Key, u.capabilities(call.Capabilities())}
-	conn, err := u.takeConnection(key)
-	if conn == nil && err == nil {
-		conn, err = u.openConnection(ctx, key, credential)
+	for {
+		conn, other, err := u.takeConnection(key)
+		switch {
+		case err != nil:
+		case other != nil:
+			if err = other.await(ctx); err == nil {
+				continue
+			}
+		case conn == nil:
+			conn, err = u.openConnection(ctx, key, credential)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return conn, giveBackOnce(u, conn), nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return conn, giveBackOnce(u, conn), nil
 }
 
-// takeConnection returns a connection that is open, or nil where the caller is to open one: its
-// place is taken.
-func (u *upstream) takeConnection(key connectionKey) (*connection, error) {
+func (o *opening) await(ctx context.Context) error {
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// takeConnection returns a connection that is open, or one that is being opened and may be shared,
+// or neither where the caller is to open one: its place is taken.
+func (u *upstream) takeConnection(key connectionKey) (*connection, *opening, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropLocked(func(c *connection) bool {
@@ -133,19 +158,25 @@ func (u *upstream) takeConnection(key connectionKey) (*connection, error) {
 	for _, c := range u.connections {
 		if c.key == key && !c.isOver() && (c.modern() || c.users == 0) {
 			c.users++
-			return c, nil
+			return c, nil, nil
 		}
+	}
+	if o := u.openings[key]; o != nil && !u.legacy {
+		return nil, o, nil
 	}
 	if len(u.connections)+u.opening >= u.gateway.limits.Connections {
 		oldest := u.oldestIdleLocked()
 		if oldest == nil {
-			return nil, quota.Refuse(quota.None, time.Second,
+			return nil, nil, quota.Refuse(quota.None, time.Second,
 				"upstream %s: all connections are in use", u.config.Name)
 		}
 		u.dropLocked(func(c *connection) bool { return c == oldest })
 	}
 	u.opening++
-	return nil, nil
+	if !u.legacy {
+		u.openings[key] = &opening{done: make(chan struct{})}
+	}
+	return nil, nil, nil
 }
 
 func (u *upstream) oldestIdleLocked() (oldest *connection) {
@@ -171,12 +202,14 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
+// giveBack takes a connection back. One of a modern upstream serves other calls, too: what became
+// of one call is no reason to close it.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	conn.users--
 	conn.lastUsed = time.Now()
-	if !reuse && !u.closed {
+	if !reuse && !conn.modern() && !u.closed {
 		u.dropLocked(func(c *connection) bool { return c == conn })
 	}
 }
@@ -184,11 +217,26 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 // openConnection opens a connection and takes it.
 func (u *upstream) openConnection(
 	ctx context.Context, key connectionKey, credential Credential,
+) (conn *connection, err error) {
+	err = errors.New("gateway: Connect did not return") // where it panics
+	defer func() { conn, err = u.endOpening(ctx, key, conn, err) }()
+	return u.dial(ctx, key, credential)
+}
+
+// endOpening keeps a connection that was opened, and tells those who wait for it.
+func (u *upstream) endOpening(
+	ctx context.Context, key connectionKey, conn *connection, err error,
 ) (*connection, error) {
-	conn, err := u.dial(ctx, key, credential)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.opening--
+	if o := u.openings[key]; o != nil {
+		if ctx.Err() == nil {
+			o.err = err
+		}
+		close(o.done)
+		delete(u.openings, key)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +271,9 @@ func (u *upstream) dial(
 		_ = conn.client.Close()
 		return nil, u.explain(err)
 	}
+	u.mu.Lock()
+	u.legacy = !conn.modern()
+	u.mu.Unlock()
 	return conn, nil
 }
 
@@ -235,10 +286,8 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		Era:  u.config.Era, Manual: manual, NoBusyRetry: true,
 		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
-			if parked := conn.parked.Load(); parked != nil {
-				if call := parked.waitingCaller(); call != nil {
-					_ = call.Log(ctx, m.Level, m.Logger, m.Data)
-				}
+			if call := conn.listener(ctx); call != nil {
+				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
 			}
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
@@ -260,6 +309,17 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
 	}
 	return opts
+}
+
+type callKey struct{} // in the contexts of calls to modern upstreams
+
+// listener returns the request that logs of the upstream are for, nil if there is none.
+func (c *connection) listener(ctx context.Context) *server.Call {
+	if parked := c.parked.Load(); parked != nil {
+		return parked.waitingCaller()
+	}
+	call, _ := ctx.Value(callKey{}).(*server.Call)
+	return call
 }
 
 // ask passes a question that the upstream pushes to the client of the call.
