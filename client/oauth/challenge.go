@@ -19,15 +19,18 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the challenge of a response. With Options.ProofKey that of DPoP comes
-// first.
+// readChallenge returns the challenge of a response. With Options.ProofKey it is that of DPoP, unless
+// the one beside it alone says what is wrong: servers that take both kinds of tokens list both.
 func (s *Source) readChallenge(h http.Header) challenge {
-	if s.prover != nil {
-		if c := readChallenge(h, dpopScheme); c.found {
-			return c
-		}
+	bearer := readChallenge(h, "Bearer")
+	if s.prover == nil {
+		return bearer
 	}
-	return readChallenge(h, "Bearer")
+	bound := readChallenge(h, dpopScheme)
+	if !bound.found || bearer.found && bound.code == "" {
+		return bearer
+	}
+	return bound
 }
 
 // readChallenge returns the first challenge of a scheme in a response (RFC 9110, section 11.6.1). A

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -43,6 +45,9 @@ func (g *Gateway) callUpstream(
 	state, resumed := roundtrip.State[flowState](ctx)
 	if resumed && state.Parked != "" {
 		return g.resumeParked(ctx, call, &state)
+	}
+	if !resumed && g.park.isClosed() {
+		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
@@ -85,7 +90,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 		return call
 	}), params)
 	if err != nil {
-		return nil, u.explain(err)
+		return nil, u.explainCall(err)
 	}
 	if pending == nil {
 		return u.publishResult(result), nil
@@ -230,13 +235,26 @@ func (u *upstream) explain(err error) error {
 	if _, ok := errors.AsType[*client.ResponseError](err); ok {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
 	}
-	for _, cause := range []error{errClientLeft, errExpired, errClosed} {
-		if errors.Is(err, cause) {
-			return &upstreamError{u.config.Name, "was not waited for any longer", cause}
-		}
-	}
 	return &upstreamError{u.config.Name, "cannot be reached", err}
 }
+
+// explainCall is explain for a call that was sent: it may have done something.
+func (u *upstream) explainCall(err error) error {
+	explained, ok := u.explain(err).(*upstreamError)
+	if !ok || explained.what != "cannot be reached" {
+		return u.explain(err)
+	}
+	explained.what = "did not answer. " + unknownEffect
+	for _, cause := range []error{errClientLeft, errExpired, errClosed} {
+		if errors.Is(err, cause) {
+			explained.what = "was not waited for any longer. " + unknownEffect
+		}
+	}
+	return explained
+}
+
+// unknownEffect is what a model has to know before it calls a tool again.
+const unknownEffect = "What the tool did is not known: check before calling it again"
 
 // An upstreamError tells the client which upstream failed; the cause is for the log.
 type upstreamError struct {

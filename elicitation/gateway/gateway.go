@@ -28,6 +28,7 @@ type Gateway struct {
 	log       *zap.Logger
 	park      *park
 	metrics   *metrics
+	requests  atomic.Int64           // that run and may call upstreams
 	sealer    keys.Sealer            // nil: states are of this process alone
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
@@ -120,8 +121,8 @@ func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
 	return state.Owner
 }
 
-// Shutdown lets no more calls of upstreams begin that push their questions, and waits for those
-// that run until ctx ends; their clients can come back with answers meanwhile. Then it does what
+// Shutdown lets no more calls of upstreams begin, and waits for those that run until ctx ends; their
+// clients can come back with answers meanwhile. Then it does what
 // Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
 // it.
 func (g *Gateway) Shutdown(ctx context.Context) error {
@@ -131,8 +132,16 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		cut = context.Cause(ctx)
 	}
+	for cut == nil && g.requests.Load() > 0 {
+		if !pause(ctx, drainPause) {
+			cut = context.Cause(ctx)
+		}
+	}
 	return errors.Join(cut, g.Close())
 }
+
+// drainPause is how often a shutdown looks whether requests run.
+const drainPause = 20 * time.Millisecond
 
 // Close ends the calls that wait for people, and the connections to the upstreams.
 func (g *Gateway) Close() error {

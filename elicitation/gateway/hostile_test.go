@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -86,13 +87,8 @@ func TestAnUpstreamThatFailsHoldsUpNoOther(t *testing.T) {
 }
 
 func TestAnUpstreamThatDiesInMidQuestionEndsTheCall(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(serveStdio, "legacy, and dies")
 	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		{Name: "ops", Connect: gateway.Command(program), Era: protocol.Legacy},
+		{Name: "ops", Connect: thisProgram(t, "legacy, and dies"), Era: protocol.Legacy},
 	}})
 	c := byHand(t, url)
 	awaitTool(t, c, "ops_deploy")
@@ -103,7 +99,7 @@ func TestAnUpstreamThatDiesInMidQuestionEndsTheCall(t *testing.T) {
 		t.Fatalf("got %v, %v", next, err)
 	}
 	if r := result.(*protocol.CallToolResult); !r.IsError ||
-		!strings.Contains(textOf(r), "The upstream server ops cannot be reached") {
+		!strings.Contains(textOf(r), "The upstream server ops did not answer. What the tool did is not known") {
 		t.Errorf("got %q", textOf(r))
 	}
 	begin(t, c) // on a new process
@@ -139,5 +135,44 @@ func TestAStateThatIsTooLongEndsTheCall(t *testing.T) {
 	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
 	if pending != nil || err == nil {
 		t.Errorf("got %v, %v", pending, err)
+	}
+}
+
+func TestAnUpstreamThatDiesWithdrawsTheQuestionOfASession(t *testing.T) {
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: thisProgram(t, "legacy, and dies"), Era: protocol.Legacy},
+	}})
+	withdrawn := make(chan struct{})
+	transport, err := clienthttp.New(url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(transport, &client.Options{Era: protocol.Legacy,
+		Cache: &client.CacheOptions{Disabled: true},
+		ElicitForm: func(
+			ctx context.Context, _ *client.FormQuestion,
+		) (*protocol.ElicitResult, error) {
+			<-ctx.Done() // nobody answers
+			close(withdrawn)
+			return nil, ctx.Err()
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	awaitTool(t, c, "ops_deploy")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	result, err := c.CallTool(ctx, "ops_deploy", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.IsError || !strings.Contains(textOf(result), "What the tool did is not known") {
+		t.Errorf("got %q", textOf(result))
+	}
+	select {
+	case <-withdrawn:
+	case <-time.After(5 * time.Second):
+		t.Error("the question is still asked")
 	}
 }

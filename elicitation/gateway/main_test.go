@@ -38,20 +38,33 @@ func TestMain(m *testing.M) {
 	}
 	u := &upstreamServer{}
 	server.AddTool(srv, server.Tool{Name: "deploy"}, u.deploy)
+	server.AddTool(srv, server.Tool{Name: "env"}, func(
+		context.Context, *server.ToolCall, struct{},
+	) (protocol.CallToolOutcome, error) {
+		return server.Text(strings.Join(os.Environ(), "\n")), nil
+	})
 	if err := srv.ServeStdio(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
+// thisProgram returns the Connect function of this program as a server.
+func thisProgram(
+	t *testing.T, as string,
+) func(context.Context, gateway.Credential) (protocol.Peer, error) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gateway.Command("env", serveStdio+"="+as, program)
+}
+
 func TestProgramsAreUpstreams(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv(serveStdio, upstreamEra.String())
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "local", Connect: gateway.Command(program), Era: upstreamEra},
+			{Name: "local", Connect: thisProgram(t, upstreamEra.String()),
+				Era: upstreamEra},
 		}})
 		p := &person{}
 		c := connect(t, url, clientEra, p)
@@ -110,4 +123,20 @@ func TestProgressReachesTheRequestThatWaits(t *testing.T) {
 			t.Errorf("told of %v", seen)
 		}
 	})
+}
+
+func TestProgramsGetNoSecretsOfTheGateway(t *testing.T) {
+	t.Setenv("GATEWAY_KEYS", "a-key-of-the-gateway")
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "local", Connect: thisProgram(t, "legacy")},
+	}})
+	c := connect(t, url, 0, &person{})
+	awaitTool(t, c, "local_env")
+	result, err := c.CallTool(t.Context(), "local_env", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := textOf(result); strings.Contains(got, "a-key") || !strings.Contains(got, "PATH=") {
+		t.Errorf("the program has %s", got)
+	}
 }

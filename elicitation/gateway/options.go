@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -137,6 +138,9 @@ func checkOptions(opts *Options) error {
 		}
 		names[u.Name] = true
 		for _, name := range u.Unprefixed {
+			if name == "" {
+				return fmt.Errorf("gateway: upstream %q: Unprefixed: a name is empty", u.Name)
+			}
 			if other, taken := unprefixed[name]; taken {
 				return fmt.Errorf("gateway: Unprefixed %.64q: claimed by %q and %q",
 					name, other, u.Name)
@@ -163,12 +167,24 @@ func orDefault[N int | time.Duration](n, byDefault N) N {
 
 // Command returns the Connect function of an upstream that is a program, spoken to over its
 // standard input and output (basic/transports/stdio). It is started once for the lists and once for
-// each call at a time, if it speaks an older revision. It gets the environment of the gateway, and
-// no credentials.
+// each call at a time, if it speaks an older revision; those that nobody uses end after five minutes.
+//
+// Of the environment it gets what programs need to run, PATH and HOME among it, and nothing that the
+// gateway alone may know, such as keys. To choose more, write a function that calls
+// [client.Command].
 func Command(
 	name string, args ...string,
 ) func(context.Context, Credential) (protocol.Peer, error) {
 	return func(context.Context, Credential) (protocol.Peer, error) {
-		return client.Command(exec.Command(name, args...), nil)
+		cmd := exec.Command(name, args...)
+		cmd.Env = []string{} // not nil, which is everything
+		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG",
+			"LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
+			"PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
+			if value, ok := os.LookupEnv(variable); ok {
+				cmd.Env = append(cmd.Env, variable+"="+value)
+			}
+		}
+		return client.Command(cmd, nil)
 	}
 }

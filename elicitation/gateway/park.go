@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,8 +19,7 @@ import (
 // by itself.
 func errGone() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
-		"that ran it is another one, is gone, or has given it up. What the tool did is not "+
-		"known: check before calling it again")
+		"that ran it is another one, is gone, or has given it up. "+unknownEffect)
 }
 
 // A park holds the calls of upstreams that push their questions.
@@ -81,6 +81,12 @@ func (p *park) drain() <-chan struct{} {
 		p.closeIdleLocked()
 	}
 	return p.idle
+}
+
+func (p *park) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 func (p *park) closeIdleLocked() {
@@ -206,7 +212,7 @@ func (g *Gateway) finishParked(
 ) {
 	if err != nil {
 		g.logUpstreamFailure(u, err)
-		err = u.explain(err)
+		err = u.explainCall(err)
 	} else {
 		result = u.publishResult(result)
 	}
@@ -262,6 +268,7 @@ func (g *Gateway) awaitParked(
 ) (protocol.Result, error) {
 	if request := requestFrom(ctx); request != nil {
 		request.parked = parked
+		parked.setOver(request.over)
 	}
 	o, err := parked.await(ctx, l)
 	if err != nil {
@@ -283,7 +290,10 @@ func (g *Gateway) awaitParked(
 }
 
 // A request is one request of a client, all its rounds in a session included.
-type request struct{ parked *parkedCall }
+type request struct {
+	parked *parkedCall
+	over   func() // ends the rounds of a session; nil: the client comes back by itself
+}
 
 type requestKey struct{}
 
@@ -292,20 +302,36 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// watchRequests is the middleware that counts subscriptions, and ends a parked call for which
-// nobody can come back: the request has ended without asking, or the session that it belongs to
-// sends no second one.
+// errCallOver ends the rounds of a session whose call is over upstream: the question is withdrawn.
+var errCallOver = errors.New("gateway: the call is over while its client is asked")
+
+// watchRequests is the middleware that counts requests and subscriptions, and ends a parked call
+// for which nobody can come back: the request has ended without asking, or the session that it
+// belongs to sends no second one.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		if !protocol.MultiRoundTrip(req.Message.Method) {
+			ended := g.noteSubscriptions(req.Params)
+			defer ended()
+			return next(ctx, req)
+		}
+		g.requests.Add(1)
+		defer g.requests.Add(-1)
 		r := &request{}
-		ended := g.noteSubscriptions(req.Params)
+		session := req.Version.Era() == protocol.Legacy
+		if session {
+			rounds, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			ctx, r.over = rounds, func() { cancel(errCallOver) }
+		}
 		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
-		ended()
 		if r.parked == nil {
 			return result, err
 		}
+		if context.Cause(ctx) == errCallOver {
+			result, err = overResult(r.parked.outcomeNow(), req.Message.Method)
+		}
 		_, asked := result.(*protocol.InputRequiredResult)
-		session := req.Version.Era() == protocol.Legacy
 		if session || !asked && ctx.Err() == nil {
 			r.parked.cancel(errClientLeft) // does nothing to a call that is over
 		}
@@ -314,4 +340,15 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		}
 		return result, err
 	}
+}
+
+// overResult returns the end of a call as a handler's would come out.
+func overResult(o *outcome, method string) (protocol.Result, error) {
+	if o.err == nil || method != protocol.MethodCallTool {
+		return o.result, o.err
+	}
+	if _, ok := protocol.AsError(o.err); ok {
+		return nil, o.err
+	}
+	return server.ErrorText(o.err.Error()), nil
 }

@@ -51,6 +51,7 @@ type parkedCall struct {
 	settling *time.Timer          // shows the open questions, nil when none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
 	finished *outcome             // how the call ended, nil while it runs
+	over     func()               // ends the request of a session whose client is asked
 
 	held int // bytes of the result, under the lock of the park
 }
@@ -223,7 +224,24 @@ func (p *parkedCall) finish(result protocol.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished = &outcome{result: result, err: err}
+	if p.lastLegLocked() == nil && p.over != nil {
+		p.over()
+	}
 	p.settleLocked(*p.finished)
+}
+
+// setOver has over called when the call ends while its client is asked.
+func (p *parkedCall) setOver(over func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = over
+}
+
+// outcomeNow returns how the call ended, nil while it runs.
+func (p *parkedCall) outcomeNow() *outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finished
 }
 
 // await returns the outcome of a leg. A request that ends before leaves the leg; when the last one

@@ -298,6 +298,47 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 	t.Error("the call of the session that ended keeps its place")
 }
 
+func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	server.AddTool(srv, server.Tool{Name: "work"}, func(
+		context.Context, *server.ToolCall, struct{},
+	) (protocol.CallToolOutcome, error) {
+		close(begun)
+		time.Sleep(500 * time.Millisecond)
+		return server.Text("done"), nil
+	})
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(listener.Close)
+	c := connect(t, listener.URL, 0, &person{})
+	awaitTool(t, c, "ops_work")
+	down := make(chan error, 1)
+	go func() {
+		<-begun
+		down <- g.Shutdown(context.Background())
+	}()
+	result, err := c.CallTool(t.Context(), "ops_work", nil)
+	if err != nil || textOf(result) != "done" {
+		t.Errorf("got %q, %v", textOf(result), err)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 	u := startUpstream(t)
 	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{

@@ -35,6 +35,12 @@ func (u *upstream) keepPublished() {
 		err := u.followLists(life, func() {
 			failures = 0
 			log.Info("gateway.upstream_ready")
+			for name := range u.unprefixed {
+				_, tool := u.published.tools[name]
+				if _, prompt := u.published.prompts[name]; !tool && !prompt {
+					log.Warn("gateway.unprefixed_missing", zap.String("name", name))
+				}
+			}
 		})
 		if life.Err() != nil {
 			return
@@ -174,6 +180,7 @@ func publishList[E any](u *upstream, kind string, have *map[string][32]byte,
 	log := u.gateway.log.With(zap.String("upstream", u.config.Name), zap.String("kind", kind))
 	now := map[string][32]byte{}
 	wanted := map[string]*E{}
+	var order []string // clients see entries in the order of the upstream
 	for e, err := range entries {
 		if err != nil {
 			return u.explain(err)
@@ -190,6 +197,7 @@ func publishList[E any](u *upstream, kind string, have *map[string][32]byte,
 			break
 		}
 		wanted[name] = &e
+		order = append(order, name)
 		definition, err := json.Marshal(e)
 		if err != nil {
 			return err
@@ -205,11 +213,11 @@ func publishList[E any](u *upstream, kind string, have *map[string][32]byte,
 	if *have == nil {
 		*have = map[string][32]byte{}
 	}
-	for name, e := range wanted {
+	for _, name := range order {
 		if _, there := (*have)[name]; there {
 			continue
 		}
-		if err := tryAdd(func() { add(name, e) }); err != nil {
+		if err := tryAdd(func() { add(name, wanted[name]) }); err != nil {
 			log.Warn("gateway.left_out", zap.String("name", name), zap.Error(err))
 		}
 		(*have)[name] = now[name] // also where it was refused, which is then said once
@@ -229,7 +237,19 @@ func tryAdd(add func()) (err error) {
 	return nil
 }
 
+// needsTask reports whether a tool can be called as a task alone, which the gateway does not pass on.
+func needsTask(t *protocol.Tool) bool {
+	var execution struct {
+		TaskSupport string `json:"taskSupport"`
+	}
+	return json.Unmarshal(t.Extra["execution"], &execution) == nil &&
+		execution.TaskSupport == "required"
+}
+
 func (u *upstream) addTool(name string, t *protocol.Tool) {
+	if needsTask(t) {
+		panic("it can be called as a task alone") // as the server does for what cannot work
+	}
 	definition := server.Tool{
 		Name: name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 		Annotations: t.Annotations, Meta: t.Meta,

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -32,10 +33,12 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
 		mapped := *r
+		mapped.Meta = publishMeta(r.Meta)
 		mapped.Content = u.publishContent(r.Content)
 		return &mapped
 	case *protocol.GetPromptResult:
 		mapped := *r
+		mapped.Meta = publishMeta(r.Meta)
 		mapped.Messages = make([]protocol.PromptMessage, len(r.Messages))
 		for i, m := range r.Messages {
 			mapped.Messages[i] = m
@@ -46,6 +49,7 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 		return &mapped
 	case *protocol.ReadResourceResult:
 		mapped := *r
+		mapped.Meta = publishMeta(r.Meta)
 		mapped.Contents = make([]protocol.ResourceContents, len(r.Contents))
 		for i, c := range r.Contents {
 			c.URI = u.publishedURI(c.URI)
@@ -54,6 +58,26 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 		return &mapped
 	}
 	return result
+}
+
+// publishMeta drops who the upstream is: the gateway's server says who answers.
+func publishMeta(meta protocol.Meta) protocol.Meta {
+	if _, ok := meta.Get(protocol.MetaServerInfo); !ok {
+		return meta
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(meta, &members) != nil {
+		return nil
+	}
+	delete(members, protocol.MetaServerInfo)
+	if len(members) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return protocol.Meta(text)
 }
 
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
