@@ -19,18 +19,17 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the challenge of a response. With Options.ProofKey it is that of DPoP, unless
-// the one beside it alone says what is wrong: servers that take both kinds of tokens list both.
+// readChallenge returns the challenge of a response. Servers that take both kinds of tokens send two:
+// with Options.ProofKey that of DPoP counts if it says what is wrong, and else the other one.
 func (s *Source) readChallenge(h http.Header) challenge {
 	bearer := readChallenge(h, "Bearer")
 	if s.prover == nil {
 		return bearer
 	}
-	bound := readChallenge(h, dpopScheme)
-	if !bound.found || bearer.found && bound.code == "" {
-		return bearer
+	if bound := readChallenge(h, dpopScheme); bound.code != "" || !bearer.found {
+		return bound
 	}
-	return bound
+	return bearer
 }
 
 // readChallenge returns the first challenge of a scheme in a response (RFC 9110, section 11.6.1). A

@@ -69,6 +69,12 @@ func ReadChallenge(h http.Header) (code string, scopes []string, metadata string
 	return c.code, c.scopes, c.metadata
 }
 
+// ReadBoundChallenge is ReadChallenge for a source with a key that tokens are bound to.
+func ReadBoundChallenge(h http.Header) (code string, scopes []string) {
+	c := (&Source{prover: &prover{}}).readChallenge(h)
+	return c.code, c.scopes
+}
+
 // ReadResource returns what is read of the metadata of an endpoint.
 func (s *Source) ReadResource(at string, body []byte) (resource string, issuers []string,
 	err error) {

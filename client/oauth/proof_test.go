@@ -157,3 +157,20 @@ func TestProofKeyWithoutBinding(t *testing.T) {
 		}
 	}
 }
+
+// TestChallengesOfBothKinds: of two challenges the one that says what is wrong counts.
+func TestChallengesOfBothKinds(t *testing.T) {
+	for header, want := range map[string]string{
+		`Bearer error="insufficient_scope", scope="more", DPoP algs="ES256"`: "insufficient_scope " +
+			"[more]",
+		`Bearer realm="x", DPoP error="use_dpop_nonce"`:             "use_dpop_nonce []",
+		`Bearer error="invalid_token", DPoP error="use_dpop_nonce"`: "use_dpop_nonce []",
+		`Bearer scope="read", DPoP algs="ES256"`:                    " [read]",
+		`DPoP error="invalid_token"`:                                "invalid_token []",
+	} {
+		code, scopes := oauth.ReadBoundChallenge(http.Header{"Www-Authenticate": {header}})
+		if got := fmt.Sprint(code, " ", scopes); got != want {
+			t.Errorf("%s: got %q, want %q", header, got, want)
+		}
+	}
+}

@@ -121,8 +121,8 @@ func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
 	return state.Owner
 }
 
-// Shutdown lets no more calls of upstreams begin, and waits for those that run until ctx ends; their
-// clients can come back with answers meanwhile. Then it does what
+// Shutdown lets no more calls of upstreams begin, and waits for those that run until ctx ends;
+// their clients can come back with answers meanwhile. Then it does what
 // Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
 // it.
 func (g *Gateway) Shutdown(ctx context.Context) error {

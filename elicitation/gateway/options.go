@@ -167,10 +167,11 @@ func orDefault[N int | time.Duration](n, byDefault N) N {
 
 // Command returns the Connect function of an upstream that is a program, spoken to over its
 // standard input and output (basic/transports/stdio). It is started once for the lists and once for
-// each call at a time, if it speaks an older revision; those that nobody uses end after five minutes.
+// each call at a time, if it speaks an older revision; those that nobody uses end after five
+// minutes.
 //
-// Of the environment it gets what programs need to run, PATH and HOME among it, and nothing that the
-// gateway alone may know, such as keys. To choose more, write a function that calls
+// Of the environment it gets what programs need to run, PATH and HOME among it, and nothing that
+// the gateway alone may know, such as keys. To choose more, write a function that calls
 // [client.Command].
 func Command(
 	name string, args ...string,
@@ -178,8 +179,8 @@ func Command(
 	return func(context.Context, Credential) (protocol.Peer, error) {
 		cmd := exec.Command(name, args...)
 		cmd.Env = []string{} // not nil, which is everything
-		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG",
-			"LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
+		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
+			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
 			"PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
 			if value, ok := os.LookupEnv(variable); ok {
 				cmd.Env = append(cmd.Env, variable+"="+value)

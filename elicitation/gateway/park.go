@@ -189,8 +189,8 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	return result, nil
 }
 
-// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must not
-// end the process here, as it does not in a handler.
+// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must
+// not end the process here, as it does not in a handler.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("gateway: panic: %v", v)

@@ -237,7 +237,7 @@ func tryAdd(add func()) (err error) {
 	return nil
 }
 
-// needsTask reports whether a tool can be called as a task alone, which the gateway does not pass on.
+// needsTask reports whether a tool can be called as a task alone, which is not passed on.
 func needsTask(t *protocol.Tool) bool {
 	var execution struct {
 		TaskSupport string `json:"taskSupport"`
