@@ -19,8 +19,8 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the challenge of a response. Servers that take both kinds of tokens send two:
-// with Options.ProofKey that of DPoP counts if it says what is wrong, and else the other one.
+// readChallenge returns the challenge of a response. Servers that take both kinds of tokens send
+// two: with Options.ProofKey that of DPoP counts if it says what is wrong, and else the other one.
 func (s *Source) readChallenge(h http.Header) challenge {
 	bearer := readChallenge(h, "Bearer")
 	if s.prover == nil {
