@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -122,6 +123,26 @@ func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error)
 		return e.loadStored(ctx, plaintext)
 	}
 	return plaintext, nil
+}
+
+// PeekState returns what a handler kept in a requestState with [WithState], for hosts that pass
+// requests on before they serve them. It checks who sealed the state and nothing else: not whose it
+// is, for which request, nor until when. Whoever serves the request checks all of that. A state in
+// the StateStore is found for the principal that it was made for.
+func (f *Funnel) PeekState(
+	ctx context.Context, p protocol.Principal, requestState string,
+) (kept json.RawMessage, ok bool) {
+	e := &exchange{}
+	e.funnel, e.call = f, &Call{Principal: p}
+	plaintext, err := e.unsealState(ctx, requestState)
+	if err != nil {
+		return nil, false
+	}
+	c, err := claims.Decode(plaintext, &claims.Claims{})
+	if err != nil {
+		return nil, false
+	}
+	return c.State, true
 }
 
 // verifyClaims decodes claims and checks everything that they are bound to. For an expired

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 
@@ -79,6 +80,13 @@ func (s *Server) DraftErrorCodes() bool { return s.opts.DraftErrorCodes }
 // has been called. Nothing is announced to clients from then on, so transports
 // end the streams that they keep open for that.
 func (s *Server) Done() <-chan struct{} { return s.hub.closed }
+
+// PeekState is [roundtrip.Funnel.PeekState] of the server's funnel.
+func (s *Server) PeekState(
+	ctx context.Context, p protocol.Principal, requestState string,
+) (kept json.RawMessage, ok bool) {
+	return s.funnel.PeekState(ctx, p, requestState)
+}
 
 // Close refuses further requests and cancels the contexts of those that run,
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].

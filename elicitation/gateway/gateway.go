@@ -12,9 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -29,7 +27,6 @@ type Gateway struct {
 	park      *park
 	metrics   *metrics
 	requests  atomic.Int64           // that run and may call upstreams
-	sealer    keys.Sealer            // nil: states are of this process alone
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
 	life context.Context // of everything upstream
@@ -50,7 +47,6 @@ func New(opts *Options) (*Gateway, error) {
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
-	g.sealer = opts.Server.Roundtrip.Sealer
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
@@ -102,20 +98,15 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 
 // ownerOf reads the token of the replica that runs the call of a state. The state may be anything:
 // whoever serves the request checks it as a whole.
-func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
-	if g.sealer == nil {
-		return ""
-	}
-	plaintext, err := g.sealer.Open(ctx, requestState)
-	if err != nil {
-		return ""
-	}
-	c, err := claims.Decode(plaintext, &claims.Claims{})
-	if err != nil {
+func (g *Gateway) ownerOf(
+	ctx context.Context, p protocol.Principal, requestState string,
+) string {
+	kept, ok := g.server.PeekState(ctx, p, requestState)
+	if !ok {
 		return ""
 	}
 	var state flowState
-	if err := json.Unmarshal(c.State, &state); err != nil {
+	if err := json.Unmarshal(kept, &state); err != nil {
 		return ""
 	}
 	return state.Owner

@@ -323,7 +323,7 @@ func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
 	return func(ctx context.Context, call *server.CompleteCall) ([]string, error) {
 		conn, release, err := u.gateway.connect(ctx, u, &call.Call)
 		if err != nil {
-			return nil, err
+			return nil, errorForClient(err)
 		}
 		ctx, done := u.gateway.detach(ctx)
 		defer done()
@@ -334,10 +334,18 @@ func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
 		})
 		release(!isBroken(err))
 		if err != nil {
-			return nil, u.explain(err)
+			return nil, errorForClient(u.explain(err))
 		}
 		return result.Values, nil
 	}
+}
+
+// errorForClient returns an error whose text the client reads where plain ones are hidden from it.
+func errorForClient(err error) error {
+	if e, ok := err.(*upstreamError); ok {
+		return protocol.Errorf(protocol.CodeInternalError, "%s", e.Error())
+	}
+	return err
 }
 
 // outcomeAs returns a result as the outcome that the method may have.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -79,6 +80,52 @@ func TestOneUpstreamCannotTakeTheNameOfAnother(t *testing.T) {
 	}
 	if a.commits.Load() != 1 || b.commits.Load() != 0 {
 		t.Errorf("%d and %d effects", a.commits.Load(), b.commits.Load())
+	}
+}
+
+func TestConnectionsOfOlderUpstreamsServeOneCallerEach(t *testing.T) {
+	u := startUpstream(t)
+	var opened atomic.Int64
+	dial := gateway.HTTP(u.url, nil)
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Era: protocol.Legacy,
+		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+			opened.Add(1)
+			return dial(ctx, c)
+		},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(&serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	for _, user := range []string{"ann", "ann", "bob", "ann", "bob"} {
+		transport, err := clienthttp.New(listener.URL, &clienthttp.Options{
+			Header: http.Header{"Authorization": {user}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(transport, &client.Options{ElicitForm: (&person{}).fill})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitTool(t, c, "ops_deploy")
+		if _, err := c.CallTool(t.Context(), "ops_deploy", nil); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+	}
+	if n := opened.Load(); n != 3 {
+		t.Errorf("%d connections are opened, want one for the lists and one for each caller", n)
 	}
 }
 

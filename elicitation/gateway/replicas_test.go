@@ -14,6 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -28,6 +29,12 @@ type replica struct {
 
 // startReplicas starts two processes of one gateway before a legacy upstream.
 func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
+	t.Helper()
+	return startReplicasWith(t, nil)
+}
+
+// startReplicasWith has them keep long states in a store that they share.
+func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)
 	key, err := keys.NewKey("test", []byte(strings.Repeat("0123456789abcdef", 2)))
@@ -60,7 +67,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 		r.gateway, err = gateway.New(&gateway.Options{
 			Server: server.Options{
 				Info:      protocol.Implementation{Name: "gateway", Version: "1"},
-				Roundtrip: roundtrip.Options{Sealer: ring},
+				Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
 			},
 			Upstreams: []gateway.Upstream{
 				{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
@@ -150,5 +157,26 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 	}
 	if u.calls.Load() != 1 || u.commits.Load() != 1 {
 		t.Errorf("called %d times, %d effects", u.calls.Load(), u.commits.Load())
+	}
+}
+
+func TestALongStateReachesTheReplicaThatRunsTheCall(t *testing.T) {
+	u, a, b := startReplicasWith(t, store.NewMemoryStateStore(0))
+	long := strings.Repeat("n", 12<<10)
+	_, second, err := byHand(t, a.listener.URL).Resume(
+		t.Context(), answered(t, begin(t, byHand(t, a.listener.URL)), target{long}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := byHand(t, b.listener.URL).Resume(
+		t.Context(), answered(t, second, confirmation{true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := textOf(result.(*protocol.CallToolResult)); got != "deployed to "+long+": true" {
+		t.Errorf("got %d bytes: %.80q", len(got), got)
+	}
+	if u.calls.Load() != 1 {
+		t.Errorf("called %d times", u.calls.Load())
 	}
 }

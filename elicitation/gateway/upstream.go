@@ -50,6 +50,7 @@ type connection struct {
 	ended    <-chan struct{} // closed when the process or stream has ended; nil over HTTP
 	version  protocol.Version
 	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
+	caller   protocol.Principal         // of the calls of a legacy connection
 	users    int
 	lastUsed time.Time
 }
@@ -80,6 +81,12 @@ func newUpstream(config Upstream, g *Gateway) *upstream {
 }
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
+
+// serves reports whether the connection may serve one more call. That of a legacy upstream serves
+// one caller for good: what the upstream asks after the end of a call is not shown to another one.
+func (c *connection) serves(caller protocol.Principal) bool {
+	return c.modern() || c.users == 0 && c.caller == caller
+}
 
 func (c *connection) isOver() bool {
 	select {
@@ -121,7 +128,7 @@ func (g *Gateway) connect(
 	}
 	key := connectionKey{credential.Key, u.capabilities(call.Capabilities())}
 	for {
-		conn, other, err := u.takeConnection(key)
+		conn, other, err := u.takeConnection(key, call.Principal)
 		switch {
 		case err != nil:
 		case other != nil:
@@ -133,6 +140,9 @@ func (g *Gateway) connect(
 		}
 		if err != nil {
 			return nil, nil, err
+		}
+		if !conn.modern() {
+			conn.caller = call.Principal // nobody else has it
 		}
 		return conn, giveBackOnce(u, conn), nil
 	}
@@ -149,14 +159,16 @@ func (o *opening) await(ctx context.Context) error {
 
 // takeConnection returns a connection that is open, or one that is being opened and may be shared,
 // or neither where the caller is to open one: its place is taken.
-func (u *upstream) takeConnection(key connectionKey) (*connection, *opening, error) {
+func (u *upstream) takeConnection(
+	key connectionKey, caller protocol.Principal,
+) (*connection, *opening, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropLocked(func(c *connection) bool {
 		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
 	})
 	for _, c := range u.connections {
-		if c.key == key && !c.isOver() && (c.modern() || c.users == 0) {
+		if c.key == key && !c.isOver() && c.serves(caller) {
 			c.users++
 			return c, nil, nil
 		}

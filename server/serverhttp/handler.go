@@ -140,7 +140,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	}
 	switch m := message.(type) {
 	case *protocol.Request:
-		if h.forwardToOwner(rw, r, m, body) {
+		if h.forwardToOwner(rw, r, principal, m, body) {
 			return nil
 		}
 		return m

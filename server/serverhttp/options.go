@@ -113,8 +113,9 @@ type Options struct {
 	// OwnerOf returns the token of the replica that alone can serve a request of revision
 	// 2026-07-28 with a requestState, and empty where any can: a gateway's calls live in one
 	// process. [Handler.OwnerToken] makes tokens. The state has not been checked; the replica
-	// that serves the request checks it. Calls overlap. Nil: any replica serves such requests.
-	OwnerOf func(ctx context.Context, requestState string) string
+	// that serves the request checks it. The principal is that of Authenticate. Calls overlap.
+	// Nil: any replica serves such requests.
+	OwnerOf func(ctx context.Context, p protocol.Principal, requestState string) string
 
 	// StatelessLegacy serves clients of legacy revisions without sessions, so
 	// that any replica can take any request: initialize is answered without a

@@ -25,12 +25,13 @@ func (h *Handler) OwnerToken() string {
 // reports false for one that is to be served here, as it is where the owner is surely gone: the
 // handler knows what to say then.
 func (h *Handler) forwardToOwner(
-	rw *responseWriter, r *http.Request, request *protocol.Request, body []byte,
+	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
+	body []byte,
 ) bool {
 	if h.opts.OwnerOf == nil || h.forwarder == nil || rw.received != nil {
 		return false
 	}
-	token := h.ownerToken(r.Context(), request)
+	token := h.ownerToken(r.Context(), p, request)
 	owner, _ := h.forwarder.FindOwner(token)
 	if self := h.forwarder.Self(); owner.Name == "" || owner.Name == self.Name {
 		return false
@@ -60,7 +61,9 @@ func (h *Handler) forwardToOwner(
 }
 
 // ownerToken returns the token in the state of a request, empty where there is none.
-func (h *Handler) ownerToken(ctx context.Context, request *protocol.Request) string {
+func (h *Handler) ownerToken(
+	ctx context.Context, principal protocol.Principal, request *protocol.Request,
+) string {
 	if !protocol.MultiRoundTrip(request.Method) ||
 		!bytes.Contains(request.Params, []byte(`"requestState"`)) {
 		return ""
@@ -82,7 +85,7 @@ func (h *Handler) ownerToken(ctx context.Context, request *protocol.Request) str
 	if text == "" {
 		return ""
 	}
-	return h.opts.OwnerOf(ctx, text)
+	return h.opts.OwnerOf(ctx, principal, text)
 }
 
 // ownerFault is what a client gets whose request its owner did not answer. The state stays good:
