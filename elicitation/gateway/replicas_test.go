@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,6 +26,8 @@ import (
 type replica struct {
 	gateway  *gateway.Gateway
 	listener *httptest.Server
+	start    func() // starts its process, again
+	handler  atomic.Pointer[serverhttp.Handler]
 	frozen   atomic.Bool // takes connections and answers nothing
 }
 
@@ -47,7 +51,6 @@ func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer
 	}
 	a, b = &replica{}, &replica{}
 	urls := map[string]string{}
-	handlers := map[string]http.Handler{}
 	for name, r := range map[string]*replica{"a": a, "b": b} {
 		r.listener = httptest.NewServer(http.HandlerFunc(
 			func(w http.ResponseWriter, req *http.Request) {
@@ -55,7 +58,7 @@ func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer
 					<-req.Context().Done()
 					return
 				}
-				handlers[name].ServeHTTP(w, req)
+				r.handler.Load().ServeHTTP(w, req)
 			}))
 		urls[name] = r.listener.URL
 	}
@@ -64,28 +67,62 @@ func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer
 		t.Fatal(err)
 	}
 	for name, r := range map[string]*replica{"a": a, "b": b} {
-		r.gateway, err = gateway.New(&gateway.Options{
-			Server: server.Options{
-				Info:      protocol.Implementation{Name: "gateway", Version: "1"},
-				Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
-			},
-			Upstreams: []gateway.Upstream{
-				{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		handlers[name], err = r.gateway.Handler(&serverhttp.Options{
-			Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.start = func() { r.gateway = startProcess(t, r, name, u.url, ring, locate, states) }
+		r.start()
 		t.Cleanup(func() { stopGateway(t, r.gateway, r.listener) })
 		awaitTool(t, byHand(t, r.listener.URL), "ops_deploy")
 	}
 	return u, a, b
+}
+
+// startProcess starts one process of a gateway behind the listener of a replica.
+func startProcess(t *testing.T, r *replica, name, upstream string, ring *keys.Keyring,
+	locate func(context.Context, string) (*url.URL, error), states store.StateStore,
+) *gateway.Gateway {
+	t.Helper()
+	g, err := gateway.New(&gateway.Options{
+		Server: server.Options{
+			Info:      protocol.Implementation{Name: "gateway", Version: "1"},
+			Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
+		},
+		Upstreams: []gateway.Upstream{
+			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(&serverhttp.Options{
+		Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.handler.Store(handler)
+	return g
+}
+
+func TestACallWhoseOwnerStartedAgainIsRefused(t *testing.T) {
+	u, a, b := startReplicas(t)
+	pending := answered(t, begin(t, byHand(t, a.listener.URL)), target{"production"})
+	first := a.gateway
+	a.start()
+	t.Cleanup(func() { _ = first.Close() })
+	for _, r := range []*replica{b, a} {
+		c := byHand(t, r.listener.URL)
+		awaitTool(t, c, "ops_deploy")
+		result, next, err := c.Resume(t.Context(), pending)
+		if next != nil {
+			t.Fatal("asked again")
+		}
+		said, ok := protocol.AsError(err)
+		if !ok || !strings.Contains(said.Message, "check before calling") {
+			t.Errorf("got %v, %v", result, err)
+		}
+	}
+	if u.calls.Load() != 1 {
+		t.Errorf("called %d times", u.calls.Load())
+	}
 }
 
 func TestAnswersReachTheReplicaThatRunsTheCall(t *testing.T) {

@@ -71,17 +71,27 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hoph
 		return
 	}
 	defer h.endRequest(&rw.task)
-	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r.WithContext(ctx), owner, d.body)
+	if e, answered := h.sendToOwner(rw, r.WithContext(ctx), owner, d.body); !answered {
+		rw.refuseRequest(forwardFault(e).withRequestID(d))
+	}
+}
+
+// sendToOwner passes r on and its response to the client. It reports false where there is none and
+// the client waits for one.
+func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
+	body []byte) (e event.RequestForwarded, answered bool) {
+	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body)
 	h.srv.Report(r.Context(), e) // the owner reports the request
 	switch {
 	case broken:
 		panic(http.ErrAbortHandler)
 	case e.Status != 0:
-	case errors.Is(r.Context().Err(), context.Canceled):
+		return e, true
+	case errors.Is(rw.r.Context().Err(), context.Canceled):
 		rw.abandonClient()
-	default:
-		rw.refuseRequest(forwardFault(e).withRequestID(d))
+		return e, true
 	}
+	return e, false
 }
 
 // unreachableRetry is when a client may come back whose owner cannot be reached.

@@ -3,10 +3,10 @@ package serverhttp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -36,27 +36,23 @@ func (h *Handler) forwardToOwner(
 	if self := h.forwarder.Self(); owner.Name == "" || owner.Name == self.Name {
 		return false
 	}
-	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
+	var task inflight.Request // that of rw is the request's, which may be served here yet
+	ctx, ok := h.beginRequest(r.Context(), &task, nil)
 	if !ok {
 		rw.refuseRequest(shutdownFault())
 		return true
 	}
-	defer h.endRequest(&rw.task)
+	defer h.endRequest(&task)
 	hop := r.Clone(ctx)
 	hop.Header[headerSession] = []string{token} // binds the hop to the owner; it means no session
-	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, hop, owner, body)
-	h.srv.Report(r.Context(), e)
-	switch {
-	case broken:
-		panic(http.ErrAbortHandler)
-	case e.Status != 0:
-	case errors.Is(r.Context().Err(), context.Canceled):
-		rw.abandonClient()
-	case e.Outcome == event.ForwardGone:
-		return false
-	default:
-		rw.refuseRequest(ownerFault(request, e))
+	e, answered := h.sendToOwner(rw, hop, owner, body)
+	if answered {
+		return true
 	}
+	if e.Outcome == event.ForwardGone {
+		return false
+	}
+	rw.refuseRequest(ownerFault(request, e))
 	return true
 }
 
