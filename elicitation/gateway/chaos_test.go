@@ -46,6 +46,7 @@ type chaosFleet struct {
 	file      string
 	transport *http.Transport
 	turn      atomic.Uint32
+	work      time.Duration // of every eighth call, after its last answer
 
 	mu       sync.Mutex
 	down     map[string]bool        // gateways that the balancer leaves out
@@ -72,8 +73,8 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 		transport: &http.Transport{MaxIdleConnsPerHost: 500}}
 	t.Cleanup(f.transport.CloseIdleConnections)
 	for _, from := range chaosGateways {
-		s := processSettings{Name: from, Gateways: map[string]string{}, Upstream: map[string]string{},
-			Address: "127.0.0.1:0"}
+		s := processSettings{Name: from, Address: "127.0.0.1:0", Gateways: map[string]string{},
+			Upstream: map[string]string{}}
 		f.links[from] = map[string]*fleettest.Link{}
 		for _, to := range chaosGateways {
 			f.links[from][to] = fleettest.NewLink(t)
@@ -343,7 +344,7 @@ func (f *chaosFleet) runClient(era protocol.Era, user string, number int, over <
 		}
 		in := job{Name: fmt.Sprintf("%s-%v-%d-%d", user, era, number, i)}
 		if i%8 == 7 {
-			in.Work = 4 * time.Second
+			in.Work = f.work
 		}
 		upstream := []string{"old", "new"}[(i+number)%2]
 		if era == protocol.Modern {
@@ -396,7 +397,8 @@ func (f *chaosFleet) call(
 			}
 		}
 		think()
-		result, pending, err = f.resume(ctx, c, w, pending, []string{"", "first ", "second "}[round]+in.Name)
+		which := []string{"", "first ", "second "}[round] + in.Name
+		result, pending, err = f.resume(ctx, c, w, pending, which)
 	}
 	if err != nil {
 		return nil, err
@@ -476,8 +478,8 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 	case slices.ContainsFunc(gateways, func(g string) bool { return f.diedSince(g, began) }):
 		kind = "lost with the gateway that its client was connected to"
 	default:
-		f.t.Errorf("lost: %v client, %s: %s by %s: %s, after %v", era, in.Name, upstream, owner, text,
-			time.Since(began))
+		f.t.Errorf("lost: %v client, %s: %s by %s: %s, after %v", era, in.Name, upstream, owner,
+			text, time.Since(began))
 	}
 	f.count(kind)
 	f.mu.Lock()
@@ -490,11 +492,12 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 // answer reaches another call, no call is lost whose gateway lives, and no older upstream runs one
 // twice.
 func TestChaos(t *testing.T) {
-	clients, rounds, length := 16, 6, 700*time.Millisecond
+	clients, rounds, length, pause := 16, 3, 1800*time.Millisecond, 200*time.Millisecond
 	if testkit.Soak {
-		clients, rounds, length = 200, 20, 6*time.Second
+		clients, rounds, length, pause = 200, 20, 6*time.Second, 6*time.Second
 	}
 	f := startChaosFleet(t)
+	f.work = length * 2 / 3
 	over := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range clients {
@@ -504,7 +507,7 @@ func TestChaos(t *testing.T) {
 	}
 	go f.measureMachine(over)
 	faults := chaosFaults()
-	time.Sleep(length)
+	time.Sleep(pause)
 	for i := range rounds {
 		fault, gateway := faults[i%len(faults)], chaosGateways[i/2%3]
 		f.mu.Lock()
@@ -514,7 +517,7 @@ func TestChaos(t *testing.T) {
 		fault.begin(f, gateway)
 		time.Sleep(length)
 		fault.end(f, gateway)
-		time.Sleep(length)
+		time.Sleep(pause)
 	}
 	close(over)
 	wg.Wait()
@@ -564,7 +567,8 @@ func (f *chaosFleet) report() {
 	} {
 		slices.Sort(took)
 		if n := len(took); n > 0 {
-			f.t.Logf("%s after %v, p99 %v, max %v, of %d", what, took[n/2], took[n*99/100], took[n-1], n)
+			f.t.Logf("%s after %v, p99 %v, max %v, of %d", what, took[n/2], took[n*99/100],
+				took[n-1], n)
 			if took[n-1] > takenLimit+f.slow && !testkit.Race {
 				f.t.Errorf("%s after %v", what, took[n-1])
 			}
