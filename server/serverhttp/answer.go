@@ -56,7 +56,8 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 		last = e
 		return e, broken
 	}, r, owner, d.body)
-	size, limit, patience := int64(answerCost+delivery.Size()), answerTime, time.After(ownerPatience)
+	size := int64(answerCost + delivery.Size())
+	limit, patience := answerTime, time.After(ownerPatience)
 	refused := h.answers.Take(p, size)
 	if refused != quota.None {
 		limit, patience = ownerPatience, nil

@@ -393,8 +393,8 @@ func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	}
 }
 
-// TestAnAnswerDoesNotWaitForItsOwner: the client gets 202 from a replica that cannot reach the owner
-// of its session, which has the answer as soon as it can be reached.
+// TestAnAnswerDoesNotWaitForItsOwner: the client gets 202 from a replica that cannot reach the
+// owner of its session, which has the answer as soon as it can be reached.
 func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
