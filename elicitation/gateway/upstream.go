@@ -31,10 +31,10 @@ type upstream struct {
 	config     Upstream
 	gateway    *Gateway
 	unprefixed map[string]bool
-	published  published
-	subscribed *subscriptions
+	own        *view // what it shows to the gateway itself
 
 	mu          sync.Mutex
+	views       map[string]*view // what it shows to others, by the keys of their credentials
 	connections []*connection
 	opening     int
 	openings    map[connectionKey]*opening // that others wait for
@@ -73,10 +73,13 @@ type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool
 
 func newUpstream(config Upstream, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{},
-		subscribed: newSubscriptions(), openings: map[connectionKey]*opening{}}
+		openings: map[connectionKey]*opening{}, views: map[string]*view{}}
 	for _, name := range config.Unprefixed {
 		u.unprefixed[name] = true
 	}
+	u.mu.Lock() // its goroutine looks whether it is this one
+	defer u.mu.Unlock()
+	u.own = u.startView(protocol.Principal{})
 	return u
 }
 
@@ -164,9 +167,7 @@ func (u *upstream) takeConnection(
 ) (*connection, *opening, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dropLocked(func(c *connection) bool {
-		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
-	})
+	u.dropIdleLocked()
 	for _, c := range u.connections {
 		if c.key == key && !c.isOver() && c.serves(caller) {
 			c.users++
@@ -198,6 +199,12 @@ func (u *upstream) oldestIdleLocked() (oldest *connection) {
 		}
 	}
 	return oldest
+}
+
+func (u *upstream) dropIdleLocked() {
+	u.dropLocked(func(c *connection) bool {
+		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
+	})
 }
 
 // dropLocked closes connections, in the background: the upstream may take its time.
