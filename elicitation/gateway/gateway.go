@@ -41,7 +41,8 @@ const listTTL = 5 * time.Second
 // New returns a gateway and begins to connect to its upstreams, in the background: one that is down
 // is tried again until it answers, and what it offers is published then. Close ends it.
 func New(opts *Options) (*Gateway, error) {
-	if err := checkOptions(opts); err != nil {
+	names, err := claimNames(opts)
+	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{limits: opts.Limits, log: opts.Logger, park: newPark(opts.Limits)}
@@ -63,7 +64,6 @@ func New(opts *Options) (*Gateway, error) {
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
 	with.PrivateLists = with.PrivateLists || slices.ContainsFunc(opts.Upstreams,
 		func(u Upstream) bool { return u.Credential != nil })
-	var err error
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
@@ -71,8 +71,8 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
-	for _, config := range opts.Upstreams {
-		g.upstreams = append(g.upstreams, newUpstream(config, g))
+	for i, config := range opts.Upstreams {
+		g.upstreams = append(g.upstreams, newUpstream(config, names[i], g))
 	}
 	g.busy.Go(g.closeIdle)
 	return g, nil

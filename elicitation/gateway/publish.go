@@ -45,7 +45,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			failures = 0
 			read()
 			log.Info("gateway.upstream_ready")
-			for name := range u.unprefixed {
+			for name := range u.names.Unprefixed() {
 				_, tool := v.published.tools.of[name]
 				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
 					log.Warn("gateway.unprefixed_missing", zap.String("name", name))
@@ -143,22 +143,22 @@ func (v *view) refresh(ctx context.Context, c *client.Client) error {
 	defer cancel()
 	u, p := v.upstream, &v.published
 	err := publishList(v, server.KindTool, &p.tools, c.Tools(ctx),
-		func(t *protocol.Tool) string { return u.publishedName(t.Name) }, v.addTool)
+		func(t *protocol.Tool) string { return u.names.Publish(t.Name) }, v.addTool)
 	if err != nil {
 		return err
 	}
 	err = publishList(v, server.KindPrompt, &p.prompts, c.Prompts(ctx),
-		func(p *protocol.Prompt) string { return u.publishedName(p.Name) }, v.addPrompt)
+		func(p *protocol.Prompt) string { return u.names.Publish(p.Name) }, v.addPrompt)
 	if err != nil {
 		return err
 	}
 	err = publishList(v, server.KindResource, &p.resources, c.Resources(ctx),
-		func(r *protocol.Resource) string { return u.publishedURI(r.URI) }, v.addResource)
+		func(r *protocol.Resource) string { return u.names.PublishURI(r.URI) }, v.addResource)
 	if err != nil {
 		return err
 	}
 	return publishList(v, server.KindResourceTemplate, &p.templates, c.ResourceTemplates(ctx),
-		func(t *protocol.ResourceTemplate) string { return u.publishedURI(t.URITemplate) },
+		func(t *protocol.ResourceTemplate) string { return u.names.PublishURI(t.URITemplate) },
 		v.addTemplate)
 }
 
@@ -293,8 +293,9 @@ func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
 func (u *upstream) readResource(
 	ctx context.Context, call *server.ResourceCall,
 ) (protocol.ReadResourceOutcome, error) {
+	own, _ := u.names.OwnURI(call.URI)
 	return outcomeAs[protocol.ReadResourceOutcome](u.gateway.callUpstream(ctx, u, &call.Call,
-		&protocol.ReadResourceParams{URI: u.upstreamURI(call.URI),
+		&protocol.ReadResourceParams{URI: own,
 			RequestMeta: u.requestMeta(&call.Call)}))
 }
 

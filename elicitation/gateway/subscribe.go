@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -18,8 +17,8 @@ const resubscribePause = 100 * time.Millisecond
 // most as many as the upstream may publish.
 func (v *view) subscribedURIs() (uris []string) {
 	for _, uri := range v.catalog.SubscribedResources() {
-		if strings.HasPrefix(uri, v.upstream.publishedURI("")) {
-			uris = append(uris, v.upstream.upstreamURI(uri))
+		if own, ok := v.upstream.names.OwnURI(uri); ok {
+			uris = append(uris, own)
 		}
 	}
 	return uris[:min(len(uris), v.upstream.gateway.limits.Entries)]
@@ -87,13 +86,13 @@ func (v *view) passOn(
 	switch e := event.(type) {
 	case client.Acknowledged:
 		for _, uri := range before {
-			v.catalog.ResourceUpdated(v.upstream.publishedURI(uri))
+			v.catalog.ResourceUpdated(v.upstream.names.PublishURI(uri))
 		}
 		if reread {
 			notify(changed)
 		}
 	case client.ResourceUpdated:
-		v.catalog.ResourceUpdated(v.upstream.publishedURI(e.URI))
+		v.catalog.ResourceUpdated(v.upstream.names.PublishURI(e.URI))
 	default:
 		notify(changed)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -28,10 +29,10 @@ const (
 // serves any number of calls. One of a legacy upstream serves one call at a time, so that whatever
 // the upstream asks on it belongs to that call.
 type upstream struct {
-	config     Upstream
-	gateway    *Gateway
-	unprefixed map[string]bool
-	own        *view // what it shows to the gateway itself
+	config  Upstream
+	gateway *Gateway
+	names   *naming.Names
+	own     *view // what it shows to the gateway itself
 
 	mu          sync.Mutex
 	views       map[string]*view // what it shows to others, by the keys of their credentials
@@ -71,12 +72,9 @@ type connectionKey struct {
 // upstream may use.
 type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
 
-func newUpstream(config Upstream, g *Gateway) *upstream {
-	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{},
+func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
+	u := &upstream{config: config, gateway: g, names: names,
 		openings: map[connectionKey]*opening{}, views: map[string]*view{}}
-	for _, name := range config.Unprefixed {
-		u.unprefixed[name] = true
-	}
 	u.mu.Lock() // its goroutine looks whether it is this one
 	defer u.mu.Unlock()
 	u.own = u.startView(protocol.Principal{})

@@ -157,6 +157,6 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
 
 // publishes reports whether a name or URI is one of the upstream's.
 func (u *upstream) publishes(name string) bool {
-	return u.unprefixed[name] || strings.HasPrefix(name, u.config.Name+"_") ||
-		strings.HasPrefix(name, u.publishedURI(""))
+	_, uri := u.names.OwnURI(name)
+	return uri || u.names.Unprefixed()[name] || strings.HasPrefix(name, u.names.Publish(""))
 }
