@@ -226,6 +226,29 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 	}
 }
 
+// TestMetadataInAnotherPlaceOfItsIssuer: the first place has a page, an error or a redirect.
+func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"page":  func(w http.ResponseWriter) { fmt.Fprint(w, "<!DOCTYPE html><p>Welcome.") },
+		"error": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"redirect": func(w http.ResponseWriter) {
+			w.Header().Set("Location", "https://evil.example.com/metadata")
+			w.WriteHeader(http.StatusFound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeIssuer(t)
+			f.firstPlace = answer
+			wantPassed(t, send(t, newResourceServer(t, f, nil), f.token(nil)), alice)
+			if f.requests["/metadata"] != 0 {
+				t.Error("a redirect was followed")
+			}
+			f.metadata["issuer"] = "https://evil.example.com"
+			wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
+		})
+	}
+}
+
 // TestKeysThatCannotVerifyAreLeftOut: private, symmetric and short ones, and those for encryption.
 func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	f := newFakeIssuer(t)
