@@ -20,8 +20,8 @@ const (
 	maxSources = 4096
 )
 
-// A budget bounds the look-ups of an issuer that fail, by minute: those of all senders, and those of
-// one. Made-up tokens must not have an issuer asked without end.
+// A budget bounds the look-ups of an issuer that fail, by minute: of all senders, and of each one.
+// Made-up tokens must not have an issuer asked without end.
 type budget struct {
 	cost time.Duration // of a failure
 

@@ -30,7 +30,9 @@ func readClaims(data []byte) (*claims, error) {
 	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
 		return nil, errClaims
 	}
-	maps.DeleteFunc(c.all, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
+	maps.DeleteFunc(c.all, func(_ string, raw json.RawMessage) bool {
+		return string(raw) == "null"
+	})
 	var err error
 	read := func(failed error) {
 		if failed != nil {

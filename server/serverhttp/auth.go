@@ -160,9 +160,9 @@ func lackOf(admitted *server.Admission) *lack {
 	return &lack{err, request.Principal, request.Access}
 }
 
-// challengeLack sets the header of a response that tells the client which scopes it
-// lacks, and returns the status. The observer gets the reason of the authority. It does nothing if the
-// response has begun.
+// challengeLack sets the header of a response that tells the client which scopes it lacks,
+// reports the reason of the authority, and returns the status. It does nothing if the response has
+// begun.
 func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	if rw.isStreaming() {
 		return http.StatusOK

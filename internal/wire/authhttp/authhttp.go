@@ -140,10 +140,10 @@ func FetchFirst(ctx context.Context, urls []string,
 	return "", nil, ErrMissing
 }
 
-// FetchMetadata returns the metadata of an issuer and its URL. Unlike [FetchFirst] it also tries the
-// next place after a redirect, which is not followed, an error of the server and a page: all places
-// are of the one issuer, and servers answer so for those that they do not know. Where none has it,
-// it returns the first of these responses, or else ErrMissing.
+// FetchMetadata returns the metadata of an issuer and its URL. Unlike [FetchFirst] it also goes on
+// after a redirect, which is not followed, an error of the server and a page: all places are of the
+// one issuer, and servers answer so for those that they do not know. Where none has it, it returns
+// the first of these responses, or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {

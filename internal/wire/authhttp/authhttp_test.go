@@ -51,8 +51,8 @@ func TestFetchFirst(t *testing.T) {
 	}
 }
 
-// TestFetchMetadata goes on after what servers answer in a place that they do not know, and tells of
-// the first of these answers where no place has a document.
+// TestFetchMetadata goes on after what servers answer in a place that they do not know, and tells
+// of the first of these answers where no place has a document.
 func TestFetchMetadata(t *testing.T) {
 	const document = ` {"issuer":"x"}`
 	failed := errors.New("connection refused")
