@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,10 +222,11 @@ func TestKeyringsThatFail(t *testing.T) {
 // meanwhile does not ask the person a second time.
 func TestKeyringThatAsksThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		unlocked, asked := make(chan struct{}), 0
+		unlocked := make(chan struct{})
+		var asked atomic.Int64
 		r, folder := new(ring), t.TempDir()
 		r.get = func(text string, err error) (string, error) {
-			asked++
+			asked.Add(1)
 			<-unlocked
 			return text, err
 		}
@@ -237,8 +239,8 @@ func TestKeyringThatAsksThePerson(t *testing.T) {
 				t.Errorf("got %v, %v, want %q", store, err, want)
 			}
 		}
-		if asked != 1 {
-			t.Errorf("the person was asked %d times", asked)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the person was asked %d times", n)
 		}
 		close(unlocked)
 		save(t, r.mustOpen(t, folder, "Notes"), "one")
