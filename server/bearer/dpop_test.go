@@ -238,6 +238,31 @@ func TestNonces(t *testing.T) {
 	})
 }
 
+// TestNoncesOutliveTheirKey: the key that seals is another one before the proof comes, and the old
+// one counts as long as the ring has it.
+func TestNoncesOutliveTheirKey(t *testing.T) {
+	f := newFakeIssuer(t)
+	with := func(ids ...string) *bearer.ResourceServer {
+		return newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: fleettest.NewKeyring(ids...)}))
+	}
+	h := newHolder(t, f)
+	h.sendBound(with("old"), h.prove(nil))
+	if status, challenge := h.sendBound(with("new", "old"), h.prove(nil)); status != 200 {
+		t.Errorf("with both keys: status %d, %s", status, challenge)
+	}
+	if status, challenge := h.sendBound(with("new"), h.prove(nil)); status != 401 ||
+		!strings.Contains(challenge, "use_dpop_nonce") {
+		t.Errorf("without the old key: status %d, %s", status, challenge)
+	}
+	f.rotate("k2") // that of the issuer: the token was verified with the one before
+	h.token = f.token(map[string]any{"cnf": map[string]string{"jkt": h.thumbprint()}})
+	g := with("new")
+	h.sendBound(g, h.prove(nil))
+	if status, challenge := h.sendBound(g, h.prove(nil)); status != 200 {
+		t.Errorf("with a new key of the issuer: status %d, %s", status, challenge)
+	}
+}
+
 // TestAProofIsGoodOnce, also for requests that come at the same time.
 func TestAProofIsGoodOnce(t *testing.T) {
 	f := newFakeIssuer(t)
