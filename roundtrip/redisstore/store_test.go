@@ -377,7 +377,8 @@ func TestSpend(t *testing.T) {
 		}
 		return first
 	}
-	if spend(1, time.Hour) != 1 || spend(2, 300*time.Millisecond) != 1 || spend(1, time.Hour) != 0 {
+	if spend(1, time.Hour) != 1 || spend(2, 300*time.Millisecond) != 1 ||
+		spend(1, time.Hour) != 0 {
 		t.Error("a proof was not good once")
 	}
 	time.Sleep(400 * time.Millisecond) // by the clock of Redis

@@ -149,7 +149,8 @@ func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
 		is      string // who it is at the issuer that permits it
 	}{
 		"type":     {"Bearer", map[string]any{}, "type", "alice of %s, client app"},
-		"unmarked": {"JWT", map[string]any{"scope": nil, "client_id": nil}, "type", "alice of %s, client "},
+		"unmarked": {"JWT", map[string]any{"scope": nil, "client_id": nil}, "type",
+			"alice of %s, client "},
 		"machines": {"at+jwt", map[string]any{"sub": nil}, "subject", " of %s, client app"},
 		"a tenant": {"at+jwt", map[string]any{"tid": tenantA}, "", "alice of %s, client app"},
 	} {

@@ -514,9 +514,9 @@ func TestAProofIsGoodOnceForAllReplicas(t *testing.T) {
 	})
 }
 
-// TestDPoPAtReplicas: a request that one replica passes on is checked by both, with one proof, which
-// is good at neither again: of a session, and of revision 2026-07-28 with a state that names its
-// owner.
+// TestDPoPAtReplicas: a request that one replica passes on is checked by both, with one proof,
+// which is good at neither again: of a session, and of revision 2026-07-28 with a state that names
+// its owner.
 func TestDPoPAtReplicas(t *testing.T) {
 	for _, store := range []bearer.ProofStore{nil,
 		&proofSet{seen: map[[sha256.Size]byte]bool{}}} {
