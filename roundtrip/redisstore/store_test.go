@@ -358,8 +358,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSpend: a proof is good once for all that share a Redis, until it is forgotten; when Redis does
-// not answer it is an error.
+// TestSpend: a proof is good once for all that share a Redis, until it is forgotten. Where Redis
+// does not answer, there is an error.
 func TestSpend(t *testing.T) {
 	server := startServer(t)
 	stores := []bearer.ProofStore{newStore(t, server.connect(), nil),

@@ -148,7 +148,7 @@ func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
 		why     string
 		is      string // who it is at the issuer that permits it
 	}{
-		"type":     {"Bearer", map[string]any{}, "type", "alice of %s, client app"},
+		"type": {"Bearer", map[string]any{}, "type", "alice of %s, client app"},
 		"unmarked": {"JWT", map[string]any{"scope": nil, "client_id": nil}, "type",
 			"alice of %s, client "},
 		"machines": {"at+jwt", map[string]any{"sub": nil}, "subject", " of %s, client app"},
