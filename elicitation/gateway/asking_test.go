@@ -138,7 +138,7 @@ func TestAQuestionThatTheUpstreamWithdrawsLeavesTheSession(t *testing.T) {
 	}
 }
 
-// The end of a visit reaches the session that was asked for it, under the id that it was asked with.
+// The end of a visit reaches the session that was asked for it, under the id of the question.
 func TestTheEndOfAVisitReachesWhoWasAskedForIt(t *testing.T) {
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "visit"}, func(

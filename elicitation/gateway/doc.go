@@ -19,8 +19,9 @@
 //
 // A call of an upstream of an older revision is parked: it runs once, and stays open while the
 // person thinks. A client of 2026-07-28 goes away with the questions and comes back with answers;
-// that of a session is sent them, and those that the upstream withdraws are withdrawn there. The call is never made a second time: where the gateway does not
-// know it any more, the client gets an error that says so.
+// that of a session is sent them, and those that the upstream withdraws are withdrawn there. The
+// call is never made a second time: where the gateway does not know it any more, the client gets
+// an error that says so.
 //
 // Which era a client speaks makes no difference to an upstream, and the other way round.
 //

@@ -193,7 +193,7 @@ func (p *parkedCall) showQuestions() {
 }
 
 // ask puts a question of the upstream to the client and waits for the answer, until ctx ends: the
-// upstream has withdrawn the question, or the call is over. In a session it is withdrawn there, too.
+// upstream has withdrawn the question, or the call is over. A session is told so.
 func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (answer, error) {
 	if p.session != nil {
 		raw, err := p.session.Push(ctx, request)
