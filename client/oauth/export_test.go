@@ -9,7 +9,11 @@ import (
 )
 
 // TokenEnds returns when the token of requests expires; zero: it does not say.
-func (s *Source) TokenEnds() time.Time { return s.currentTokens().record.Expiry }
+func (s *Source) TokenEnds() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens.record.Expiry
+}
 
 // AwaitRenewal waits until renew, or that of another caller, has replaced the token sent.
 func (s *Source) AwaitRenewal(ctx context.Context, sent string, limit time.Duration,
@@ -44,6 +48,13 @@ func (s *Source) AgeLogin(by time.Duration) {
 		s.tokens.resource), s.tokens.record); err != nil {
 		panic(err)
 	}
+}
+
+// HasToken reports whether there is a login in memory.
+func (s *Source) HasToken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens != nil
 }
 
 // ExpireToken makes the token in memory expire now.

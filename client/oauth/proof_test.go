@@ -31,9 +31,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A boundSite is a site whose resource is an MCP server that accepts bound tokens alone.
+// A boundSite is a site whose resource is an MCP server.
 type boundSite struct {
 	*site
+	tb      testing.TB
 	handler http.Handler // of the endpoint
 
 	mu   sync.Mutex
@@ -41,16 +42,28 @@ type boundSite struct {
 	say  func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
 }
 
+// newBoundSite returns a site whose servers want proofs with nonces.
 func newBoundSite(t *testing.T) *boundSite {
-	t.Helper()
-	b := &boundSite{site: &site{as: oauthtest.NewServer(t, nil), browser: oauthtest.NewBrowser(t)}}
+	b := newMCPSite(t, true)
 	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true})
+	return b
+}
+
+// newMCPSite returns a site whose MCP server accepts bound tokens alone, or bearer tokens.
+func newMCPSite(t testing.TB, isBound bool) *boundSite {
+	t.Helper()
+	b := &boundSite{tb: t, site: &site{as: oauthtest.NewServer(t, nil),
+		browser: oauthtest.NewBrowser(t)}}
 	host := httptest.NewServer(b)
 	t.Cleanup(host.Close)
 	url := host.URL + "/mcp"
 	b.resource = &oauthtest.Resource{URL: url, Origin: host.URL, Identifier: url}
-	g, err := bearer.New(bearer.Options{Resource: url, Scopes: []string{"read"},
-		Issuers: []bearer.Issuer{{URL: b.as.URL}}, DPoP: &bearer.DPoP{Required: true}})
+	opts := bearer.Options{Resource: url, Scopes: []string{"read"},
+		Issuers: []bearer.Issuer{{URL: b.as.URL}}}
+	if isBound {
+		opts.DPoP = &bearer.DPoP{Required: true, MaxProofs: 1 << 20}
+	}
+	g, err := bearer.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +92,7 @@ func newBoundSite(t *testing.T) *boundSite {
 
 // ServeHTTP records the requests to the endpoint.
 func (b *boundSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/mcp" {
+	if _, isBenchmark := b.tb.(*testing.B); r.URL.Path == "/mcp" && !isBenchmark {
 		b.mu.Lock()
 		b.came = append(b.came, r.Header.Clone())
 		say := b.say
