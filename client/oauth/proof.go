@@ -62,8 +62,8 @@ func newProofKey(signer crypto.Signer) (*proofKey, error) {
 		base64.RawURLEncoding.EncodeToString(sum)}, err
 }
 
-// signProof returns a proof as a JWS (RFC 7515, section 7.1), whose signature has the two numbers of
-// the one in DER (RFC 7518, section 3.4). Package jose takes twice the time, for each request.
+// signProof returns a proof as a JWS (RFC 7515, section 7.1), whose signature has the two numbers
+// of the one in DER (RFC 7518, section 3.4). Package jose takes twice the time for each request.
 func (k *proofKey) signProof(claims *proofClaims) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {

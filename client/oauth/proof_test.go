@@ -430,7 +430,7 @@ func TestKeyThatSignsNothing(t *testing.T) {
 		err := b.callTool(t, protocol.Modern, b.source(t, func(o *oauth.Options) {
 			o.ProofKey = brokenKey{newKeys(t)["ES256"], signature}
 		}), "search")
-		if tokenError.check(t, err); !strings.Contains(fmt.Sprint(err), "signature of Options.Proof") {
+		if tokenError.check(t, err); !strings.Contains(fmt.Sprint(err), "signature of Options.P") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
@@ -562,8 +562,8 @@ func TestRefusedProofs(t *testing.T) {
 	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
 }
 
-// TestNonceThatIsOld: a request that waited for a person is sent again, although it was sent before,
-// since the nonce of that time may have ended.
+// TestNonceThatIsOld: a request that has waited for a person is sent once more than others, since
+// the nonce of the time before may have ended.
 func TestNonceThatIsOld(t *testing.T) {
 	b := newBoundSite(t)
 	source := b.source(t, bound)

@@ -173,8 +173,8 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 // checkAuthMethod returns an error if the authorization server does not support the client
 // authentication method, and the registration names none. A secret is not sent to be refused.
 func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
-	if c.registration == nil || c.registration.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
-		slices.Contains(m.AuthMethods, c.method) {
+	if c.registration == nil || c.registration.Method != "" || c.method == methodNone ||
+		len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, c.method) {
 		return nil
 	}
 	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
