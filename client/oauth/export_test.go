@@ -87,7 +87,7 @@ func (s *Source) AgeFailures(by time.Duration) {
 func (s *Source) AgeRefusals(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastRefused.at = s.lastRefused.at.Add(-by)
+	s.history.refusedNew = s.history.refusedNew.Add(-by)
 	for _, times := range s.stepUps {
 		for i := range times {
 			times[i] = times[i].Add(-by)
