@@ -48,6 +48,7 @@ func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, 
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
+func TestOlderAndModernClients(t *testing.T)   { gatewaytest.AcceptFallback(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")

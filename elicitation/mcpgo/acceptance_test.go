@@ -51,6 +51,7 @@ func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, 
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
+func TestOlderAndModernClients(t *testing.T)   { gatewaytest.AcceptFallback(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
