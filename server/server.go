@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
@@ -24,6 +25,9 @@ type Server struct {
 	prompts   registry[*prompt]
 	resources registry[*resource]
 	templates registry[*template]
+
+	extending  sync.Mutex
+	extensions atomic.Pointer[extensions] // nil: none
 
 	localAccess *Access // of callers in process and on line streams
 
