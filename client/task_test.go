@@ -69,7 +69,8 @@ func dialTask(t *testing.T, url string, tasks bool, asked *[]string) *client.Cli
 		t.Fatal(err)
 	}
 	c, err := client.New(peer, &client.Options{Tasks: tasks,
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			*asked = append(*asked, q.Key)
 			return client.Accept(taskName{q.Key[:1]})
 		}})

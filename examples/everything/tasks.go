@@ -114,15 +114,15 @@ func multiInput(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, er
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err
 	}
-	if nameAnswer, sure := askName.Answer(ctx), confirmTask.Answer(ctx); nameAnswer.Outcome ==
-		roundtrip.Missing || sure.Outcome == roundtrip.Missing {
+	name, sure := askName.Answer(ctx), confirmTask.Answer(ctx)
+	switch {
+	case name.Outcome == roundtrip.Accepted && sure.Outcome == roundtrip.Accepted:
+		return server.Text(fmt.Sprintf("%s: %t", name.Content.Name, sure.Content.Confirm)), nil
+	case name.Outcome == roundtrip.Missing || sure.Outcome == roundtrip.Missing:
 		return roundtrip.InputRequired(askName.Elicit("What is your name?"),
 			confirmTask.Elicit("Go ahead?")), nil
-	} else if nameAnswer.Outcome != roundtrip.Accepted || sure.Outcome != roundtrip.Accepted {
-		return nil, errors.New("not both were answered")
-	} else {
-		return server.Text(fmt.Sprintf("%s: %t", nameAnswer.Content.Name, sure.Content.Confirm)), nil
 	}
+	return nil, errors.New("not both were answered")
 }
 
 var confirmTask = roundtrip.MustQuestion[goAhead]("confirm")

@@ -28,16 +28,17 @@
 //
 // A run has no request behind it. It has
 //
-//	Principal, tool, arguments, revision, declared capabilities   those of the call
-//	scopes                                                        those of the call, or of Options.Prepare
-//	credentials, tokens, headers, address                         none; they are never stored
-//	values that middleware puts into contexts                     as its middleware does, and Options.Prepare
-//	middleware                                                    all of the server; see Request.InTask
-//	middleware.Limit                                              takes a slot, charged to the principal
-//	middleware.Timeout                                            not for a run: Options.RunTimeout
-//	Limits of rounds, of state and of time                        those of this package
-//	Call.Progress                                                 becomes the status message
-//	Call.Log, Call.Notify                                         goes nowhere
+//	principal, tool, arguments,    those of the call
+//	revision, capabilities
+//	scopes                         those of the call, or what Options.Prepare says
+//	tokens, headers, address       none; they are never stored
+//	values in contexts             what middleware puts there, and Options.Prepare
+//	middleware                     all of the server; see Request.InTask
+//	middleware.Limit               a run takes a slot, charged to the principal
+//	middleware.Timeout             does not bound a run; Options.RunTimeout does
+//	limits of rounds, state, time  those of this package
+//	Call.Progress                  becomes the status message
+//	Call.Log, Call.Notify          goes nowhere
 //
 // # What must not happen twice
 //

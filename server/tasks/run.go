@@ -75,8 +75,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		return nil, err
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	r := &record{ID: newID(), Owner: ownerOf(tool.Request.Principal), Tool: params.Name, Params: kept,
-		Created: now, Updated: now, TTL: t.timeToLive(params.Name, tool.Request.Principal),
+	r := &record{ID: newID(), Owner: ownerOf(tool.Request.Principal), Tool: params.Name,
+		Params: kept, Created: now, Updated: now, TTL: t.timeToLive(params.Name, tool.Request.Principal),
 		Status: statusWorking, Journal: journal, Unlimited: tool.Request.Access.Unlimited()}
 	if access := tool.Request.Access; access != nil {
 		r.Scopes = access.Scopes

@@ -144,7 +144,8 @@ func TestOneHandlerAsTask(t *testing.T) {
 			})
 		resp := w.ask("tools/call", `"name":"work",`+declared)
 		var asks struct{ ResultType, RequestState string }
-		if err := json.Unmarshal(resp.Result, &asks); err != nil || asks.ResultType != "input_required" {
+		err := json.Unmarshal(resp.Result, &asks)
+		if err != nil || asks.ResultType != "input_required" {
 			t.Fatalf("%v %s", err, resp.Result)
 		}
 		retry := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":{"action":"accept",`+
