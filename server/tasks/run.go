@@ -77,7 +77,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	r := &record{ID: newID(), Owner: ownerOf(tool.Request.Principal), Tool: params.Name,
 		Params: kept, Created: now, Updated: now, TTL: t.timeToLive(params.Name, tool.Request.Principal),
-		Status: statusWorking, Journal: journal, Unlimited: tool.Request.Access.Unlimited()}
+		Status: statusWorking, Journal: journal,
+		Unlimited: tool.Request.Access.Unlimited()}
 	if access := tool.Request.Access; access != nil {
 		r.Scopes = access.Scopes
 	}
@@ -275,7 +276,7 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 	case unprepared:
 		r.tasks.reportStore(ctx, "prepare", err)
 		r.giveBack(ctx, prepareRetry)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || isClosed(r.tasks.server.Done()):
 		r.settleStopped(ctx, now)
 	case err != nil:
 		r.finish(ctx, func(rec *record) {
@@ -569,6 +570,11 @@ func (t *Tasks) sweep() {
 		case <-t.closed:
 			timer.Stop()
 			return
+		case <-t.server.Done():
+			timer.Stop()
+			t.beginClosing()
+			t.stop(errShutdown)
+			return
 		case <-timer.C:
 		}
 	}
@@ -610,6 +616,15 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) {
 		t.start(task, rec)
 	case err != nil && !errors.Is(err, store.ErrTaskChanged):
 		t.reportStore(ctx, "put", err)
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -236,14 +236,10 @@ func (t *Tasks) keepIndexKey(ctx context.Context, task *store.Task, key []byte) 
 
 // Shutdown gives the tasks that run here to other replicas: it refuses to run further ones, lets
 // those that run go on until ctx ends, then ends their contexts and waits for the handlers. It
-// returns the error of ctx where it came to that.
+// returns the error of ctx where it came to that. Call it before the server is shut down or closed,
+// which ends the contexts at once.
 func (t *Tasks) Shutdown(ctx context.Context) error {
-	t.mu.Lock()
-	if !t.closing {
-		t.closing = true
-		close(t.closed)
-	}
-	t.mu.Unlock()
+	t.beginClosing()
 	done := make(chan struct{})
 	go func() {
 		t.work.Wait()
@@ -258,6 +254,16 @@ func (t *Tasks) Shutdown(ctx context.Context) error {
 	t.stop(errShutdown)
 	<-done
 	return err
+}
+
+// beginClosing has no further task run here.
+func (t *Tasks) beginClosing() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closing {
+		t.closing = true
+		close(t.closed)
+	}
 }
 
 // newID returns an id that cannot be guessed, 43 characters.
