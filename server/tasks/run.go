@@ -76,8 +76,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	r := &record{ID: newID(), Owner: ownerOf(tool.Request.Principal), Tool: params.Name,
-		Params: kept, Created: now, Updated: now, TTL: t.timeToLive(params.Name, tool.Request.Principal),
-		Status: statusWorking, Journal: journal,
+		Params: kept, Created: now, Updated: now, Status: statusWorking, Journal: journal,
+		TTL:       t.timeToLive(params.Name, tool.Request.Principal),
 		Unlimited: tool.Request.Access.Unlimited()}
 	if access := tool.Request.Access; access != nil {
 		r.Scopes = access.Scopes
