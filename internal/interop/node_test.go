@@ -23,6 +23,7 @@ const (
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
 	authServerVersion = "9.13.3"
+	betterAuthVersion = "1.7.5" // the newest for which its plugin oauth-provider was released
 )
 
 // nodePackages are installed side by side.
@@ -34,6 +35,13 @@ func nodePackages() []string {
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 		"@modelcontextprotocol/server-everything@" + everythingVersion,
 		"oidc-provider@" + authServerVersion,
+		"better-auth@" + betterAuthVersion,
+		"@better-auth/oauth-provider@" + betterAuthVersion,
+		// else npm takes newer ones, which the plugin does not permit
+		"@better-auth/core@" + betterAuthVersion,
+		"@better-auth/utils@0.4.2",
+		"@better-fetch/fetch@1.3.2",
+		"better-call@1.4.0",
 	}
 }
 
@@ -62,7 +70,7 @@ func installed(t *testing.T) nodeDir {
 	cache = filepath.Join(cache, "rondo-interop")
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
 		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion +
-		"-oidc-" + authServerVersion
+		"-oidc-" + authServerVersion + "-better-" + betterAuthVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)
