@@ -44,34 +44,50 @@ type foreignTrust struct {
 const foreignLifetime = time.Second
 
 // testForeignServers has our client log in at each server in both eras, refresh its token, ask for
-// more scopes and log out, while our server checks the tokens. It logs what became of it.
+// more scopes and log out, while our server checks the tokens. It logs what became of it. All run
+// at once: they wait for tokens to end.
 func testForeignServers(t *testing.T, servers []foreignServer) {
-	var mu sync.Mutex
-	var table bytes.Buffer
-	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	t.Cleanup(func() {
-		_ = tab.Flush()
-		t.Logf("server, era: login, refresh, step-up, logout, call\n%s", table.String())
-	})
-	for _, s := range servers {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			mux := http.NewServeMux()
-			ts := httptest.NewServer(mux)
-			t.Cleanup(ts.Close)
-			trust := s.start(t, ts.URL+"/mcp")
-			trust.server.Resource, trust.server.Scopes = ts.URL+"/mcp", []string{"read"}
-			protectRondo(t, mux, "/mcp", trust.server)
-			for _, revision := range []string{modern, v20251125} {
-				t.Run(revision, func(t *testing.T) {
-					cells := s.try(t, trust, revision)
-					mu.Lock()
-					defer mu.Unlock()
-					fmt.Fprintf(tab, "%s\t%s\t%s\n", s.name, revision, strings.Join(cells, "\t"))
-				})
-			}
+	t.Helper()
+	var running sync.WaitGroup
+	eras := []string{modern, v20251125}
+	rows := make([]string, len(servers)*len(eras))
+	for i, s := range servers {
+		running.Go(func() {
+			t.Run(s.name, func(t *testing.T) {
+				trust := s.protect(t)
+				var running sync.WaitGroup
+				for j, revision := range eras {
+					running.Go(func() {
+						t.Run(revision, func(t *testing.T) {
+							cells := s.try(t, trust, revision)
+							rows[i*len(eras)+j] = strings.Join(
+								append([]string{s.name, revision}, cells...), "\t")
+						})
+					})
+				}
+				running.Wait()
+			})
 		})
 	}
+	running.Wait()
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "server\tera\tlogin\trefresh\tstep-up\tlogout\tcalls")
+	fmt.Fprintln(w, strings.Join(rows, "\n"))
+	_ = w.Flush()
+	t.Logf("\n%s", table.String())
+}
+
+// protect starts the authorization server and our server, which trusts it.
+func (s *foreignServer) protect(t *testing.T) foreignTrust {
+	t.Helper()
+	mux := http.NewServeMux()
+	ts := httptest.NewServer(mux)
+	t.Cleanup(ts.Close)
+	trust := s.start(t, ts.URL+"/mcp")
+	trust.server.Resource, trust.server.Scopes = ts.URL+"/mcp", []string{"read"}
+	protectRondo(t, mux, "/mcp", trust.server)
+	return trust
 }
 
 // try returns what became of a login, a refresh, a step-up, a logout and the calls between them.
@@ -101,13 +117,13 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 		calls++
 	}
 	use("read", "read", 1)
-	cells := []string{"ok", "none: no refresh tokens", "ok", "ok", ""}
+	cells := []string{"ok", "no refresh tokens", "ok", "ok", ""}
 	if opts.Machine != nil {
 		for n := events.count(oauth.LoginEnded); events.count(oauth.LoginEnded) == n; {
 			use("read", "read", 0)
 			time.Sleep(20 * time.Millisecond) // tokens end in the real time of the server
 		}
-		cells[1] = "another token"
+		cells[1] = "a new token"
 	} else if !s.noRefresh {
 		for events.count(oauth.TokenRefresh) < 2 { // the second uses what the first has brought
 			use("read", "read", 1)
@@ -123,11 +139,11 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	}
 	switch {
 	case s.noRevocation:
-		cells[3] = "forgotten: no revocation"
+		cells[3] = "forgotten, not revoked"
 	case opts.Machine == nil && !s.noRefresh:
 		opts.Store = stolen
 		checkRefreshRefused(t, endpoint, revision, opts)
-		cells[3] = "refresh token is dead"
+		cells[3] = "ok, refresh refused"
 	}
 	use("read", "read", 3)
 	if len(events.errs) > 0 {

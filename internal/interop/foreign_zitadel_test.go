@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +65,7 @@ func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	}))
 	t.Cleanup(ts.Close)
 	clients := map[string]*storage.Client{zitadelClient: storage.WebClient(zitadelClient,
-		zitadelSecret, zitadelCallback)}
+		zitadelSecret, "http://127.0.0.1/callback")}
 	keeps := &zitadelStorage{kind: kind,
 		Storage: storage.NewStorageWithClients(storage.NewUserStore(ts.URL), clients)}
 	provider = exampleop.SetupServer(ts.URL, keeps, nil, false)
@@ -132,11 +131,12 @@ type zitadelStorage struct {
 	kind op.AccessTokenType
 }
 
-// CreateAccessAndRefreshTokens shortens the lifetime of tokens.
+// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get whole seconds of what is
+// left of it.
 func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
 	current string) (id, refresh string, expires time.Time, err error) {
 	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
-	return id, refresh, time.Now().Add(foreignLifetime), err
+	return id, refresh, time.Now().Add(foreignLifetime * 3 / 2), err
 }
 
 // GetPrivateClaimsFromScopes returns the roles for a JWT.
@@ -151,7 +151,7 @@ func (s *zitadelStorage) GetPrivateClaimsFromScopes(_ context.Context, _, _ stri
 	return map[string]any{zitadelRolesClaim: roles}, nil
 }
 
-func isZitadelRole(scope string) bool { return slices.Contains([]string{"read", "write"}, scope) }
+func isZitadelRole(scope string) bool { return scope == "read" || scope == "write" }
 
 // SetIntrospectionFromToken adds the person, whom the example names with the scope openid alone.
 func (s *zitadelStorage) SetIntrospectionFromToken(ctx context.Context,
@@ -172,9 +172,11 @@ type zitadelRegistration struct {
 	kind op.AccessTokenType
 }
 
-func (c zitadelRegistration) ApplicationType() op.ApplicationType { return op.ApplicationTypeNative }
 func (c zitadelRegistration) AccessTokenType() op.AccessTokenType { return c.kind }
-func (c zitadelRegistration) IsScopeAllowed(scope string) bool    { return isZitadelRole(scope) }
 
-// zitadelCallback is registered; ports of loopback addresses are not compared.
-const zitadelCallback = "http://127.0.0.1/callback"
+func (c zitadelRegistration) IsScopeAllowed(scope string) bool { return isZitadelRole(scope) }
+
+// ApplicationType is one whose ports of loopback addresses are not compared.
+func (c zitadelRegistration) ApplicationType() op.ApplicationType {
+	return op.ApplicationTypeNative
+}

@@ -13,7 +13,6 @@ require (
 	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-chi/chi/v5 v5.5.0 // indirect
-	github.com/go-jose/go-jose/v4 v4.1.9 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -63,6 +62,7 @@ require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
 replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
 
 require (
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
 	github.com/zitadel/oidc/v3 v3.52.0
 	go.uber.org/zap v1.28.0

@@ -23,7 +23,7 @@ const (
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
 	authServerVersion = "9.13.3"
-	betterAuthVersion = "1.7.5" // the newest for which its plugin oauth-provider was released
+	betterAuthVersion = "1.7.5" // the newest that its plugin oauth-provider was released with
 )
 
 // nodePackages are installed side by side.
@@ -37,11 +37,6 @@ func nodePackages() []string {
 		"oidc-provider@" + authServerVersion,
 		"better-auth@" + betterAuthVersion,
 		"@better-auth/oauth-provider@" + betterAuthVersion,
-		// else npm takes newer ones, which the plugin does not permit
-		"@better-auth/core@" + betterAuthVersion,
-		"@better-auth/utils@0.4.2",
-		"@better-fetch/fetch@1.3.2",
-		"better-call@1.4.0",
 	}
 }
 
@@ -111,8 +106,10 @@ func fetch(t *testing.T, cache string, dir nodeDir) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund",
-		"--loglevel=error"}, nodePackages()...)
+	// The peers of better-auth, every web framework and database, would take npm half a minute to
+	// choose from, and none is needed.
+	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
+		"--no-fund", "--loglevel=error"}, nodePackages()...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
 		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(nodePackages(), ", "), err, out)
 	}
