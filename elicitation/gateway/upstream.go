@@ -29,13 +29,13 @@ const (
 // serves any number of calls. One of a legacy upstream serves one call at a time, so that whatever
 // the upstream asks on it belongs to that call.
 type upstream struct {
-	config     Upstream
-	gateway    *Gateway
-	names      *naming.Names
-	published  published
-	subscribed *subscriptions
+	config  Upstream
+	gateway *Gateway
+	names   *naming.Names
+	own     *view // what it shows to the gateway itself
 
 	mu          sync.Mutex
+	views       map[string]*view // what it shows to others, by the keys of their credentials
 	connections []*connection
 	opening     int
 	openings    map[connectionKey]*opening // that others wait for
@@ -52,6 +52,7 @@ type connection struct {
 	version  protocol.Version
 	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
 	caller   protocol.Principal         // of the calls of a legacy connection
+	visits   visits
 	users    int
 	lastUsed time.Time
 }
@@ -70,11 +71,15 @@ type connectionKey struct {
 
 // declared are the capabilities that the gateway declares upstream: those of the client that the
 // upstream may use.
-type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
+type declared struct{ forms, urls, sampling, samplingTools, samplingContext, roots bool }
 
 func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
-	return &upstream{config: config, gateway: g, names: names,
-		subscribed: newSubscriptions(), openings: map[connectionKey]*opening{}}
+	u := &upstream{config: config, gateway: g, names: names,
+		openings: map[connectionKey]*opening{}, views: map[string]*view{}}
+	u.mu.Lock() // its goroutine looks whether it is this one
+	defer u.mu.Unlock()
+	u.own = u.startView(protocol.Principal{})
+	return u
 }
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
@@ -103,7 +108,24 @@ func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
 		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
 	}
+	d.roots = c.Roots != nil && !u.config.Ask.NoRoots
 	return d
+}
+
+// declare returns the capabilities as an upstream reads them.
+func (d declared) declare() (c protocol.ClientCapabilities) {
+	if d.forms || d.urls {
+		c.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
+	}
+	if d.sampling {
+		c.Sampling = &protocol.SamplingCapability{
+			Tools: d.samplingTools, Context: d.samplingContext,
+		}
+	}
+	if d.roots {
+		c.Roots = &protocol.RootsCapability{}
+	}
+	return c
 }
 
 // connect returns a connection for one call. The function gives it back, and closes it unless it
@@ -145,6 +167,13 @@ func (g *Gateway) connect(
 	}
 }
 
+// isLegacy reports whether the upstream is known to push its questions.
+func (u *upstream) isLegacy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.legacy
+}
+
 func (o *opening) await(ctx context.Context) error {
 	select {
 	case <-o.done:
@@ -161,9 +190,7 @@ func (u *upstream) takeConnection(
 ) (*connection, *opening, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dropLocked(func(c *connection) bool {
-		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
-	})
+	u.dropIdleLocked()
 	for _, c := range u.connections {
 		if c.key == key && !c.isOver() && c.serves(caller) {
 			c.users++
@@ -195,6 +222,12 @@ func (u *upstream) oldestIdleLocked() (oldest *connection) {
 		}
 	}
 	return oldest
+}
+
+func (u *upstream) dropIdleLocked() {
+	u.dropLocked(func(c *connection) bool {
+		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
+	})
 }
 
 // dropLocked closes connections, in the background: the upstream may take its time.
@@ -289,10 +322,10 @@ func (u *upstream) dial(
 // clientOptions returns how the gateway behaves toward the upstream on one connection.
 func (u *upstream) clientOptions(conn *connection) *client.Options {
 	d := conn.key.declared
-	manual := &protocol.ClientCapabilities{}
+	manual := d.declare()
 	opts := &client.Options{
 		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
-		Era:  u.config.Era, Manual: manual, NoBusyRetry: true,
+		Era:  u.config.Era, Manual: &manual, NoBusyRetry: true,
 		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
@@ -301,21 +334,18 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
 	}
-	if d.forms || d.urls {
-		manual.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
-	}
 	if d.forms {
 		opts.ElicitForm = conn.askForm(u)
 	}
 	if d.urls {
-		opts.ElicitURL = conn.askURL(u)
+		opts.ElicitURL, opts.Notification = conn.askURL, conn.visits.passOnEnd
 	}
 	if d.sampling {
-		manual.Sampling = &protocol.SamplingCapability{
-			Tools: d.samplingTools, Context: d.samplingContext,
-		}
 		opts.CreateMessage = conn.askModel
 		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
+	}
+	if d.roots {
+		opts.ListRoots = conn.askRoots
 	}
 	return opts
 }
@@ -357,18 +387,6 @@ func (c *connection) askForm(
 	}
 }
 
-func (c *connection) askURL(
-	*upstream,
-) func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
-	return func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-		a, err := c.ask(ctx, &protocol.ElicitURL{Message: q.Message, URL: q.URL})
-		if err != nil {
-			return nil, err
-		}
-		return a.elicitResult(), nil
-	}
-}
-
 func (c *connection) askModel(
 	ctx context.Context, q *client.SamplingQuestion,
 ) (*protocol.CreateMessageResult, error) {
@@ -381,6 +399,20 @@ func (c *connection) askModel(
 		return nil, protocol.Errorf(-1, "the client refused to ask a model")
 	}
 	return result, nil
+}
+
+func (c *connection) askRoots(
+	ctx context.Context, _ *client.RootsQuestion,
+) ([]protocol.Root, error) {
+	a, err := c.ask(ctx, &protocol.ListRoots{})
+	if err != nil {
+		return nil, err
+	}
+	result, ok := a.result.(*protocol.ListRootsResult)
+	if !ok {
+		return nil, protocol.Errorf(-1, "the client refused to list its roots")
+	}
+	return result.Roots, nil
 }
 
 // checkQuestion refuses a form that asks for a secret, unless the upstream may.

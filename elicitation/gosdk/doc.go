@@ -12,10 +12,10 @@
 //
 //	up, err := clients.NewUpstream(gosdk.UpstreamOptions{
 //		Name: "files", Implementation: impl,
-//		Transport: func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
+//		Transport: func(string) mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
 //	})
 //	defer up.Close()
-//	err = up.PublishTools(ctx, server, nil)
+//	err = up.Publish(ctx, server)
 //
 // Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
 // [Upstream.PublishResources] do the same for prompts and resources. What the upstream asks while

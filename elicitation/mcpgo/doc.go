@@ -12,13 +12,13 @@
 //
 //	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 //		Name: "files",
-//		Transport: func() (transport.Interface, error) {
+//		Transport: func(string) (transport.Interface, error) {
 //			return transport.NewStreamableHTTP(url,
 //				transport.WithHTTPBasicClient(mcpgo.HTTPClient(nil)))
 //		},
 //	})
 //	defer up.Close()
-//	err = up.PublishTools(ctx, nil)
+//	err = up.Publish(ctx)
 //
 // Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
 // [Upstream.PublishResources] do the same for prompts and resources. A tool of the host's own

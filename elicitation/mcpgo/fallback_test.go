@@ -105,14 +105,15 @@ func TestModernClientsThatAreServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
-				ProtocolVersion: test.version, Transport: func() (transport.Interface, error) {
+				Name: "up", Unprefixed: []string{gatewaytest.ToolAsk},
+				ProtocolVersion: test.version, Transport: func(string) (transport.Interface, error) {
 					return overHTTP(t, test.url)(), nil
 				}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(up.Close)
-			if err := up.PublishTools(t.Context(), nil); err != nil {
+			if err := up.Publish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			down := httptest.NewServer(clients.Handler(server.NewStreamableHTTPServer(s, quiet)))

@@ -80,14 +80,13 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 	}
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: name, Implementation: self, LogLevel: "info", Warn: warn,
-		Transport: func() mcp.Transport { return newTransport(where) },
+		Transport: func(string) mcp.Transport { return newTransport(where) },
 	})
 	if err != nil {
 		return err
 	}
 	g.connected = append(g.connected, up)
-	err = up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
-	if err != nil { // it may be down, and is tried again
+	if err := up.Publish(ctx, g.server); err != nil { // it may be down, and is tried again
 		warn(err)
 	}
 	return nil

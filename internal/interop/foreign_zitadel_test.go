@@ -131,8 +131,8 @@ type zitadelStorage struct {
 	kind op.AccessTokenType
 }
 
-// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get whole seconds of what is
-// left of it.
+// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get whole seconds of what
+// is left of it.
 func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
 	current string) (id, refresh string, expires time.Time, err error) {
 	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)

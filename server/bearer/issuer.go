@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -43,6 +44,7 @@ type issuer struct {
 	http          *http.Client
 	introspecting chan struct{}                     // semaphore: an element for each look-up
 	hostCalls     chan struct{}                     // semaphore of calls of Verify that run
+	failures      *budget                           // of look-ups
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
@@ -59,7 +61,7 @@ type issuer struct {
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
 		introspecting: make(chan struct{}, maxIntrospections),
-		hostCalls:     make(chan struct{}, maxHostCalls)}
+		hostCalls:     make(chan struct{}, maxHostCalls), failures: newBudget(&configured)}
 	if configured.Keys == nil {
 		return i, nil
 	}
@@ -85,7 +87,7 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
 		i.refreshKeysLocked()
 		if len(found) == 0 {
-			return nil, refuse(unknownKey, hintKey, nil)
+			return nil, refuseKey(id)
 		}
 		return found, nil
 	}
@@ -158,7 +160,7 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		return key.KeyID == id
 	})
 	if i.fetchErr == nil && (named || issued.Before(i.fetched)) {
-		return refuse(unknownKey, hintKey, nil)
+		return refuseKey(id)
 	}
 	after := max(i.fetchPauseLocked(), time.Second)
 	if i.fetchErr != nil {
@@ -166,6 +168,11 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	}
 	return &unavailableError{keyNotPublished, after,
 		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339))}
+}
+
+// refuseKey refuses a token of an unknown key.
+func refuseKey(id string) error {
+	return refuse(unknownKey, hintKey, fmt.Errorf("kid is %s", errtext.Value(id)))
 }
 
 // fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: one may.
