@@ -149,21 +149,9 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	}
 	s.loadMu.Lock()
 	defer s.loadMu.Unlock()
-	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
+	found, err := s.loadTokens(ctx)
 	if err != nil {
 		return nil, err
-	}
-	var found *tokens
-	if pointer != nil {
-		k := s.tokenKey(pointer.Issuer, pointer.Resource)
-		record, err := loadRecord[tokenRecord](ctx, s.store, k)
-		if err != nil {
-			return nil, err
-		}
-		if record != nil && authhttp.IsToken(record.Access) &&
-			record.BoundTo == s.prover.keyThumbprint() {
-			found = newTokens(pointer.Issuer, pointer.Resource, record)
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,6 +160,32 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	}
 	s.tokens, s.loaded = found, true
 	return found, nil
+}
+
+// loadTokens returns the tokens of the login in the store, nil if there is none.
+func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
+	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
+	if err != nil || pointer == nil {
+		return nil, err
+	}
+	k := s.tokenKey(pointer.Issuer, pointer.Resource)
+	record, err := loadRecord[tokenRecord](ctx, s.store, k)
+	if err != nil || record == nil || !authhttp.IsToken(record.Access) ||
+		record.BoundTo != s.prover.keyThumbprint() {
+		return nil, err
+	}
+	return newTokens(pointer.Issuer, pointer.Resource, record), nil
+}
+
+// StoredLogin returns an id of the login in the store, also of one that another process has
+// finished, for hosts that wait for a person ([Source.Begin]). It is the same for all tokens of a
+// login. Empty: there is no login. Calls may overlap.
+func (s *Source) StoredLogin(ctx context.Context) (string, error) {
+	found, err := s.loadTokens(ctx)
+	if err != nil || found == nil {
+		return "", err
+	}
+	return found.record.Login, nil
 }
 
 // saveLogin saves a login to the store, and then to memory.

@@ -41,6 +41,15 @@
 // passed on but its name and arguments: no metadata, no header, no token. [Upstream.Credential]
 // decides as whom the gateway speaks.
 //
+// # Logins
+//
+// Where an upstream wants the person to log in, their call asks them to visit a link, and goes on
+// when they have: see [Logins]. The link leads to the gateway, which lets only them pass on to the
+// authorization server. A client without URL elicitation gets an error that says what to do. Logins
+// of a person count in all their clients. The lists of such an upstream are read with the
+// credential of the zero principal, which must be one of the gateway's own; anonymous callers have
+// it, too, unless Credential refuses them.
+//
 // # What is not passed on
 //
 // Roots, the end of a visit (notifications/elicitation/complete), and extensions, tasks among them.

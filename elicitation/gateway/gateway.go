@@ -26,6 +26,7 @@ type Gateway struct {
 	log       *zap.Logger
 	park      *park
 	metrics   *metrics
+	logins    *logins
 	requests  atomic.Int64           // that run and may call upstreams
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
@@ -57,6 +58,9 @@ func New(opts *Options) (*Gateway, error) {
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
 	var err error
+	if g.logins, err = newLogins(opts); err != nil {
+		return nil, err
+	}
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
