@@ -11,6 +11,7 @@ import (
 // (RFC 9449, section 7.1). Zero: there is none.
 type challenge struct {
 	found    bool     // there is one
+	isBound  bool     // it is that of DPoP, and there is none of Bearer
 	code     string   // the parameter error
 	scopes   []string // the parameter scope
 	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
@@ -19,43 +20,37 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the challenge of a response. Servers that take both kinds of tokens send
-// two: with Options.ProofKey that of DPoP counts if it says what is wrong, and else the other one.
-func (s *Source) readChallenge(h http.Header) challenge {
-	bearer := readChallenge(h, "Bearer")
-	if s.prover == nil {
-		return bearer
-	}
-	if bound := readChallenge(h, dpopScheme); bound.code != "" || !bearer.found {
-		return bound
-	}
-	return bearer
-}
-
-// readChallenge returns the first challenge of a scheme in a response (RFC 9110, section 11.6.1). A
-// header that cannot be parsed has none.
-func readChallenge(h http.Header, scheme string) challenge {
+// readChallenge returns the first challenge of a response (RFC 9110, section 11.6.1). Servers that
+// take both kinds of tokens send two: that of DPoP counts if it says what is wrong, and else the
+// other one. A header that cannot be parsed has none.
+func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
 		return challenge{}
 	}
 	p := challengeParser{rest: text}
-	var c challenge
-	found := false
+	var bearer, bound challenge
 	for p.nextChallenge() {
-		matches := strings.EqualFold(p.scheme, scheme)
-		for p.nextParameter() {
-			if matches && !found {
-				c.setParameter(p.name, p.value)
-			}
+		c := &challenge{} // of another scheme, or not the first: it is dropped
+		switch {
+		case strings.EqualFold(p.scheme, "Bearer") && !bearer.found:
+			c = &bearer
+		case strings.EqualFold(p.scheme, dpopScheme) && !bound.found:
+			c = &bound
 		}
-		found = found || matches
+		c.found = true
+		for p.nextParameter() {
+			c.setParameter(p.name, p.value)
+		}
 	}
-	if p.broken {
+	bound.isBound = bound.found && !bearer.found
+	switch {
+	case p.broken:
 		return challenge{}
+	case bound.code != "" || !bearer.found:
+		return bound
 	}
-	c.found = found
-	return c
+	return bearer
 }
 
 // setParameter sets the field of a parameter. Other parameters are ignored.

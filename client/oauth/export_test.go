@@ -46,6 +46,13 @@ func (s *Source) AgeLogin(by time.Duration) {
 	}
 }
 
+// ExpireToken makes the token in memory expire now.
+func (s *Source) ExpireToken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens.record.Expiry = time.Now()
+}
+
 // IssuerPath is the function of that name.
 func IssuerPath(issuer string) string { return issuerPath(issuer) }
 
@@ -65,14 +72,8 @@ func (s *Source) CheckAddress(address string) error {
 
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
-	c := readChallenge(h, "Bearer")
+	c := readChallenge(h)
 	return c.code, c.scopes, c.metadata
-}
-
-// ReadBoundChallenge is ReadChallenge for a source with a key that tokens are bound to.
-func ReadBoundChallenge(h http.Header) (code string, scopes []string) {
-	c := (&Source{prover: &prover{}}).readChallenge(h)
-	return c.code, c.scopes
 }
 
 // ReadResource returns what is read of the metadata of an endpoint.

@@ -147,7 +147,7 @@ func (e Enterprise) exchangeToken(ctx context.Context, s *Source, form url.Value
 		err = errNoTokenResponse
 	}
 	if err != nil || response.Code != "" {
-		return "", s.tokenError(ctx, idp, client, response.redact(form, client), err)
+		return "", s.tokenError(ctx, idp, client, response.redact(form, client.secret), err)
 	}
 	return response.Access, nil
 }

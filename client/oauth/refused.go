@@ -38,16 +38,16 @@ const (
 // neither if the token was replaced since the request was sent.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
-	c := s.readChallenge(r.Header)
-	if s.prover != nil && sent != "" && c.code == needsNonce {
-		return s.prover.saveNonce(s.endpointText, r.Header), nil // the token is good
-	}
+	c := readChallenge(r.Header)
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return false, err
 	}
 	if current != nil && current.record.Access != sent {
 		return true, nil
+	}
+	if current != nil && current.key != nil && (c.code == needsNonce || c.code == badProof) {
+		return s.answerProofRefusal(r, c.code)
 	}
 	if !mayWaitForLogin(r.Outgoing) {
 		return false, nil

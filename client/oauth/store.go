@@ -102,7 +102,16 @@ type tokenRecord struct {
 	Requested []string  `json:"requested"`
 	Granted   []string  `json:"granted"`
 	ClientID  string    `json:"client_id"`
-	BoundTo   string    `json:"jkt,omitempty"` // thumbprint of the key; empty: a bearer token
+	BoundTo   string    `json:"jkt,omitempty"`      // thumbprint of the key; empty: a bearer token
+	Key       []byte    `json:"dpop_key,omitempty"` // PKCS #8; nil: it is the host's, or none
+}
+
+// tokenType returns the type of the token, which is its authentication scheme.
+func (r *tokenRecord) tokenType() string {
+	if r.BoundTo != "" {
+		return dpopScheme
+	}
+	return "Bearer"
 }
 
 // A pointerRecord is the pointer from an endpoint to its login.

@@ -84,6 +84,8 @@ type tokenResponse struct {
 	Refresh     string      `json:"refresh_token"`
 	Lifetime    json.Number `json:"expires_in"`
 	Scope       any         `json:"scope"`
+
+	skew string // describeSkew of a response that refuses the proof
 }
 
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
@@ -100,7 +102,12 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	for name, value := range p.TokenParameters {
 		form.Set(name, value)
 	}
-	response, err := s.sendTokenRequest(ctx, m.Token, client, form)
+	record := g.newRecord()
+	key, err := s.bindRecord(record)
+	if err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err}
+	}
+	response, err := s.sendTokenRequest(ctx, m.Token, client, form, key)
 	if response == nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
@@ -108,10 +115,8 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 		err = errNoTokenResponse
 	}
 	if err != nil || response.Code != "" {
-		return nil, s.tokenError(ctx, m, client, response.redact(form, client), err)
+		return nil, s.tokenError(ctx, m, client, response, err)
 	}
-	record := g.newRecord()
-	record.BoundTo = s.prover.keyThumbprint()
 	if err := record.setResponse(response, p); err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable(),
 			unreadable: true}
@@ -120,14 +125,15 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	return record, nil
 }
 
-// sendTokenRequest sends a token request, and once more if the authorization server wants a nonce
-// in the proof (RFC 9449, section 8). The response is nil if no request could be made.
+// sendTokenRequest sends a token request, with a proof of key unless that is nil. It is sent once
+// more if the authorization server wants a nonce in the proof (RFC 9449, section 8). The response
+// is nil if no request could be made.
 func (s *Source) sendTokenRequest(ctx context.Context, at string, client *oauthClient,
-	form url.Values) (*tokenResponse, error) {
+	form url.Values, key *proofKey) (*tokenResponse, error) {
 	for again := false; ; again = true {
 		r, err := client.newRequest(ctx, at, form)
-		if err == nil {
-			err = s.prover.addProof(r.Header, http.MethodPost, at, "")
+		if err == nil && key != nil {
+			err = s.addProof(r.Header, key, http.MethodPost, at, "")
 		}
 		if err != nil {
 			return nil, err
@@ -136,8 +142,12 @@ func (s *Source) sendTokenRequest(ctx context.Context, at string, client *oauthC
 		body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
 			http.StatusAccepted, http.StatusNonAuthoritativeInfo)
 		response := readTokenResponse(h, body)
-		if again || response.Code != needsNonce || !s.prover.saveNonce(at, h) {
-			return response, err
+		nonce := s.saveNonce(at, h)
+		if again || key == nil || nonce == "" || response.Code != needsNonce {
+			if key != nil && response.Code == badProof {
+				response.skew = describeSkew(h)
+			}
+			return response.redact(form, client.secret, r.Header.Get("DPoP")), err
 		}
 	}
 }
@@ -175,8 +185,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 }
 
 // redact drops the description of an error that quotes a secret of the request.
-func (r *tokenResponse) redact(form url.Values, client *oauthClient) *tokenResponse {
-	secrets := []string{client.secret}
+func (r *tokenResponse) redact(form url.Values, secrets ...string) *tokenResponse {
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
 		"assertion", "subject_token"} {
 		secrets = append(secrets, form.Get(name))
@@ -191,12 +200,8 @@ func (r *tokenResponse) redact(form url.Values, client *oauthClient) *tokenRespo
 
 // setResponse checks a token response and sets its fields.
 func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
-	kind := "Bearer"
-	if r.BoundTo != "" {
-		kind = dpopScheme
-	}
-	if !strings.EqualFold(response.Type, kind) {
-		return errors.New("the token is not of type " + kind)
+	if !strings.EqualFold(response.Type, r.tokenType()) {
+		return r.typeError(response.Type)
 	}
 	if !authhttp.IsToken(response.Access) {
 		return errors.New("the token cannot be sent in a header")
@@ -216,6 +221,22 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 		r.Granted = p.localScopes(headers.ParseScopes(granted))
 	}
 	return nil
+}
+
+// typeError returns the error of a token of another type, which may need something that this client
+// does not send, or lack what it does.
+func (r *tokenRecord) typeError(got string) error {
+	text := "absent"
+	if got != "" {
+		text = quoteUntrusted(got)
+	}
+	text = "token_type is " + text + ", want " + r.tokenType()
+	if r.BoundTo != "" {
+		text += ": the authorization server does not support Options.DPoP"
+	} else if strings.EqualFold(got, dpopScheme) {
+		text += " (see Options.DPoP)"
+	}
+	return errors.New(text)
 }
 
 // readLifetime returns the value of expires_in, at most maxExpiry; 0: there is none. Some
@@ -272,7 +293,7 @@ func (r *tokenResponse) refusal(err error) error {
 	if r.Description != "" {
 		text += ", " + quoteUntrusted(r.Description)
 	}
-	return errors.New(text + deviationHint(r.Code, r.Description))
+	return errors.New(text + r.skew + deviationHint(r.Code, r.Description))
 }
 
 // requestRevocation revokes the refresh token of a login, or the access token if there is no other

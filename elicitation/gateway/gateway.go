@@ -41,7 +41,8 @@ const listTTL = 5 * time.Second
 // New returns a gateway and begins to connect to its upstreams, in the background: one that is down
 // is tried again until it answers, and what it offers is published then. Close ends it.
 func New(opts *Options) (*Gateway, error) {
-	if err := checkOptions(opts); err != nil {
+	names, err := claimNames(opts)
+	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{limits: opts.Limits, log: opts.Logger, park: newPark(opts.Limits)}
@@ -57,10 +58,13 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
+<<<<<<< HEAD
 	var err error
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
 	}
+=======
+>>>>>>> main
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
@@ -68,8 +72,8 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
-	for _, config := range opts.Upstreams {
-		u := newUpstream(config, g)
+	for i, config := range opts.Upstreams {
+		u := newUpstream(config, names[i], g)
 		g.upstreams = append(g.upstreams, u)
 		g.busy.Go(u.keepPublished)
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -119,45 +118,23 @@ func HTTP(
 	}
 }
 
-// upstreamName is the form of names. Neither '_' nor '+' may be in one: they end the prefix.
-var upstreamName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
-
-// checkOptions returns what is wrong with the upstreams.
-func checkOptions(opts *Options) error {
+// claimNames returns the names of the upstreams, or what is wrong with them.
+func claimNames(opts *Options) ([]*naming.Names, error) {
 	if opts == nil || len(opts.Upstreams) == 0 {
-		return errors.New("gateway: Options.Upstreams: at least one is needed")
+		return nil, errors.New("gateway: Options.Upstreams: at least one is needed")
 	}
-	names, unprefixed := map[string]bool{}, map[string]string{}
-	for _, u := range opts.Upstreams {
-		switch {
-		case !upstreamName.MatchString(u.Name):
-			return fmt.Errorf("gateway: upstream %.64q: a name begins with a letter and has "+
-				"lower-case letters, digits, '-' and '.' only", u.Name)
-		case names[u.Name]:
-			return fmt.Errorf("gateway: upstream %q: there are two of this name", u.Name)
-		case u.Connect == nil:
-			return fmt.Errorf("gateway: upstream %q: Connect is missing", u.Name)
+	var claims naming.Claims
+	all := make([]*naming.Names, len(opts.Upstreams))
+	for i, u := range opts.Upstreams {
+		var err error
+		if all[i], err = claims.Add(u.Name, u.Unprefixed); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		names[u.Name] = true
-		for _, name := range u.Unprefixed {
-			if name == "" {
-				return fmt.Errorf("gateway: upstream %q: Unprefixed: a name is empty", u.Name)
-			}
-			if other, taken := unprefixed[name]; taken {
-				return fmt.Errorf("gateway: Unprefixed %.64q: claimed by %q and %q",
-					name, other, u.Name)
-			}
-			unprefixed[name] = u.Name
+		if u.Connect == nil {
+			return nil, fmt.Errorf("gateway: upstream %q: Connect is missing", u.Name)
 		}
 	}
-	for name, owner := range unprefixed {
-		i := slices.IndexFunc([]byte(name), func(b byte) bool { return b == '_' })
-		if i > 0 && names[name[:i]] {
-			return fmt.Errorf("gateway: Unprefixed %.64q of %q: it could be read as a tool of %q",
-				name, owner, name[:i])
-		}
-	}
-	return nil
+	return all, nil
 }
 
 func orDefault[N int | time.Duration](n, byDefault N) N {

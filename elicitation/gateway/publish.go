@@ -35,7 +35,7 @@ func (u *upstream) keepPublished() {
 		err := u.followLists(life, func() {
 			failures = 0
 			log.Info("gateway.upstream_ready")
-			for name := range u.unprefixed {
+			for name := range u.names.Unprefixed() {
 				_, tool := u.published.tools[name]
 				if _, prompt := u.published.prompts[name]; !tool && !prompt {
 					log.Warn("gateway.unprefixed_missing", zap.String("name", name))
@@ -136,39 +136,29 @@ func (u *upstream) refresh(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	p, srv := &u.published, u.gateway.server
-	err := publishList(u, "tools", &p.tools, c.Tools(ctx), toolName(u), u.addTool, srv.RemoveTool)
+	toolName := func(t *protocol.Tool) string { return u.names.Publish(t.Name) }
+	err := publishList(u, "tools", &p.tools, c.Tools(ctx), toolName, u.addTool, srv.RemoveTool)
 	if err != nil {
 		return err
 	}
+	promptName := func(p *protocol.Prompt) string { return u.names.Publish(p.Name) }
 	err = publishList(
-		u, "prompts", &p.prompts, c.Prompts(ctx), promptName(u), u.addPrompt, srv.RemovePrompt,
+		u, "prompts", &p.prompts, c.Prompts(ctx), promptName, u.addPrompt, srv.RemovePrompt,
 	)
 	if err != nil {
 		return err
 	}
-	err = publishList(u, "resources", &p.resources, c.Resources(ctx), resourceURI(u),
+	resourceURI := func(r *protocol.Resource) string { return u.names.PublishURI(r.URI) }
+	err = publishList(u, "resources", &p.resources, c.Resources(ctx), resourceURI,
 		u.addResource, srv.RemoveResource)
 	if err != nil {
 		return err
 	}
-	return publishList(u, "templates", &p.templates, c.ResourceTemplates(ctx), templateURI(u),
+	templateURI := func(t *protocol.ResourceTemplate) string {
+		return u.names.PublishURI(t.URITemplate)
+	}
+	return publishList(u, "templates", &p.templates, c.ResourceTemplates(ctx), templateURI,
 		u.addTemplate, srv.RemoveResourceTemplate)
-}
-
-func toolName(u *upstream) func(*protocol.Tool) string {
-	return func(t *protocol.Tool) string { return u.publishedName(t.Name) }
-}
-
-func promptName(u *upstream) func(*protocol.Prompt) string {
-	return func(p *protocol.Prompt) string { return u.publishedName(p.Name) }
-}
-
-func resourceURI(u *upstream) func(*protocol.Resource) string {
-	return func(r *protocol.Resource) string { return u.publishedURI(r.URI) }
-}
-
-func templateURI(u *upstream) func(*protocol.ResourceTemplate) string {
-	return func(t *protocol.ResourceTemplate) string { return u.publishedURI(t.URITemplate) }
 }
 
 // publishList brings one kind of entries at the server up to date. Entries of one name, beyond the
@@ -302,8 +292,9 @@ func (u *upstream) addTemplate(template string, t *protocol.ResourceTemplate) {
 func (u *upstream) readResource(
 	ctx context.Context, call *server.ResourceCall,
 ) (protocol.ReadResourceOutcome, error) {
+	own, _ := u.names.OwnURI(call.URI)
 	return outcomeAs[protocol.ReadResourceOutcome](u.gateway.callUpstream(ctx, u, &call.Call,
-		&protocol.ReadResourceParams{URI: u.upstreamURI(call.URI),
+		&protocol.ReadResourceParams{URI: own,
 			RequestMeta: u.requestMeta(&call.Call)}))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +23,7 @@ func (g *Gateway) noteSubscriptions(params protocol.Params) func() {
 		each := func(change func(*subscriptions, string)) {
 			for _, uri := range p.Notifications.ResourceSubscriptions {
 				for _, u := range g.upstreams {
-					if strings.HasPrefix(uri, u.publishedURI("")) {
+					if _, ok := u.names.OwnURI(uri); ok {
 						change(u.subscribed, uri)
 					}
 				}
@@ -35,7 +34,7 @@ func (g *Gateway) noteSubscriptions(params protocol.Params) func() {
 	case *protocol.SubscribeParams:
 		return func() {
 			for _, u := range g.upstreams {
-				if strings.HasPrefix(p.URI, u.publishedURI("")) {
+				if _, ok := u.names.OwnURI(p.URI); ok {
 					notify(u.subscribed.changed)
 				}
 			}
@@ -78,14 +77,15 @@ func (s *subscriptions) remove(uri string) {
 func (u *upstream) subscribedURIs() []string {
 	wanted := map[string]bool{}
 	for _, uri := range u.gateway.server.SubscribedResources() {
-		if strings.HasPrefix(uri, u.publishedURI("")) {
-			wanted[u.upstreamURI(uri)] = true
+		if own, ok := u.names.OwnURI(uri); ok {
+			wanted[own] = true
 		}
 	}
 	u.subscribed.mu.Lock()
 	defer u.subscribed.mu.Unlock()
 	for uri := range u.subscribed.uris { // the server may not have come to it
-		wanted[u.upstreamURI(uri)] = true
+		own, _ := u.names.OwnURI(uri)
+		wanted[own] = true
 	}
 	uris := slices.Sorted(maps.Keys(wanted))
 	if limit := u.gateway.limits.Entries; limit >= 0 && len(uris) > limit {
@@ -139,13 +139,13 @@ func (u *upstream) passOn(
 	switch e := event.(type) {
 	case client.Acknowledged:
 		for _, uri := range before {
-			u.gateway.server.ResourceUpdated(u.publishedURI(uri))
+			u.gateway.server.ResourceUpdated(u.names.PublishURI(uri))
 		}
 		if reread {
 			notify(changed)
 		}
 	case client.ResourceUpdated:
-		u.gateway.server.ResourceUpdated(u.publishedURI(e.URI))
+		u.gateway.server.ResourceUpdated(u.names.PublishURI(e.URI))
 	default:
 		notify(changed)
 	}

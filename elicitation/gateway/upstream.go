@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -30,7 +31,7 @@ const (
 type upstream struct {
 	config     Upstream
 	gateway    *Gateway
-	unprefixed map[string]bool
+	names      *naming.Names
 	published  published
 	subscribed *subscriptions
 
@@ -71,13 +72,9 @@ type connectionKey struct {
 // upstream may use.
 type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
 
-func newUpstream(config Upstream, g *Gateway) *upstream {
-	u := &upstream{config: config, gateway: g, unprefixed: map[string]bool{},
+func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
+	return &upstream{config: config, gateway: g, names: names,
 		subscribed: newSubscriptions(), openings: map[connectionKey]*opening{}}
-	for _, name := range config.Unprefixed {
-		u.unprefixed[name] = true
-	}
-	return u
 }
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }

@@ -2,31 +2,9 @@ package gateway
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-// Names and URIs of an upstream are published under a prefix that is made of its name alone: the
-// order in which upstreams come and what they call their tools decide nothing. A name of an
-// upstream has neither '_' nor '+', so that every published name has one reading.
-
-// toolName returns the name under which a tool or prompt is published.
-func (u *upstream) publishedName(name string) string {
-	if u.unprefixed[name] {
-		return name
-	}
-	return u.config.Name + "_" + name
-}
-
-// publishedURI returns the URI or template under which a resource is published: the name of the
-// upstream becomes a part of the scheme.
-func (u *upstream) publishedURI(uri string) string { return u.config.Name + "+" + uri }
-
-// upstreamURI returns what the upstream calls a published URI.
-func (u *upstream) upstreamURI(uri string) string {
-	return strings.TrimPrefix(uri, u.config.Name+"+")
-}
 
 // publishResult rewrites the URIs in a result so that the client can read them here.
 func (u *upstream) publishResult(result protocol.Result) protocol.Result {
@@ -52,7 +30,7 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 		mapped.Meta = publishMeta(r.Meta)
 		mapped.Contents = make([]protocol.ResourceContents, len(r.Contents))
 		for i, c := range r.Contents {
-			c.URI = u.publishedURI(c.URI)
+			c.URI = u.names.PublishURI(c.URI)
 			mapped.Contents[i] = c
 		}
 		return &mapped
@@ -86,11 +64,11 @@ func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content 
 		switch b := block.(type) {
 		case *protocol.ResourceLink:
 			link := *b
-			link.URI = u.publishedURI(link.URI)
+			link.URI = u.names.PublishURI(link.URI)
 			mapped[i] = &link
 		case *protocol.EmbeddedResource:
 			embedded := *b
-			embedded.Resource.URI = u.publishedURI(embedded.Resource.URI)
+			embedded.Resource.URI = u.names.PublishURI(embedded.Resource.URI)
 			mapped[i] = &embedded
 		default:
 			mapped[i] = block

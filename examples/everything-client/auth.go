@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -61,6 +58,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 	opts := &oauth.Options{
 		Client:      oauth.ClientInfo{Name: "everything-client"},
 		MetadataURL: documentURL,
+		DPoP:        strings.HasPrefix(name, "auth/dpop"),
 		Interaction: visitor{},
 		Legacy:      strings.HasPrefix(name, "auth/2025-03-26-"),
 	}
@@ -74,9 +72,6 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 		opts.Interaction = nil
 	}
 	key, err := told.key()
-	if err == nil && strings.HasPrefix(name, "auth/dpop") {
-		opts.ProofKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	}
 	if err != nil {
 		return nil, err
 	}
