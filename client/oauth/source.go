@@ -170,12 +170,8 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	return found, nil
 }
 
-<<<<<<< HEAD
-// loadTokens returns the tokens of the login in the store, nil if there is none.
-=======
 // loadTokens loads the tokens from the store, also those that cannot be used. Nil: there is no
 // login.
->>>>>>> main
 func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil || pointer == nil {
@@ -183,29 +179,21 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	}
 	k := s.tokenKey(pointer.Issuer, pointer.Resource)
 	record, err := loadRecord[tokenRecord](ctx, s.store, k)
-<<<<<<< HEAD
-	if err != nil || record == nil || !authhttp.IsToken(record.Access) ||
-		record.BoundTo != s.prover.keyThumbprint() {
-		return nil, err
-	}
-	return newTokens(pointer.Issuer, pointer.Resource, record), nil
-}
-
-// StoredLogin returns an id of the login in the store, also of one that another process has
-// finished, for hosts that wait for a person ([Source.Begin]). It is the same for all tokens of a
-// login. Empty: there is no login. Calls may overlap.
-func (s *Source) StoredLogin(ctx context.Context) (string, error) {
-	found, err := s.loadTokens(ctx)
-	if err != nil || found == nil {
-		return "", err
-	}
-	return found.record.Login, nil
-=======
 	if err != nil || record == nil || !authhttp.IsToken(record.Access) {
 		return nil, err
 	}
 	return s.newTokens(pointer.Issuer, pointer.Resource, record), nil
->>>>>>> main
+}
+
+// StoredLogin returns an id of the login in the store, also of one that another process has
+// finished, for hosts that wait for a person ([Source.Begin]). It is the same for all tokens of a
+// login. Empty: there is none that can be used. Calls may overlap.
+func (s *Source) StoredLogin(ctx context.Context) (string, error) {
+	found, err := s.loadTokens(ctx)
+	if err != nil || found == nil || found.unusable != nil {
+		return "", err
+	}
+	return found.record.Login, nil
 }
 
 // saveLogin saves a login to the store, and then to memory.

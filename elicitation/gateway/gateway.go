@@ -58,13 +58,9 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
-<<<<<<< HEAD
-	var err error
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
 	}
-=======
->>>>>>> main
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
