@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -99,14 +100,23 @@ func (a *Admission) CheckParamHeaders(lines func(name string) []string) error {
 	if !ok {
 		return nil
 	}
-	t, ok := request.server.tools.loadSnapshot().index[p.Name]
-	if !ok || !request.server.isVisible(request.Principal, KindTool, p.Name) {
-		return nil // the call will be refused, in words that are the same for both
+	t, ok := find(request.server, request, KindTool, toolsOf, p.Name)
+	if !ok {
+		// The call will be refused, in words that are the same for both, unless middleware
+		// names the tool's catalog.
+		request.paramHeaders = lines
+		return nil
 	}
+	return request.checkParamHeaders(t, p.Arguments, lines)
+}
+
+func (request *Request) checkParamHeaders(
+	t *tool, arguments json.RawMessage, lines func(name string) []string,
+) error {
 	if request.era.hasParamHeaders() {
-		return t.headers.Check(p.Arguments, lines)
+		return t.headers.Check(arguments, lines)
 	}
-	return t.headers.CheckGiven(p.Arguments, lines)
+	return t.headers.CheckGiven(arguments, lines)
 }
 
 // Abandoned reports whether the client cancelled the request, which runs or ran

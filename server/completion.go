@@ -84,12 +84,10 @@ func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Co
 		}
 		return p.complete, nil
 	}
-	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(request.Principal, KindResourceTemplate, ref.Template) {
+	if t, ok := find(s, request, KindResourceTemplate, templatesOf, ref.Template); ok {
 		return t.complete, request.checkScopes(t.scopes)
 	}
-	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(request.Principal, KindResource, ref.Template) {
+	if _, ok := find(s, request, KindResource, resourcesOf, ref.Template); ok {
 		return nil, nil
 	}
 	return nil, protocol.ResourceNotFound(ref.Template)

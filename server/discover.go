@@ -22,13 +22,13 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 // promised by the options.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
-	if c.Tools == nil && s.tools.used.Load() {
+	if c.Tools == nil && s.own.tools.used.Load() {
 		c.Tools = &protocol.ListCapability{ListChanged: true}
 	}
-	if c.Prompts == nil && s.prompts.used.Load() {
+	if c.Prompts == nil && s.own.prompts.used.Load() {
 		c.Prompts = &protocol.ListCapability{ListChanged: true}
 	}
-	if c.Resources == nil && (s.resources.used.Load() || s.templates.used.Load()) {
+	if c.Resources == nil && (s.own.resources.used.Load() || s.own.templates.used.Load()) {
 		c.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
 	// Handlers may log, and a server that does must say so.
@@ -48,12 +48,13 @@ func (s *Server) offersMethod(method string) bool {
 	case protocol.MethodComplete:
 		return declared.Completions != nil || s.completes.Load()
 	case protocol.MethodListTools, protocol.MethodCallTool:
-		return declared.Tools != nil || s.tools.used.Load()
+		return declared.Tools != nil || s.own.tools.used.Load()
 	case protocol.MethodListPrompts, protocol.MethodGetPrompt:
-		return declared.Prompts != nil || s.prompts.used.Load()
+		return declared.Prompts != nil || s.own.prompts.used.Load()
 	case protocol.MethodListResources, protocol.MethodListResourceTemplates,
 		protocol.MethodReadResource:
-		return declared.Resources != nil || s.resources.used.Load() || s.templates.used.Load()
+		return declared.Resources != nil || s.own.resources.used.Load() ||
+			s.own.templates.used.Load()
 	}
 	return false
 }

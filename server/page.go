@@ -38,10 +38,7 @@ func newSnapshotLocked[E entry](r *registry[E]) *snapshot[E] {
 	if s.size < 0 {
 		s.size = max(len(s.entries), 1)
 	}
-	s.cursors = map[string]int{}
-	for at := s.size; at < len(s.entries); at += s.size {
-		s.cursors[newCursor(r.method, at)] = at
-	}
+	s.setCursors(r.method)
 	encoded := func(private bool) func() []*page {
 		return sync.OnceValue(func() []*page {
 			var pages []*page
@@ -57,6 +54,13 @@ func newSnapshotLocked[E entry](r *registry[E]) *snapshot[E] {
 	}
 	s.public, s.private = encoded(false), encoded(true)
 	return s
+}
+
+func (s *snapshot[E]) setCursors(method string) {
+	s.cursors = map[string]int{}
+	for at := s.size; at < len(s.entries); at += s.size {
+		s.cursors[newCursor(method, at)] = at
+	}
 }
 
 // pageAt returns the size entries from at on and the cursor of the page after
@@ -79,13 +83,13 @@ func newCursor(method string, at int) string {
 func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.Result, error) {
 	switch request.Message.Method {
 	case protocol.MethodListTools:
-		return listPage(s, request, KindTool, s.tools.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindTool, toolsOf, p.Cursor)
 	case protocol.MethodListPrompts:
-		return listPage(s, request, KindPrompt, s.prompts.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindPrompt, promptsOf, p.Cursor)
 	case protocol.MethodListResources:
-		return listPage(s, request, KindResource, s.resources.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindResource, resourcesOf, p.Cursor)
 	}
-	return listPage(s, request, KindResourceTemplate, s.templates.loadSnapshot(), p.Cursor)
+	return listPage(s, request, KindResourceTemplate, templatesOf, p.Cursor)
 }
 
 // newCursorError refuses a cursor that leads to no page, or to none that the
@@ -95,8 +99,9 @@ func newCursorError() *protocol.Error {
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, request *Request, kind Kind, snap *snapshot[E],
-	cursor string) (protocol.Result, error) {
+func listPage[E entry](s *Server, request *Request, kind Kind,
+	of func(*Catalog) *registry[E], cursor string) (protocol.Result, error) {
+	snap := snapshotFor(s, request, of)
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
 		return nil, newCursorError()
@@ -113,7 +118,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind, snap *snapshot[E]
 		}
 		entries, next := pageAt(seen, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(true)), nil
-	case len(s.opts.Middleware) > 0:
+	case len(s.opts.Middleware) > 0: // alone may name catalogs
 		// Middleware may filter what it is handed, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(request.private)), nil

@@ -54,7 +54,8 @@ func (p *prompt) entryKey() string { return p.definition.Name }
 // AddPrompt registers a prompt. It may be called while the server runs. It
 // panics when the prompt is wrong in itself: no name or one that is taken, an
 // argument without a name or with that of another, no handler.
-func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
+func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
+	c := s.registrations()
 	mustRegister("prompt", p.Name, checkHandler(handler != nil))
 	mustRegister("prompt", p.Name, checkName(p.Name))
 	seen := map[string]bool{}
@@ -62,7 +63,7 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 		mustRegister("prompt", p.Name, checkUnique("argument", a.Name, seen))
 	}
 	mustRegister("prompt", p.Name, validateScopes(p.Scopes))
-	mustRegister("prompt", p.Name, s.prompts.addEntry(&prompt{
+	mustRegister("prompt", p.Name, c.prompts.addEntry(&prompt{
 		definition: protocol.Prompt{
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
@@ -70,11 +71,11 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 		needs: p.Needs, scopes: p.Scopes, acceptUnsolicited: p.AcceptUnsolicited,
 		handle: handler, complete: p.Complete,
 	}))
-	s.noteCompleter(p.Complete)
+	c.server.noteCompleter(p.Complete)
 }
 
 // RemovePrompt removes a prompt. It reports whether there was one of that name.
-func (s *Server) RemovePrompt(name string) bool { return s.prompts.removeEntry(name) }
+func (s *Server) RemovePrompt(name string) bool { return s.own.prompts.removeEntry(name) }
 
 func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) protocol.Result {
 	list := make([]protocol.Prompt, len(prompts))
@@ -86,8 +87,8 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 
 // findPrompt returns a prompt that the caller of request may use.
 func (s *Server) findPrompt(request *Request, name string) (*prompt, error) {
-	p, ok := s.prompts.loadSnapshot().index[name]
-	if !ok || !s.isVisible(request.Principal, KindPrompt, name) {
+	p, ok := find(s, request, KindPrompt, promptsOf, name)
+	if !ok {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown prompt: %s; prompts/list has the names", clipQuoted(name))
 	}

@@ -14,9 +14,10 @@ import (
 // Changes are rare and go through a mutex; requests read an immutable snapshot,
 // which is built by the first request after a change.
 type registry[E entry] struct {
-	server *Server
-	method string // of the list
-	render func(entries []E, next string, cache protocol.CacheHints) protocol.Result
+	catalog *Catalog
+	server  *Server
+	method  string // of the list
+	render  func(entries []E, next string, cache protocol.CacheHints) protocol.Result
 
 	mu      sync.Mutex
 	entries []E
@@ -31,28 +32,32 @@ type entry interface {
 	entryKey() string
 }
 
-func (r *registry[E]) initRegistry(s *Server, method string,
+func (r *registry[E]) initRegistry(c *Catalog, method string,
 	render func([]E, string, protocol.CacheHints) protocol.Result) {
-	r.server, r.method, r.render = s, method, render
+	r.catalog, r.server, r.method, r.render = c, c.server, method, render
 	r.index = map[string]E{}
 }
 
-// addEntry registers e. It fails when the key is taken, or when e cannot be listed:
-// better now than on every tools/list.
+// addEntry registers e. It fails when e cannot be listed: better now than on every tools/list.
+// It also fails when the key is taken in the server's own catalog; in others e takes the place.
 func (r *registry[E]) addEntry(e E) error {
 	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.index[e.entryKey()]; taken {
+	switch old, taken := r.index[e.entryKey()]; {
+	case !taken:
+		r.entries = append(r.entries, e)
+	case r.catalog == &r.server.own:
 		return fmt.Errorf("is registered already; remove it first")
+	default:
+		r.entries[slices.Index(r.entries, old)] = e
 	}
-	r.entries = append(r.entries, e)
 	r.index[e.entryKey()] = e
 	r.used.Store(true)
 	r.current.Store(nil)
-	r.server.hub.noteListChanged(r.method)
+	r.server.hub.noteListChanged(r.catalog, r.method)
 	return nil
 }
 
@@ -67,7 +72,7 @@ func (r *registry[E]) removeEntry(key string) bool {
 	delete(r.index, key)
 	r.entries = slices.DeleteFunc(r.entries, func(other E) bool { return other == e })
 	r.current.Store(nil)
-	r.server.hub.noteListChanged(r.method)
+	r.server.hub.noteListChanged(r.catalog, r.method)
 	return true
 }
 

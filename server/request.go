@@ -45,6 +45,11 @@ type Request struct {
 	Principal protocol.Principal
 	// Access is what the request may do. Middleware may set it where it sets Principal.
 	Access *Access
+	// Catalogs are what the request sees beside what is registered with the server itself.
+	// Middleware may set it before it calls the next handler. A subscription, and a session from
+	// its next list or subscription on, is told of the changes of these. A name that two of them
+	// have counts in the first.
+	Catalogs []*Catalog
 	// RequestID names the request in events and logs; see
 	// [roundtrip.RequestID]. It is empty where nobody observes the server.
 	RequestID string
@@ -65,6 +70,8 @@ type Request struct {
 	era              era             // chosen by Server.Admit or Session.Admit
 	pusher           *pusher         // nil where the client cannot be asked
 	channel          *requestChannel // back for handlers, closed when the request is answered
+	// lines of the headers that are still to be checked against the arguments
+	paramHeaders func(name string) []string
 	// the page that was dispatched, if its encoding may be reused
 	encodedPage *page
 }

@@ -91,13 +91,14 @@ func (t *template) entryKey() string { return t.definition.URITemplate }
 // AddResource registers a resource. It may be called while the server runs. It
 // panics when the resource is wrong in itself: no URI or one that is taken, no
 // name, no handler.
-func AddResource(s *Server, r Resource, handler ResourceHandler) {
+func AddResource(s Registrar, r Resource, handler ResourceHandler) {
+	c := s.registrations()
 	mustRegister("resource", r.URI, checkHandler(handler != nil))
 	mustRegister("resource", r.URI, checkName(r.URI))
 	mustRegister("resource", r.URI, checkName(r.Name))
 	mustRegister("resource", r.URI, validateScopes(r.Scopes))
-	s.noteResourceScopes(r.Scopes)
-	mustRegister("resource", r.URI, s.resources.addEntry(&resource{
+	c.server.noteResourceScopes(r.Scopes)
+	mustRegister("resource", r.URI, c.resources.addEntry(&resource{
 		resourceReader: resourceReader{r.Needs, r.Scopes, r.AcceptUnsolicited, handler},
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
@@ -110,14 +111,15 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 // itself is not looked for in templates; among those the first that matches
 // counts, in the order of registration. It panics as [AddResource] does, and for
 // templates that it cannot match.
-func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler) {
+func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandler) {
+	c := s.registrations()
 	mustRegister("resource template", t.URITemplate, checkHandler(handler != nil))
 	mustRegister("resource template", t.URITemplate, checkName(t.Name))
 	mustRegister("resource template", t.URITemplate, validateScopes(t.Scopes))
 	matcher, err := newURIMatcher(t.URITemplate)
 	mustRegister("resource template", t.URITemplate, err)
-	s.noteResourceScopes(t.Scopes)
-	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
+	c.server.noteResourceScopes(t.Scopes)
+	mustRegister("resource template", t.URITemplate, c.templates.addEntry(&template{
 		resourceReader: resourceReader{t.Needs, t.Scopes, t.AcceptUnsolicited, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
@@ -127,7 +129,7 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 		matcher:  matcher,
 		complete: t.Complete,
 	}))
-	s.noteCompleter(t.Complete)
+	c.server.noteCompleter(t.Complete)
 }
 
 // noteResourceScopes records that subscriptions have to be checked.
@@ -138,11 +140,11 @@ func (s *Server) noteResourceScopes(scopes []string) {
 }
 
 // RemoveResource removes a resource. It reports whether there was one at uri.
-func (s *Server) RemoveResource(uri string) bool { return s.resources.removeEntry(uri) }
+func (s *Server) RemoveResource(uri string) bool { return s.own.resources.removeEntry(uri) }
 
 // RemoveResourceTemplate removes a template. It reports whether there was one.
 func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
-	return s.templates.removeEntry(uriTemplate)
+	return s.own.templates.removeEntry(uriTemplate)
 }
 
 func renderResources(resources []*resource, next string,
@@ -167,13 +169,13 @@ func renderTemplates(templates []*template, next string,
 // findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
 func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[string]string) {
-	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
-		if !s.isVisible(request.Principal, KindResource, uri) {
+	if r, ok := find(s, request, KindResource, resourcesOf, uri); r != nil {
+		if !ok {
 			return nil, nil
 		}
 		return &r.resourceReader, nil
 	}
-	for _, t := range s.templates.loadSnapshot().entries {
+	for _, t := range snapshotFor(s, request, templatesOf).entries {
 		if variables, ok := t.matcher.matchURI(uri); ok &&
 			s.isVisible(request.Principal, KindResourceTemplate, t.entryKey()) {
 			return &t.resourceReader, variables

@@ -20,10 +20,7 @@ type Server struct {
 	handler Handler // dispatch within the middleware
 	info    infoMeta
 
-	tools     registry[*tool]
-	prompts   registry[*prompt]
-	resources registry[*resource]
-	templates registry[*template]
+	own Catalog // what every request sees
 
 	localAccess *Access // of callers in process and on line streams
 
@@ -55,10 +52,7 @@ func New(opts *Options) (*Server, error) {
 	for i := len(o.Middleware) - 1; i >= 0; i-- {
 		s.handler = o.Middleware[i](s.handler)
 	}
-	s.tools.initRegistry(s, protocol.MethodListTools, renderTools)
-	s.prompts.initRegistry(s, protocol.MethodListPrompts, renderPrompts)
-	s.resources.initRegistry(s, protocol.MethodListResources, renderResources)
-	s.templates.initRegistry(s, protocol.MethodListResourceTemplates, renderTemplates)
+	s.own.initCatalog(s)
 	return s, nil
 }
 

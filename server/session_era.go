@@ -52,6 +52,7 @@ func (x *Session) offersMethod(method string) bool {
 // answerOwnMethod implements [era].
 func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol.Result, error,
 	bool) {
+	x.server.hub.followCatalogs(x.announcements, request.Catalogs)
 	switch p := request.Params.(type) {
 	case *protocol.InitializeParams:
 		return x.answerInitialize(request), nil, true
@@ -156,6 +157,7 @@ func (x *Session) subscribeResource(uri string, access *Access) error {
 	}
 	x.announcements.resources[uri] = access
 	x.uriBytes += len(uri)
+	x.announcements.noteSubscribedLocked()
 	return nil
 }
 
@@ -167,6 +169,7 @@ func (x *Session) unsubscribeResource(uri string) {
 		delete(x.announcements.resources, uri)
 		x.uriBytes -= len(uri)
 		x.announcements.forgetUpdate(uri)
+		x.announcements.noteSubscribedLocked()
 	}
 }
 
@@ -223,7 +226,7 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
 		event.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
-		l.in.Access = x.server.hub.accessTo(x.announcements, uri)
+		l.in.Access, l.in.Catalogs = x.server.hub.accessTo(x.announcements, uri)
 		_ = l.sendDue(x.lifetime, nil, []string{uri})
 	} else {
 		_ = l.sendDue(x.lifetime, []string{method}, nil)

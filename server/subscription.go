@@ -57,6 +57,7 @@ type subscriber struct {
 	principal protocol.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
 	resources map[string]*Access          // its URIs, with what those who named them may do
+	catalogs  []*Catalog                  // that it sees beside the server's own
 	wake      chan struct{}               // holds one; nil for sessions
 	changed   func()                      // of sessions: called when something is due
 
@@ -67,8 +68,10 @@ type subscriber struct {
 
 // openSubscription opens a subscription of p, or returns the limit that it would
 // exceed.
-func (h *hub) openSubscription(p protocol.Principal, access *Access,
-	filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
+func (h *hub) openSubscription(
+	request *Request, filter protocol.SubscriptionFilter,
+) (*subscriber, quota.Limit, error) {
+	p := request.Principal
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
@@ -78,9 +81,11 @@ func (h *hub) openSubscription(p protocol.Principal, access *Access,
 		return nil, limit, quota.Refuse(limit, subscriptionRetry,
 			"too many subscriptions are open; try again in %s", subscriptionRetry)
 	}
-	sub := newSubscriber(filter, access)
+	sub := newSubscriber(filter, request.Access)
 	sub.principal, sub.wake = p, make(chan struct{}, 1)
+	sub.catalogs = request.Catalogs
 	h.subscribers[sub] = struct{}{}
+	sub.noteSubscribedLocked()
 	return sub, quota.None, nil
 }
 
@@ -109,6 +114,42 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 		h.listening.Give(sub.principal, 1)
 	}
 	delete(h.subscribers, sub)
+	sub.noteSubscribedLocked()
+}
+
+// followCatalogs has a session follow the catalogs that its latest request sees. Where they are
+// others than before its client is told that the lists have changed.
+func (h *hub) followCatalogs(sub *subscriber, catalogs []*Catalog) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if catalogs == nil || slices.Equal(catalogs, sub.catalogs) {
+		return
+	}
+	before := sub.catalogs
+	sub.noteSubscribedLocked()
+	sub.catalogs = catalogs
+	sub.noteSubscribedLocked()
+	if before == nil {
+		return
+	}
+	for _, method := range [...]string{protocol.MethodListTools, protocol.MethodListPrompts,
+		protocol.MethodListResources} {
+		sub.markListDue(method)
+	}
+}
+
+// noteSubscribedLocked tells the catalogs that what the subscription listens to has changed.
+func (s *subscriber) noteSubscribedLocked() {
+	for _, c := range s.catalogs {
+		if c.subscribed != nil {
+			c.subscribed()
+		}
+	}
+}
+
+// sees reports whether the subscription is told of the changes of c.
+func (s *subscriber) sees(c *Catalog) bool {
+	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }
 
 // closeAll ends every subscription with its result.
@@ -129,31 +170,38 @@ func (h *hub) forEach(f func(*subscriber)) {
 	}
 }
 
-// accessTo returns the access with which sub has subscribed to the resource at uri.
-func (h *hub) accessTo(sub *subscriber, uri string) *Access {
+// accessTo returns the access with which sub has subscribed to the resource at uri, and the
+// catalogs that it sees.
+func (h *hub) accessTo(sub *subscriber, uri string) (*Access, []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return sub.resources[uri]
+	return sub.resources[uri], sub.catalogs
 }
 
 // noteListChanged notes that the list behind method changed.
-func (h *hub) noteListChanged(method string) {
+func (h *hub) noteListChanged(c *Catalog, method string) {
 	h.forEach(func(sub *subscriber) {
-		switch {
-		case method == protocol.MethodListTools && sub.filter.ToolsListChanged:
-			sub.markDue(sub.lists, protocol.NotifyToolsChanged)
-		case method == protocol.MethodListPrompts && sub.filter.PromptsListChanged:
-			sub.markDue(sub.lists, protocol.NotifyPromptsChanged)
-		case method != protocol.MethodListTools && method != protocol.MethodListPrompts &&
-			sub.filter.ResourcesListChanged:
-			sub.markDue(sub.lists, protocol.NotifyResourcesChanged)
+		if sub.sees(c) {
+			sub.markListDue(method)
 		}
 	})
 }
 
-func (h *hub) noteResourceUpdated(uri string) {
+func (s *subscriber) markListDue(method string) {
+	switch {
+	case method == protocol.MethodListTools && s.filter.ToolsListChanged:
+		s.markDue(s.lists, protocol.NotifyToolsChanged)
+	case method == protocol.MethodListPrompts && s.filter.PromptsListChanged:
+		s.markDue(s.lists, protocol.NotifyPromptsChanged)
+	case method != protocol.MethodListTools && method != protocol.MethodListPrompts &&
+		s.filter.ResourcesListChanged:
+		s.markDue(s.lists, protocol.NotifyResourcesChanged)
+	}
+}
+
+func (h *hub) noteResourceUpdated(c *Catalog, uri string) {
 	h.forEach(func(sub *subscriber) {
-		if _, ok := sub.resources[uri]; ok {
+		if _, ok := sub.resources[uri]; ok && sub.sees(c) {
 			sub.markDue(sub.updated, uri)
 		}
 	})
@@ -196,19 +244,7 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 // its contents changed (basic/patterns/subscriptions), except those that may
 // not see it ([Options].Visible). Changes of the lists are announced by
 // themselves when something is added or removed.
-func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
-
-// SubscribedResources returns the URIs that clients have subscribed to, sorted. Whether there are
-// such resources is not known. It is for servers that learn of changes from others.
-func (s *Server) SubscribedResources() []string {
-	uris := map[string]bool{}
-	s.hub.forEach(func(sub *subscriber) {
-		for uri := range sub.resources {
-			uris[uri] = true
-		}
-	})
-	return slices.Sorted(maps.Keys(uris))
-}
+func (s *Server) ResourceUpdated(uri string) { s.own.ResourceUpdated(uri) }
 
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes
 // until the client or the server ends the subscription.
@@ -231,7 +267,7 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 	if request.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
-	sub, full, err := s.hub.openSubscription(request.Principal, request.Access, filter)
+	sub, full, err := s.hub.openSubscription(request, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
 			Where: request.eventWhere(), Resource: "subscriptions", Limit: string(full),

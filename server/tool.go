@@ -90,10 +90,10 @@ func (t *tool) entryKey() string { return t.definition.Name }
 // one that makes no sense, and for an InputSchema that does not fit In: a property
 // that In has no field for, a type that its field cannot be decoded from, a bound
 // in a tag that the schema lacks. Tags of other libraries are left alone.
-func AddTool[In any](s *Server, t Tool,
+func AddTool[In any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
-	s.addTool(t, reflect.TypeFor[In](), nil, withArguments(handler))
+	s.registrations().addTool(t, reflect.TypeFor[In](), nil, withArguments(handler))
 }
 
 // withArguments returns a handler that decodes the arguments for next.
@@ -119,10 +119,10 @@ func withArguments[In any](
 // returns a [*ToolError] that says so: the client gets its text as an error result,
 // which needs no structured content (server/tools, "Output Schema"). Otherwise
 // AddToolOut is like [AddTool]; so are the tags of Out.
-func AddToolOut[In, Out any](s *Server, t Tool,
+func AddToolOut[In, Out any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
-	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), withArguments(
+	s.registrations().addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), withArguments(
 		func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error) {
 			out, err := handler(ctx, call, in)
 			if err != nil {
@@ -135,18 +135,18 @@ func AddToolOut[In, Out any](s *Server, t Tool,
 // AddRawTool registers a tool that reads its arguments itself. They match the
 // input schema all the same; without one any object does. Otherwise it is like
 // [AddTool].
-func AddRawTool(s *Server, t Tool,
+func AddRawTool(s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
-	s.addTool(t, reflect.TypeFor[any](), nil, handler)
+	s.registrations().addTool(t, reflect.TypeFor[any](), nil, handler)
 }
 
 // RemoveTool removes a tool. It reports whether there was one of that name.
 // Calls that run go on.
-func (s *Server) RemoveTool(name string) bool { return s.tools.removeEntry(name) }
+func (s *Server) RemoveTool(name string) bool { return s.own.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.
-func (s *Server) addTool(t Tool, in, out reflect.Type,
+func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 	handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkName(t.Name))
 	mustRegister("tool", t.Name, validateScopes(t.Scopes))
@@ -168,7 +168,7 @@ func (s *Server) addTool(t Tool, in, out reflect.Type,
 		added.definition.OutputSchema = output.Raw()
 		added.check = checkOutput(output)
 	}
-	mustRegister("tool", t.Name, s.tools.addEntry(added))
+	mustRegister("tool", t.Name, c.tools.addEntry(added))
 }
 
 func checkOutput(output *schema.Schema) func(json.RawMessage) error {
@@ -191,10 +191,17 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 // callTool answers tools/call.
 func (s *Server) callTool(ctx context.Context, request *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
-	t, ok := s.tools.loadSnapshot().index[p.Name]
-	if !ok || !s.isVisible(request.Principal, KindTool, p.Name) {
+	t, ok := find(s, request, KindTool, toolsOf, p.Name)
+	if !ok {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
+	}
+	if lines := request.paramHeaders; lines != nil {
+		request.paramHeaders = nil
+		if err := request.checkParamHeaders(t, p.Arguments, lines); err != nil {
+			request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
+			return nil, request.refusal
+		}
 	}
 	if err := request.checkScopes(t.scopes); err != nil {
 		return nil, err

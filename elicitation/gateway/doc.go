@@ -39,7 +39,8 @@
 // Upstreams are told the capabilities that the client of the call has declared, as far as
 // [Upstream.Ask] lets them, and the level of logs that it wants. Nothing else of a request is
 // passed on but its name and arguments: no metadata, no header, no token. [Upstream.Credential]
-// decides as whom the gateway speaks.
+// decides as whom the gateway speaks. Callers with one credential see what the upstream shows to
+// that credential, and are told when it changes.
 //
 // # Logins
 //
@@ -53,8 +54,6 @@
 // # What is not passed on
 //
 // Roots, the end of a visit (notifications/elicitation/complete), and extensions, tasks among them.
-// Lists and changes of resources are those that the gateway itself is told of, without a caller's
-// credentials.
 //
 // # Limits
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,10 @@ func New(opts *Options) (*Gateway, error) {
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
+	if g.limits.Entries < 0 || g.limits.Connections < 0 {
+		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
+			"or 0 for the default: an upstream decides how many there are")
+	}
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
@@ -58,9 +63,14 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
+<<<<<<< HEAD
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
 	}
+=======
+	with.PrivateLists = with.PrivateLists || slices.ContainsFunc(opts.Upstreams,
+		func(u Upstream) bool { return u.Credential != nil })
+>>>>>>> main
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
@@ -69,10 +79,9 @@ func New(opts *Options) (*Gateway, error) {
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
 	for i, config := range opts.Upstreams {
-		u := newUpstream(config, names[i], g)
-		g.upstreams = append(g.upstreams, u)
-		g.busy.Go(u.keepPublished)
+		g.upstreams = append(g.upstreams, newUpstream(config, names[i], g))
 	}
+	g.busy.Go(g.closeIdle)
 	return g, nil
 }
 
@@ -142,6 +151,9 @@ const drainPause = 20 * time.Millisecond
 func (g *Gateway) Close() error {
 	g.end(errClosed)
 	<-g.park.drain()
+	for _, u := range g.upstreams {
+		u.stopViews()
+	}
 	g.busy.Wait()
 	var failed []error
 	for _, u := range g.upstreams {

@@ -94,7 +94,12 @@ func startUpstream(t *testing.T) *upstreamServer {
 
 func serveHTTP(t *testing.T, srv *server.Server) string {
 	t.Helper()
-	handler, err := serverhttp.New(srv, nil)
+	return serveHTTPWith(t, srv, nil)
+}
+
+func serveHTTPWith(t *testing.T, srv *server.Server, opts *serverhttp.Options) string {
+	t.Helper()
+	handler, err := serverhttp.New(srv, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,21 +114,32 @@ func serveHTTP(t *testing.T, srv *server.Server) string {
 	return listener.URL
 }
 
-// startGateway serves a gateway over HTTP and waits until it has published something.
+// startGateway serves a gateway over HTTP.
 func startGateway(t *testing.T, opts *gateway.Options) string {
 	t.Helper()
-	opts.Logger = zaptest.NewLogger(t)
+	_, url := serveGateway(t, opts, nil)
+	return url
+}
+
+// serveGateway serves a gateway over HTTP, with a handler that has http as its options.
+func serveGateway(
+	t *testing.T, opts *gateway.Options, http *serverhttp.Options,
+) (*gateway.Gateway, string) {
+	t.Helper()
+	if opts.Logger == nil {
+		opts.Logger = zaptest.NewLogger(t)
+	}
 	g, err := gateway.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := g.Handler(nil)
+	handler, err := g.Handler(http)
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := httptest.NewServer(handler)
 	t.Cleanup(func() { stopGateway(t, g, listener) })
-	return listener.URL
+	return g, listener.URL
 }
 
 func stopGateway(t *testing.T, g *gateway.Gateway, listener *httptest.Server) {

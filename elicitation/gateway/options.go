@@ -52,10 +52,11 @@ type Limits struct {
 	// negative: no limit.
 	CallTime time.Duration
 	// Entries is how many tools, prompts, resources or templates one upstream may publish, each.
-	// 0: 1,000. The rest is left out, and the log says so.
+	// 0: 1,000. The rest is left out, and the log says so, once.
 	Entries int
-	// Connections is how many connections one upstream is given at most. 0: 64. A call beyond is
-	// refused with [protocol.CodeBusy].
+	// Connections is how many connections one upstream is given at most for calls. 0: 64. A call
+	// beyond is refused with [protocol.CodeBusy]. As many credentials have connections on which
+	// their lists are read; with one more, those of the caller that has not come for longest end.
 	Connections int
 }
 
@@ -68,11 +69,12 @@ type Upstream struct {
 	// Connect opens a connection. [HTTP] and [Command] make such functions. It is called again
 	// after a connection broke, and for each set of credentials. Calls may overlap.
 	Connect func(ctx context.Context, credential Credential) (protocol.Peer, error)
-	// Credential returns what a caller is known as at the upstream. Connections are shared by
-	// callers with equal keys, so a key must name everything that the credential admits. The
-	// gateway itself, which reads the lists, is the zero principal. An error refuses the call; a
-	// [*protocol.Error] goes to the client as it is. Nil: everybody shares one connection
-	// without credentials.
+	// Credential returns what a caller is known as at the upstream. Connections, lists and
+	// subscriptions are shared by callers with equal keys, so a key must name everything that
+	// the credential admits. It is called for lists, too, and must be quick. The gateway itself
+	// is the zero principal. An error refuses the call; a [*protocol.Error] goes to the client as
+	// it is; such a caller sees the lists that the gateway itself is shown. Nil: everybody shares
+	// one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
 	// Unprefixed are the names of tools and prompts that are published as they are. They stay
 	// reserved while the upstream is down.

@@ -305,14 +305,14 @@ func requestFrom(ctx context.Context) *request {
 // errCallOver ends the rounds of a session whose call is over upstream: the question is withdrawn.
 var errCallOver = errors.New("gateway: the call is over while its client is asked")
 
-// watchRequests is the middleware that counts requests and subscriptions, and ends a parked call
+// watchRequests is the middleware that counts requests, has them see what
+// their callers may, and ends a parked call
 // for which nobody can come back: the request has ended without asking, or the session that it
 // belongs to sends no second one.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		g.chooseCatalogs(ctx, req)
 		if !protocol.MultiRoundTrip(req.Message.Method) {
-			ended := g.noteSubscriptions(req.Params)
-			defer ended()
 			return next(ctx, req)
 		}
 		g.requests.Add(1)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,34 +24,41 @@ const (
 	rereadTime = time.Minute
 )
 
-// published is what an upstream has at the server: digests of the definitions by published name.
-// Only the goroutine of keepPublished uses it.
-type published struct{ tools, prompts, resources, templates map[string][32]byte }
+// published is what a view has in its catalog: digests of the definitions by published name, and
+// what was left out when the lists were last read. Only the goroutine of the view uses it.
+type published struct{ tools, prompts, resources, templates digests }
 
-// keepPublished publishes what the upstream offers, until the gateway ends. What was published
-// stays while the upstream is down; calls say that it cannot be reached.
-func (u *upstream) keepPublished() {
-	life, log := u.gateway.life, u.gateway.log.With(zap.String("upstream", u.config.Name))
-	for failures := 0; life.Err() == nil; failures++ {
-		err := u.followLists(life, func() {
+type digests struct {
+	of      map[string][32]byte
+	leftOut map[string]bool
+}
+
+// keepPublished publishes what the upstream offers, until ctx ends. What was published stays while
+// the upstream is down; calls say that it cannot be reached.
+func (v *view) keepPublished(ctx context.Context) {
+	u := v.upstream
+	log := u.gateway.log.With(zap.String("upstream", u.config.Name))
+	read := sync.OnceFunc(func() { close(v.read) })
+	defer read()
+	for failures := 0; ctx.Err() == nil; failures++ {
+		err := v.followLists(ctx, func() {
 			failures = 0
+			read()
 			log.Info("gateway.upstream_ready")
 			for name := range u.names.Unprefixed() {
-				_, tool := u.published.tools[name]
-				if _, prompt := u.published.prompts[name]; !tool && !prompt {
+				_, tool := v.published.tools.of[name]
+				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
 					log.Warn("gateway.unprefixed_missing", zap.String("name", name))
 				}
 			}
 		})
-		if life.Err() != nil {
+		read()
+		if ctx.Err() != nil {
 			return
 		}
 		log.Warn("gateway.upstream_down", zap.Error(causeOf(err)),
 			zap.Duration("retry_after", retryPause(failures)))
-		select {
-		case <-time.After(retryPause(failures)):
-		case <-life.Done():
-		}
+		pause(ctx, retryPause(failures))
 	}
 }
 
@@ -63,14 +71,12 @@ func causeOf(err error) error {
 }
 
 // followLists connects, publishes the lists and follows their changes until the connection ends.
-func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
+func (v *view) followLists(ctx context.Context, ready func()) (err error) {
+	u := v.upstream
 	defer u.gateway.recoverPanic(&err)
-	var credential Credential
-	if u.config.Credential != nil {
-		var err error
-		if credential, err = u.config.Credential(ctx, protocol.Principal{}); err != nil {
-			return err
-		}
+	credential, err := v.credential(ctx)
+	if err != nil {
+		return err
 	}
 	// Some servers list tools that ask only to clients that can be asked. On this connection no
 	// call runs, so that every question is refused.
@@ -83,7 +89,7 @@ func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
 		return err
 	}
 	defer func() { _ = conn.client.Close() }()
-	if err := u.refresh(ctx, conn.client); err != nil {
+	if err := v.refresh(ctx, conn.client); err != nil {
 		return err
 	}
 	ready()
@@ -92,7 +98,7 @@ func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		u.listen(listening, conn.client, changed)
+		v.listen(listening, conn.client, changed)
 	}()
 	defer func() { stop(); <-ended }()
 	for {
@@ -107,7 +113,7 @@ func (u *upstream) followLists(ctx context.Context, ready func()) (err error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := u.refresh(ctx, conn.client); err != nil {
+		if err := v.refresh(ctx, conn.client); err != nil {
 			return err
 		}
 	}
@@ -132,86 +138,81 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // refresh reads the lists and publishes what differs from what was published before.
-func (u *upstream) refresh(ctx context.Context, c *client.Client) error {
+func (v *view) refresh(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	p, srv := &u.published, u.gateway.server
-	toolName := func(t *protocol.Tool) string { return u.names.Publish(t.Name) }
-	err := publishList(u, "tools", &p.tools, c.Tools(ctx), toolName, u.addTool, srv.RemoveTool)
+	u, p := v.upstream, &v.published
+	err := publishList(v, server.KindTool, &p.tools, c.Tools(ctx),
+		func(t *protocol.Tool) string { return u.names.Publish(t.Name) }, v.addTool)
 	if err != nil {
 		return err
 	}
-	promptName := func(p *protocol.Prompt) string { return u.names.Publish(p.Name) }
-	err = publishList(
-		u, "prompts", &p.prompts, c.Prompts(ctx), promptName, u.addPrompt, srv.RemovePrompt,
-	)
+	err = publishList(v, server.KindPrompt, &p.prompts, c.Prompts(ctx),
+		func(p *protocol.Prompt) string { return u.names.Publish(p.Name) }, v.addPrompt)
 	if err != nil {
 		return err
 	}
-	resourceURI := func(r *protocol.Resource) string { return u.names.PublishURI(r.URI) }
-	err = publishList(u, "resources", &p.resources, c.Resources(ctx), resourceURI,
-		u.addResource, srv.RemoveResource)
+	err = publishList(v, server.KindResource, &p.resources, c.Resources(ctx),
+		func(r *protocol.Resource) string { return u.names.PublishURI(r.URI) }, v.addResource)
 	if err != nil {
 		return err
 	}
-	templateURI := func(t *protocol.ResourceTemplate) string {
-		return u.names.PublishURI(t.URITemplate)
-	}
-	return publishList(u, "templates", &p.templates, c.ResourceTemplates(ctx), templateURI,
-		u.addTemplate, srv.RemoveResourceTemplate)
+	return publishList(v, server.KindResourceTemplate, &p.templates, c.ResourceTemplates(ctx),
+		func(t *protocol.ResourceTemplate) string { return u.names.PublishURI(t.URITemplate) },
+		v.addTemplate)
 }
 
-// publishList brings one kind of entries at the server up to date. Entries of one name, beyond the
-// limit, or that the server does not take are left out, and the log says so.
-func publishList[E any](u *upstream, kind string, have *map[string][32]byte,
-	entries iter.Seq2[E, error], nameOf func(*E) string, add func(name string, e *E),
-	remove func(name string) bool,
+// publishList brings one kind of entries in the catalog up to date, if all could be read. Entries
+// of one name, beyond the limit, or that the server does not take are left out, and the log says
+// so, once.
+func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.Seq2[E, error],
+	nameOf func(*E) string, add func(name string, e *E),
 ) error {
-	log := u.gateway.log.With(zap.String("upstream", u.config.Name), zap.String("kind", kind))
-	now := map[string][32]byte{}
-	wanted := map[string]*E{}
-	var order []string // clients see entries in the order of the upstream
+	u := v.upstream
+	now := digests{of: map[string][32]byte{}, leftOut: map[string]bool{}}
+	leaveOut := func(name, why string) {
+		if now.leftOut[name+why] = true; !have.leftOut[name+why] {
+			u.gateway.log.Warn("gateway.left_out", zap.String("upstream", u.config.Name),
+				zap.String("kind", string(kind)), zap.String("name", name), zap.String("why", why))
+		}
+	}
+	var wanted []E // clients see entries in the order of the upstream
+	read := 0
 	for e, err := range entries {
 		if err != nil {
 			return u.explain(err)
 		}
-		name := nameOf(&e)
-		if _, twice := wanted[name]; twice {
-			log.Warn("gateway.left_out", zap.String("name", name),
-				zap.String("why", "the upstream has two of this name"))
-			continue
-		}
-		if len(wanted) == u.gateway.limits.Entries {
-			log.Warn("gateway.left_out", zap.String("why", "the upstream offers too many"),
-				zap.Int("limit", u.gateway.limits.Entries))
+		if read++; read > u.gateway.limits.Entries {
+			leaveOut("", fmt.Sprintf("the upstream offers more than %d", read-1))
 			break
 		}
-		wanted[name] = &e
-		order = append(order, name)
+		name := nameOf(&e)
+		if _, twice := now.of[name]; twice {
+			leaveOut(name, "the upstream has two of this name")
+			continue
+		}
 		definition, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		now[name] = sha256.Sum256(definition)
-	}
-	for name := range *have {
-		if now[name] != (*have)[name] {
-			remove(name)
-			delete(*have, name)
+		now.of[name] = sha256.Sum256(definition)
+		if digest, there := have.of[name]; !there || digest != now.of[name] {
+			wanted = append(wanted, e)
 		}
 	}
-	if *have == nil {
-		*have = map[string][32]byte{}
-	}
-	for _, name := range order {
-		if _, there := (*have)[name]; there {
-			continue
+	for name := range have.of {
+		if _, still := now.of[name]; !still {
+			v.catalog.Remove(kind, name)
 		}
-		if err := tryAdd(func() { add(name, wanted[name]) }); err != nil {
-			log.Warn("gateway.left_out", zap.String("name", name), zap.Error(err))
-		}
-		(*have)[name] = now[name] // also where it was refused, which is then said once
 	}
+	for _, e := range wanted {
+		name := nameOf(&e)
+		if err := tryAdd(func() { add(name, &e) }); err != nil {
+			v.catalog.Remove(kind, name)
+			leaveOut(name, err.Error())
+		}
+	}
+	*have = now
 	return nil
 }
 
@@ -236,7 +237,7 @@ func needsTask(t *protocol.Tool) bool {
 		execution.TaskSupport == "required"
 }
 
-func (u *upstream) addTool(name string, t *protocol.Tool) {
+func (v *view) addTool(name string, t *protocol.Tool) {
 	if needsTask(t) {
 		panic("it can be called as a task alone") // as the server does for what cannot work
 	}
@@ -245,8 +246,8 @@ func (u *upstream) addTool(name string, t *protocol.Tool) {
 		Annotations: t.Annotations, Meta: t.Meta,
 		InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
 	}
-	upstreamName := t.Name
-	server.AddRawTool(u.gateway.server, definition,
+	u, upstreamName := v.upstream, t.Name
+	server.AddRawTool(v.catalog, definition,
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return outcomeAs[protocol.CallToolOutcome](u.gateway.callUpstream(ctx, u, &call.Call,
 				&protocol.CallToolParams{Name: upstreamName, Arguments: call.Arguments,
@@ -254,9 +255,9 @@ func (u *upstream) addTool(name string, t *protocol.Tool) {
 		})
 }
 
-func (u *upstream) addPrompt(name string, p *protocol.Prompt) {
-	upstreamName := p.Name
-	server.AddPrompt(u.gateway.server, server.Prompt{
+func (v *view) addPrompt(name string, p *protocol.Prompt) {
+	u, upstreamName := v.upstream, p.Name
+	server.AddPrompt(v.catalog, server.Prompt{
 		Name: name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 		Arguments: p.Arguments, Meta: p.Meta,
 		Complete: u.completer(protocol.CompletionRef{Prompt: upstreamName}),
@@ -274,19 +275,19 @@ func (u *upstream) addPrompt(name string, p *protocol.Prompt) {
 	})
 }
 
-func (u *upstream) addResource(uri string, r *protocol.Resource) {
-	server.AddResource(u.gateway.server, server.Resource{
+func (v *view) addResource(uri string, r *protocol.Resource) {
+	server.AddResource(v.catalog, server.Resource{
 		URI: uri, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 		MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
-	}, u.readResource)
+	}, v.upstream.readResource)
 }
 
-func (u *upstream) addTemplate(template string, t *protocol.ResourceTemplate) {
-	server.AddResourceTemplate(u.gateway.server, server.ResourceTemplate{
+func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
+	server.AddResourceTemplate(v.catalog, server.ResourceTemplate{
 		URITemplate: template, Name: t.Name, Title: t.Title, Description: t.Description,
 		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
-		Complete: u.completer(protocol.CompletionRef{Template: t.URITemplate}),
-	}, u.readResource)
+		Complete: v.upstream.completer(protocol.CompletionRef{Template: t.URITemplate}),
+	}, v.upstream.readResource)
 }
 
 func (u *upstream) readResource(

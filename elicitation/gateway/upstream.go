@@ -29,13 +29,13 @@ const (
 // serves any number of calls. One of a legacy upstream serves one call at a time, so that whatever
 // the upstream asks on it belongs to that call.
 type upstream struct {
-	config     Upstream
-	gateway    *Gateway
-	names      *naming.Names
-	published  published
-	subscribed *subscriptions
+	config  Upstream
+	gateway *Gateway
+	names   *naming.Names
+	own     *view // what it shows to the gateway itself
 
 	mu          sync.Mutex
+	views       map[string]*view // what it shows to others, by the keys of their credentials
 	connections []*connection
 	opening     int
 	openings    map[connectionKey]*opening // that others wait for
@@ -73,8 +73,12 @@ type connectionKey struct {
 type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
 
 func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
-	return &upstream{config: config, gateway: g, names: names,
-		subscribed: newSubscriptions(), openings: map[connectionKey]*opening{}}
+	u := &upstream{config: config, gateway: g, names: names,
+		openings: map[connectionKey]*opening{}, views: map[string]*view{}}
+	u.mu.Lock() // its goroutine looks whether it is this one
+	defer u.mu.Unlock()
+	u.own = u.startView(protocol.Principal{})
+	return u
 }
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
@@ -153,9 +157,7 @@ func (u *upstream) takeConnection(
 ) (*connection, *opening, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dropLocked(func(c *connection) bool {
-		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
-	})
+	u.dropIdleLocked()
 	for _, c := range u.connections {
 		if c.key == key && !c.isOver() && c.serves(caller) {
 			c.users++
@@ -187,6 +189,12 @@ func (u *upstream) oldestIdleLocked() (oldest *connection) {
 		}
 	}
 	return oldest
+}
+
+func (u *upstream) dropIdleLocked() {
+	u.dropLocked(func(c *connection) bool {
+		return c.users == 0 && (c.isOver() || time.Since(c.lastUsed) > idleTime)
+	})
 }
 
 // dropLocked closes connections, in the background: the upstream may take its time.

@@ -14,7 +14,7 @@ import (
 )
 
 // addMirrored registers a tool one of whose arguments is repeated in a header.
-func addMirrored(srv *server.Server) {
+func addMirrored(srv server.Registrar) {
 	server.AddRawTool(srv, server.Tool{Name: "run", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"other":{"type":"string"}}}`)},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -23,8 +23,28 @@ func addMirrored(srv *server.Server) {
 }
 
 func TestParamHeaders(t *testing.T) {
-	srv := newServer(t, nil)
-	addMirrored(srv)
+	t.Run("tool of the server", func(t *testing.T) {
+		srv := newServer(t, nil)
+		addMirrored(srv)
+		testParamHeaders(t, srv)
+	})
+	t.Run("tool of a catalog", func(t *testing.T) {
+		var catalog *server.Catalog
+		srv := newServer(t, &server.Options{
+			Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}},
+			Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+				return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+					req.Catalogs = []*server.Catalog{catalog}
+					return next(ctx, req)
+				}
+			}}})
+		catalog = srv.NewCatalog(nil)
+		addMirrored(catalog)
+		testParamHeaders(t, srv)
+	})
+}
+
+func testParamHeaders(t *testing.T, srv *server.Server) {
 	ts, _ := serve(t, srv, nil)
 	for _, test := range []struct {
 		name      string

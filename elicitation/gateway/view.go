@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// viewWait is how long a request waits for what an upstream shows to its caller, where nobody with
+// that credential came before. What comes later is announced.
+const viewWait = 5 * time.Second
+
+// A view is what an upstream shows to callers with one credential. It has a connection of its own,
+// on which the lists are read and their changes followed, as long as a client is told of these and
+// for idleTime after the last request.
+type view struct {
+	upstream  *upstream
+	caller    protocol.Principal // one of them; zero: the gateway itself
+	catalog   *server.Catalog
+	published published
+	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
+	read      chan struct{} // closed when the lists have been read, or could not be
+	stop      context.CancelFunc
+
+	// Under the lock of the upstream:
+	key      string
+	known    bool // key is known
+	lastUsed time.Time
+}
+
+// startView begins to publish what the upstream shows to caller.
+func (u *upstream) startView(caller protocol.Principal) *view {
+	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
+		read: make(chan struct{}), lastUsed: time.Now()}
+	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
+	ctx, stop := context.WithCancel(u.gateway.life)
+	v.stop = stop
+	u.gateway.busy.Go(func() { v.keepPublished(ctx) })
+	return v
+}
+
+// credential returns what the gateway is known as on the connection of the view.
+func (v *view) credential(ctx context.Context) (Credential, error) {
+	var credential Credential
+	if f := v.upstream.config.Credential; f != nil {
+		var err error
+		if credential, err = f(ctx, v.caller); err != nil {
+			return Credential{}, err
+		}
+	}
+	v.upstream.mu.Lock()
+	defer v.upstream.mu.Unlock()
+	if v != v.upstream.own && credential.Key != v.key {
+		return Credential{}, fmt.Errorf("gateway: the caller has other credentials now")
+	}
+	v.key, v.known = credential.Key, true
+	return credential, nil
+}
+
+// viewFor returns what the upstream shows to a caller: what it shows to the gateway itself where
+// the caller has no credentials there.
+func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
+	if u.config.Credential == nil {
+		return u.own
+	}
+	credential, err := u.config.Credential(ctx, caller)
+	if err != nil {
+		return u.own // a call gets the error
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.own.known && u.own.key == credential.Key || u.gateway.life.Err() != nil {
+		return u.own
+	}
+	v := u.views[credential.Key]
+	if v == nil {
+		if len(u.views) >= u.gateway.limits.Connections {
+			u.dropOldestViewLocked()
+		}
+		v = u.startView(caller)
+		v.key, v.known = credential.Key, true
+		u.views[v.key] = v
+	}
+	v.lastUsed = time.Now()
+	return v
+}
+
+func (u *upstream) dropOldestViewLocked() {
+	var oldest *view
+	for _, v := range u.views {
+		if oldest == nil || v.lastUsed.Before(oldest.lastUsed) {
+			oldest = v
+		}
+	}
+	u.dropViewLocked(oldest)
+}
+
+func (u *upstream) dropViewLocked(v *view) {
+	v.stop()
+	delete(u.views, v.key)
+}
+
+// stopViews ends the views. None is started after the gateway has ended.
+func (u *upstream) stopViews() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, v := range u.views {
+		u.dropViewLocked(v)
+	}
+}
+
+// closeIdle closes the connections and views that nobody uses, until the gateway ends.
+func (g *Gateway) closeIdle() {
+	for pause(g.life, idleTime/5) {
+		for _, u := range g.upstreams {
+			u.mu.Lock()
+			u.dropIdleLocked()
+			for _, v := range u.views {
+				if time.Since(v.lastUsed) > idleTime && !v.catalog.Watched() {
+					u.dropViewLocked(v)
+				}
+			}
+			u.mu.Unlock()
+		}
+	}
+}
+
+// chooseCatalogs has a request see what the upstreams show to its caller.
+func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
+	all := false // of the lists are asked for
+	switch req.Message.Method {
+	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources,
+		protocol.MethodListResourceTemplates, protocol.MethodListen, protocol.MethodSubscribe,
+		protocol.MethodUnsubscribe, protocol.MethodComplete:
+		all = true
+	case protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, viewWait)
+	defer cancel()
+	for _, u := range g.upstreams {
+		v := u.viewFor(ctx, req.Principal)
+		if v != u.own && (all || u.publishes(req.Target)) {
+			select {
+			case <-v.read:
+			case <-ctx.Done():
+			}
+		}
+		req.Catalogs = append(req.Catalogs, v.catalog)
+	}
+}
+
+// publishes reports whether a name or URI is one of the upstream's.
+func (u *upstream) publishes(name string) bool {
+	_, uri := u.names.OwnURI(name)
+	return uri || u.names.Unprefixed()[name] || strings.HasPrefix(name, u.names.Publish(""))
+}

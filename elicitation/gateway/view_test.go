@@ -1,0 +1,177 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// byUser authenticates whoever the header names.
+var byUser = &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+	return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
+}}
+
+// asUser is an authorizer that sends a name.
+type asUser string
+
+func (u asUser) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
+	return http.Header{"Authorization": {string(u)}}, nil
+}
+
+func (asUser) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+
+// ownCredentials lets every caller but strangers be itself upstream.
+func ownCredentials(
+	_ context.Context, caller protocol.Principal,
+) (gateway.Credential, error) {
+	switch caller.Subject {
+	case "stranger":
+		return gateway.Credential{}, errors.New("log in first")
+	case "":
+		return gateway.Credential{Key: "gateway", Authorizer: asUser("gateway")}, nil
+	}
+	return gateway.Credential{Key: caller.Subject, Authorizer: asUser(caller.Subject)}, nil
+}
+
+func connectAs(t *testing.T, url string, era protocol.Era, user string) *client.Client {
+	t.Helper()
+	transport, err := clienthttp.New(url, &clienthttp.Options{Authorizer: asUser(user)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(transport, &client.Options{ElicitForm: (&person{}).fill, Era: era,
+		Cache: &client.CacheOptions{Disabled: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func toolNames(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var names []string
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// addEcho registers a tool and a resource that say who reads them.
+func addEcho(srv *server.Server, name string) {
+	server.AddTool(srv, server.Tool{Name: name}, func(
+		_ context.Context, call *server.ToolCall, _ struct{},
+	) (protocol.CallToolOutcome, error) {
+		return server.Text("for " + call.Principal.Subject), nil
+	})
+	server.AddResource(srv, server.Resource{URI: "file:///" + name, Name: name}, func(
+		_ context.Context, call *server.ResourceCall,
+	) (protocol.ReadResourceOutcome, error) {
+		return &protocol.ReadResourceResult{}, nil
+	})
+}
+
+// startByUser serves an upstream that shows what begins with the name of a user to that user
+// alone, and a gateway before it.
+func startByUser(t *testing.T, era protocol.Era) (*server.Server, string) {
+	t.Helper()
+	srv := newServer(t, &server.Options{Visible: func(
+		p protocol.Principal, _ server.Kind, name string,
+	) bool {
+		name = strings.TrimPrefix(name, "file:///")
+		return strings.HasPrefix(name, "all") || strings.HasPrefix(name, p.Subject)
+	}})
+	for _, name := range []string{"all", "ann", "bob"} {
+		addEcho(srv, name)
+	}
+	upstream := serveHTTPWith(t, srv, byUser)
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: era, Credential: ownCredentials,
+	}}}, byUser)
+	return srv, url
+}
+
+func TestCallersSeeWhatTheirCredentialsShow(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		_, url := startByUser(t, upstreamEra)
+		awaitTool(t, connectAs(t, url, clientEra, "stranger"), "ops_all")
+		for user, want := range map[string]string{
+			"ann": "ops_all ops_ann", "bob": "ops_all ops_bob", "stranger": "ops_all",
+		} {
+			c := connectAs(t, url, clientEra, user)
+			if got := toolNames(t, c); got != want {
+				t.Errorf("%s sees %q, want %q", user, got, want)
+			}
+			result, err := c.CallTool(t.Context(), "ops_ann", nil)
+			if mine := user == "ann"; mine != (err == nil && textOf(result) == "for ann") {
+				t.Errorf("%s got %q, %v", user, textOf(result), err)
+			}
+		}
+	})
+}
+
+func TestACallFindsItsToolBeforeItsCallerListed(t *testing.T) {
+	_, url := startByUser(t, 0)
+	result, err := connectAs(t, url, 0, "ann").CallTool(t.Context(), "ops_ann", nil)
+	if err != nil || textOf(result) != "for ann" {
+		t.Errorf("got %q, %v", textOf(result), err)
+	}
+}
+
+func TestChangesAreAnnouncedToThoseWhoSeeThem(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv, url := startByUser(t, upstreamEra)
+		var lists, resources [2]atomic.Int64
+		for i, user := range []string{"ann", "bob"} {
+			c := connectAs(t, url, clientEra, user)
+			awaitTool(t, c, "ops_"+user)
+			ready := make(chan struct{})
+			go func() {
+				_ = c.Listen(t.Context(), protocol.SubscriptionFilter{ToolsListChanged: true,
+					ResourceSubscriptions: []string{"ops+file:///ann"},
+				}, func(_ context.Context, event client.ListenEvent) {
+					switch event.(type) {
+					case client.Acknowledged:
+						close(ready)
+					case client.ResourceUpdated:
+						resources[i].Add(1)
+					default:
+						lists[i].Add(1)
+					}
+				})
+			}()
+			<-ready
+		}
+		time.Sleep(2 * time.Second) // the gateway subscribes upstream
+		lists[1].Store(0)
+		addEcho(srv, "ann-too")
+		srv.ResourceUpdated("file:///ann")
+		for range 500 {
+			if lists[0].Load() > 0 && resources[0].Load() > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if lists[0].Load() == 0 || resources[0].Load() == 0 {
+			t.Errorf("ann was told of %d and %d", lists[0].Load(), resources[0].Load())
+		}
+		if lists[1].Load() > 0 || resources[1].Load() > 0 {
+			t.Errorf("bob was told of %d and %d", lists[1].Load(), resources[1].Load())
+		}
+	})
+}

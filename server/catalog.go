@@ -1,0 +1,121 @@
+package server
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Catalog holds tools, prompts, resources and templates that some requests see: those whose
+// [Request].Catalogs name it. Each server has one of its own besides, which all requests see.
+// All methods may be called concurrently.
+type Catalog struct {
+	server     *Server
+	subscribed func() // nil: nobody wants to know
+
+	tools     registry[*tool]
+	prompts   registry[*prompt]
+	resources registry[*resource]
+	templates registry[*template]
+}
+
+// A Registrar is what definitions are registered with: a [*Server] or a [*Catalog].
+type Registrar interface{ registrations() *Catalog }
+
+func (s *Server) registrations() *Catalog  { return &s.own }
+func (c *Catalog) registrations() *Catalog { return c }
+
+// NewCatalog returns an empty catalog. What is registered there under a name that is taken
+// replaces, in one step, what was there. subscribed is called when requests may have begun or
+// ended to listen to resources of the catalog; it must not block, nor call the server. It may be
+// nil. [Options].Capabilities declares what catalogs alone have.
+func (s *Server) NewCatalog(subscribed func()) *Catalog {
+	c := &Catalog{subscribed: subscribed}
+	c.initCatalog(s)
+	return c
+}
+
+func (c *Catalog) initCatalog(s *Server) {
+	c.server = s
+	c.tools.initRegistry(c, protocol.MethodListTools, renderTools)
+	c.prompts.initRegistry(c, protocol.MethodListPrompts, renderPrompts)
+	c.resources.initRegistry(c, protocol.MethodListResources, renderResources)
+	c.templates.initRegistry(c, protocol.MethodListResourceTemplates, renderTemplates)
+}
+
+// Remove removes what is registered under a name, URI or template. It reports whether there was
+// anything. Calls that run go on.
+func (c *Catalog) Remove(kind Kind, name string) bool {
+	switch kind {
+	case KindTool:
+		return c.tools.removeEntry(name)
+	case KindPrompt:
+		return c.prompts.removeEntry(name)
+	case KindResource:
+		return c.resources.removeEntry(name)
+	}
+	return c.templates.removeEntry(name)
+}
+
+// ResourceUpdated is [Server.ResourceUpdated] for those who see the catalog.
+func (c *Catalog) ResourceUpdated(uri string) { c.server.hub.noteResourceUpdated(c, uri) }
+
+// SubscribedResources returns the URIs that those have subscribed to who see the catalog, sorted.
+// Whether it has such resources is not known.
+func (c *Catalog) SubscribedResources() []string {
+	uris := map[string]bool{}
+	c.server.hub.forEach(func(sub *subscriber) {
+		if sub.sees(c) {
+			for uri := range sub.resources {
+				uris[uri] = true
+			}
+		}
+	})
+	return slices.Sorted(maps.Keys(uris))
+}
+
+// Watched reports whether a session or subscription sees the catalog and is told of its changes.
+func (c *Catalog) Watched() (watched bool) {
+	c.server.hub.forEach(func(sub *subscriber) { watched = watched || sub.sees(c) })
+	return watched
+}
+
+func toolsOf(c *Catalog) *registry[*tool]         { return &c.tools }
+func promptsOf(c *Catalog) *registry[*prompt]     { return &c.prompts }
+func resourcesOf(c *Catalog) *registry[*resource] { return &c.resources }
+func templatesOf(c *Catalog) *registry[*template] { return &c.templates }
+
+// find returns what is registered under key, if the request may see it.
+func find[E entry](s *Server, request *Request, kind Kind,
+	of func(*Catalog) *registry[E], key string) (e E, ok bool) {
+	for _, c := range request.Catalogs {
+		if e, ok = of(c).loadSnapshot().index[key]; ok {
+			break
+		}
+	}
+	if !ok {
+		e, ok = of(&s.own).loadSnapshot().index[key]
+	}
+	return e, ok && s.isVisible(request.Principal, kind, key)
+}
+
+// snapshotFor returns what the request sees of one kind.
+func snapshotFor[E entry](
+	s *Server, request *Request, of func(*Catalog) *registry[E],
+) *snapshot[E] {
+	own := of(&s.own).loadSnapshot()
+	if len(request.Catalogs) == 0 {
+		return own
+	}
+	all := &snapshot[E]{render: own.render, size: own.size}
+	for _, c := range request.Catalogs {
+		all.entries = append(all.entries, of(c).loadSnapshot().entries...)
+	}
+	all.entries = append(all.entries, own.entries...)
+	if s.opts.PageSize < 0 {
+		all.size = max(len(all.entries), 1)
+	}
+	all.setCursors(request.Message.Method)
+	return all
+}
