@@ -63,14 +63,11 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
-<<<<<<< HEAD
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
 	}
-=======
 	with.PrivateLists = with.PrivateLists || slices.ContainsFunc(opts.Upstreams,
 		func(u Upstream) bool { return u.Credential != nil })
->>>>>>> main
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
