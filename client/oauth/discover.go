@@ -226,8 +226,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	if err != nil {
 		return nil, metadataError(issuer, err)
 	}
-	at, body, err := authhttp.FetchFirst(ctx, authhttp.MetadataURLs(u),
-		s.guard.fetchDocument)
+	at, body, err := authhttp.FetchMetadata(ctx, u, s.guard.fetchDocument)
 	if errors.Is(err, authhttp.ErrMissing) {
 		return nil, metadataError(issuer, errNoServerMetadata)
 	}

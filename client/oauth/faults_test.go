@@ -163,7 +163,12 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, source := spoiled(t, f, name)
 			want.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 1})
+			places := 1
+			switch name { // answers of servers that do not know the first place
+			case "redirects", "a page", "status 503", "is not an object":
+				places = 2
+			}
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: places})
 			s.wantNoLogin(t)
 			s.mended(t, source)
 		})

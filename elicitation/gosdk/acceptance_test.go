@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,6 +46,7 @@ func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, b
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
+func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")
@@ -96,8 +96,9 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 		t.Fatal(err)
 	}
 	var upstreams []*gosdk.Upstream
-	for _, b := range to {
-		up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
+	for i, b := range to {
+		up, err := clients.NewUpstream(gosdk.UpstreamOptions{
+			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed, Implementation: impl,
 			Transport:      func() mcp.Transport { return dial(t, b) },
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
 			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
@@ -108,9 +109,7 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 		t.Cleanup(up.Close)
 		upstreams = append(upstreams, up)
 		if b.Publish {
-			b.Err = errors.Join(up.PublishTools(t.Context(), server, gatewaytest.Rename),
-				up.PublishPrompts(t.Context(), server, gatewaytest.Rename),
-				up.PublishResources(t.Context(), server))
+			b.Err = up.Publish(t.Context(), server)
 			continue
 		}
 		for _, name := range gatewaytest.Tools() {

@@ -4,7 +4,6 @@ package gosdk
 
 import (
 	"context"
-	"crypto/rand"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,9 +24,12 @@ type upstreamConn struct {
 	calls   upstream.Calls
 }
 
-func newUpstreamConn(name string, shared bool) *upstreamConn {
-	return &upstreamConn{key: elicitation.UpstreamKey(name + "/" + rand.Text()), shared: shared,
-		ended: make(chan struct{})}
+// declares returns the capabilities of the upstream. It may have said nothing.
+func (c *upstreamConn) declares() *mcp.ServerCapabilities {
+	if r := c.session.InitializeResult(); r != nil && r.Capabilities != nil {
+		return r.Capabilities
+	}
+	return &mcp.ServerCapabilities{}
 }
 
 // HasEnded implements [upstream.Conn].

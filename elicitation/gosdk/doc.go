@@ -15,7 +15,7 @@
 //		Transport: func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
 //	})
 //	defer up.Close()
-//	err = up.PublishTools(ctx, server, nil)
+//	err = up.Publish(ctx, server)
 //
 // Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
 // [Upstream.PublishResources] do the same for prompts and resources. What the upstream asks while

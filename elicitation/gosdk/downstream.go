@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
-	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -47,7 +47,7 @@ type Downstream struct {
 	router    *elicitation.Router
 	opts      Options
 	forwarder *hophttp.Forwarder  // nil: nothing is passed on
-	names     upstream.Names      // under which upstreams have published
+	claims    naming.Claims       // of the upstreams
 	endpoint  accepthttp.Endpoint // of Handler
 
 	mu       sync.Mutex

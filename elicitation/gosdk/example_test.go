@@ -64,10 +64,12 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	defer upstream.Close()
-	if err := upstream.PublishTools(ctx, gateway, nil); err != nil {
+	if err := upstream.Publish(ctx, gateway); err != nil {
 		return err
 	}
-	outer := overHTTP(gateway)
+	handler := clients.Handler(mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return gateway }, nil))
+	outer := httptest.NewServer(handler)
 	defer outer.Close()
 
 	// A user of it.
@@ -83,7 +85,7 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 	defer user.Close()
 	result, err := user.CallTool(ctx,
-		&mcp.CallToolParams{Name: "deploy", Arguments: map[string]any{}})
+		&mcp.CallToolParams{Name: "inner_deploy", Arguments: map[string]any{}})
 	if err != nil {
 		return err
 	}

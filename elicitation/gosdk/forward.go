@@ -11,8 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of the SDK's handler. Where there is no
+// CallTool calls a tool of the upstream, by the name that it has there, for a request of a client,
+// and returns the result, with the URIs under which resources are published, or the upstream's own
+// error. ctx must be that of the SDK's handler. Where there is no
 // connection, or it breaks, clients read only that; the error wraps the cause.
 func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
@@ -20,12 +21,16 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 	if arguments := req.Params.Arguments; len(arguments) > 0 && string(arguments) != "null" {
 		params.Arguments = arguments
 	}
-	return forward(ctx, u, &forwardedRequest[mcp.CallToolResult]{
+	result, err := forward(ctx, u, &forwardedRequest[mcp.CallToolResult]{
 		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.CallToolResult, error) {
 			return on.CallTool(ctx, params)
 		},
 	})
+	if err == nil {
+		u.publishContent(result.Content...)
+	}
+	return result, err
 }
 
 // GetPrompt gets a prompt of the upstream for a request of a client. It does for prompts what
@@ -33,25 +38,37 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 func (u *Upstream) GetPrompt(ctx context.Context, req *mcp.GetPromptRequest,
 	prompt string) (*mcp.GetPromptResult, error) {
 	params := &mcp.GetPromptParams{Name: prompt, Arguments: req.Params.Arguments}
-	return forward(ctx, u, &forwardedRequest[mcp.GetPromptResult]{
+	result, err := forward(ctx, u, &forwardedRequest[mcp.GetPromptResult]{
 		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.GetPromptResult, error) {
 			return on.GetPrompt(ctx, params)
 		},
 	})
+	if err == nil {
+		for _, m := range result.Messages {
+			u.publishContent(m.Content)
+		}
+	}
+	return result, err
 }
 
 // ReadResource reads a resource of the upstream for a request of a client. It does for resources
-// what [Upstream.CallTool] does for tools. The contents have the URIs that the upstream gives them.
+// what [Upstream.CallTool] does for tools. uri is what the upstream calls it.
 func (u *Upstream) ReadResource(ctx context.Context, req *mcp.ReadResourceRequest,
 	uri string) (*mcp.ReadResourceResult, error) {
 	params := &mcp.ReadResourceParams{URI: uri}
-	return forward(ctx, u, &forwardedRequest[mcp.ReadResourceResult]{
+	result, err := forward(ctx, u, &forwardedRequest[mcp.ReadResourceResult]{
 		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.ReadResourceResult, error) {
 			return on.ReadResource(ctx, params)
 		},
 	})
+	if err == nil {
+		for _, contents := range result.Contents {
+			u.publishResource(contents)
+		}
+	}
+	return result, err
 }
 
 // A clientRequest is a request of the SDK's that has come from a client.

@@ -154,7 +154,7 @@ func TestUpstreamsOfTheModernRevision(t *testing.T) {
 			t.Cleanup(served.Close)
 			ask := gatewaytest.ToolAsk
 			if name == "an Upstream" {
-				ask = gatewaytest.Rename(ask)
+				ask = "up_" + ask
 			}
 			var users sync.WaitGroup
 			for _, user := range []string{"ann", "bob"} {
@@ -172,8 +172,8 @@ func TestUpstreamsOfTheModernRevision(t *testing.T) {
 					continue
 				}
 				for want, r := range map[string][2]string{
-					"a prompt":   {"prompts/get", `{"name":"up-review"}`},
-					"a resource": {"resources/read", `{"uri":"file:///plan"}`}} {
+					"a prompt":   {"prompts/get", `{"name":"up_review"}`},
+					"a resource": {"resources/read", `{"uri":"up+file:///plan"}`}} {
 					got := c.Request(t, r[0], r[1])
 					if want = fmt.Sprintf("accept %s to %s", user, want); got != want {
 						t.Errorf("got %s, want %s", got, want)

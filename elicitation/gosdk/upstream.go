@@ -15,8 +15,14 @@ import (
 
 // UpstreamOptions configure an [Upstream].
 type UpstreamOptions struct {
-	// Name begins the keys of the connections, which logs have as upstream_session.
+	// Name is the prefix of what is published: the tool "search" of "docs" becomes "docs_search",
+	// and the resource "file:///a" becomes "docs+file:///a". It begins with a letter and has
+	// lower-case letters, digits, '-' and '.' only, and is no other upstream's. It is required.
+	// Logs have it in upstream_session.
 	Name string
+	// Unprefixed are the names of tools and prompts that are published as they are. They are this
+	// upstream's until it is closed, also while it is down.
+	Unprefixed []string
 	// Implementation is what the gateway calls itself.
 	Implementation *mcp.Implementation
 	// Transport returns the transport of one more connection. It is required. A
@@ -49,8 +55,8 @@ type UpstreamOptions struct {
 	PerPrincipal bool
 
 	// Warn gets what goes wrong with published lists later, for the log: the upstream cannot be
-	// listed, or has added a tool whose name another upstream has taken. An error is reported once
-	// until it changes. Nil: nobody. Calls may overlap.
+	// listed, or has what cannot be published. An error is reported once until it changes. Nil:
+	// nobody. Calls may overlap.
 	Warn func(err error)
 }
 
@@ -72,8 +78,8 @@ type Upstream struct {
 	conns   *upstream.Conns[*upstreamConn]
 }
 
-// NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
-// the gateway's server has stopped.
+// NewUpstream returns an upstream of a gateway. It opens no connection yet. It fails where another
+// upstream of d has one of its names. Close it after the gateway's server has stopped.
 func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	if opts.Transport == nil {
 		return nil, errors.New("elicitation upstream: Transport is nil")
@@ -85,6 +91,8 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	u.conns, err = upstream.NewConns(upstream.ConnOptions[*upstreamConn]{
 		MaxConnections: opts.MaxConnections, MaxWaiting: opts.MaxWaiting,
 		IdleTimeout: opts.IdleTimeout, PerPrincipal: opts.PerPrincipal, Shared: shared,
+		Name: opts.Name, Unprefixed: opts.Unprefixed, Claims: &d.claims,
+		Warn: opts.Warn, List: u.readLists,
 		Open: func(ctx context.Context, m upstream.Modes) (*upstreamConn, error) {
 			return u.open(ctx, m, shared)
 		},
@@ -98,7 +106,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 // open opens a connection.
 func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*upstreamConn, error) {
 	transport := u.opts.Transport()
-	conn := newUpstreamConn(u.opts.Name, shared)
+	conn := &upstreamConn{key: u.conns.NewKey(), shared: shared, ended: make(chan struct{})}
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
 		conn.answers = &upstream.Book{}
@@ -118,7 +126,7 @@ func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*up
 	}
 	conn.session = session
 	go u.watch(conn)
-	if level := u.opts.LogLevel; level != "" && capabilitiesOf(session).Logging != nil {
+	if level := u.opts.LogLevel; level != "" && conn.declares().Logging != nil {
 		// An upstream that refuses it sends what it sends.
 		_ = session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: level})
 	}

@@ -3,7 +3,6 @@ package mcpgo_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -50,6 +49,7 @@ func TestProgress(t *testing.T)                { gatewaytest.AcceptProgress(t, b
 func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, build) }
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
+func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
@@ -116,8 +116,9 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 		t.Fatal(err)
 	}
 	var upstreams []*mcpgo.Upstream
-	for _, b := range to {
-		up, err := clients.NewUpstream(mcpgo.UpstreamOptions{Name: "up",
+	for i, b := range to {
+		up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
+			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed,
 			Transport: func() (transport.Interface, error) {
 				return dial(t, b, wrap(b.HTTPClient)), nil
 			},
@@ -130,9 +131,7 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 		t.Cleanup(up.Close)
 		upstreams = append(upstreams, up)
 		if b.Publish {
-			b.Err = errors.Join(up.PublishTools(t.Context(), gatewaytest.Rename),
-				up.PublishPrompts(t.Context(), gatewaytest.Rename),
-				up.PublishResources(t.Context()))
+			b.Err = up.Publish(t.Context())
 			continue
 		}
 		for _, name := range gatewaytest.Tools() {
@@ -302,7 +301,7 @@ func TestTemplatesWithoutAURIAreLeftOut(t *testing.T) {
 		t.Fatal(b.Err)
 	}
 	c := gatewaytest.Connect(t, served.URL, forms, "", nil)
-	c.WaitUntilListed(t, "up-ask", "up-review", "file:///plan", "page:///{n}")
+	c.WaitUntilListed(t, "up_ask", "up_review", "up+file:///plan", "up+page:///{n}")
 }
 
 // TestWhatTheUpstreamAnswers: the upstream's own error reaches the client as it is, and an upstream

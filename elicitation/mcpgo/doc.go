@@ -18,7 +18,7 @@
 //		},
 //	})
 //	defer up.Close()
-//	err = up.PublishTools(ctx, nil)
+//	err = up.Publish(ctx)
 //
 // Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
 // [Upstream.PublishResources] do the same for prompts and resources. A tool of the host's own

@@ -79,7 +79,7 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	defer upstream.Close()
-	if err := upstream.PublishTools(ctx, nil); err != nil {
+	if err := upstream.Publish(ctx); err != nil {
 		return err
 	}
 
@@ -99,7 +99,7 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 	defer user.Close()
 	var request mcp.CallToolRequest
-	request.Params.Name = "deploy"
+	request.Params.Name = "inner_deploy"
 	got, err := user.CallTool(ctx, request)
 	if err != nil {
 		return err

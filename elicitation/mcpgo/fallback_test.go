@@ -105,6 +105,7 @@ func TestModernClientsThatAreServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
+				Name: "up", Unprefixed: []string{gatewaytest.ToolAsk},
 				ProtocolVersion: test.version, Transport: func() (transport.Interface, error) {
 					return overHTTP(t, test.url)(), nil
 				}})
@@ -112,7 +113,7 @@ func TestModernClientsThatAreServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(up.Close)
-			if err := up.PublishTools(t.Context(), nil); err != nil {
+			if err := up.Publish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			down := httptest.NewServer(clients.Handler(server.NewStreamableHTTPServer(s, quiet)))

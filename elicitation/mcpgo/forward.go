@@ -14,34 +14,49 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of mcp-go's handler. Where there is no connection,
+// CallTool calls a tool of the upstream, by the name that it has there, for a request of a client,
+// and returns the result, with the URIs under which resources are published, or the upstream's own
+// error. ctx must be that of mcp-go's handler. Where there is no connection,
 // or it breaks, clients read only that; the error wraps the cause.
 func (u *Upstream) CallTool(ctx context.Context, request mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
-	return forward(ctx, u, func(ctx context.Context, on *client.Client,
+	result, err := forward(ctx, u, func(ctx context.Context, on *client.Client,
 		meta *mcp.Meta) (*mcp.CallToolResult, error) {
 		var r mcp.CallToolRequest
 		r.Params.Name, r.Params.Arguments, r.Params.Meta = tool, request.Params.Arguments, meta
 		return on.CallTool(ctx, r)
 	})
+	if err != nil {
+		return nil, err
+	}
+	for i, block := range result.Content {
+		result.Content[i] = u.publishContent(block)
+	}
+	return result, nil
 }
 
 // GetPrompt gets a prompt of the upstream for a request of a client. It does for prompts what
 // [Upstream.CallTool] does for tools.
 func (u *Upstream) GetPrompt(ctx context.Context, request mcp.GetPromptRequest,
 	prompt string) (*mcp.GetPromptResult, error) {
-	return forward(ctx, u, func(ctx context.Context, on *client.Client,
+	result, err := forward(ctx, u, func(ctx context.Context, on *client.Client,
 		meta *mcp.Meta) (*mcp.GetPromptResult, error) {
 		var r mcp.GetPromptRequest
 		r.Params.Name, r.Params.Arguments = prompt, request.Params.Arguments
 		r.Params.Meta = meta
 		return on.GetPrompt(ctx, r)
 	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range result.Messages {
+		result.Messages[i].Content = u.publishContent(result.Messages[i].Content)
+	}
+	return result, nil
 }
 
 // ReadResource reads a resource of the upstream for a request of a client. It does for resources
-// what [Upstream.CallTool] does for tools. The contents have the URIs that the upstream gives them.
+// what [Upstream.CallTool] does for tools. uri is what the upstream calls it.
 func (u *Upstream) ReadResource(ctx context.Context, request mcp.ReadResourceRequest,
 	uri string) ([]mcp.ResourceContents, error) {
 	result, err := forward(ctx, u, func(ctx context.Context, on *client.Client,
@@ -52,6 +67,9 @@ func (u *Upstream) ReadResource(ctx context.Context, request mcp.ReadResourceReq
 	})
 	if err != nil {
 		return nil, err
+	}
+	for i, contents := range result.Contents {
+		result.Contents[i] = u.publishResource(contents)
 	}
 	return result.Contents, nil
 }

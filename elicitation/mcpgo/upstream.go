@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,8 +23,14 @@ const pingTimeout = 2 * time.Second
 
 // UpstreamOptions configure an [Upstream].
 type UpstreamOptions struct {
-	// Name begins the keys of the connections, which logs have as upstream_session.
+	// Name is the prefix of what is published: the tool "search" of "docs" becomes "docs_search",
+	// and the resource "file:///a" becomes "docs+file:///a". It begins with a letter and has
+	// lower-case letters, digits, '-' and '.' only, and is no other upstream's. It is required.
+	// Logs have it in upstream_session.
 	Name string
+	// Unprefixed are the names of tools and prompts that are published as they are. They are this
+	// upstream's until it is closed, also while it is down.
+	Unprefixed []string
 	// Transport returns the transport of one more connection. It is required. Connections
 	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
 	// at once. One over any other, such as that of a child process, serves one call at a time.
@@ -54,8 +59,8 @@ type UpstreamOptions struct {
 	PerPrincipal bool
 
 	// Warn gets what goes wrong with published lists later, for the log: the upstream cannot be
-	// listed, or has added a tool whose name another upstream has taken. An error is reported once
-	// until it changes. Nil: nobody. Calls may overlap.
+	// listed, or has what cannot be published. An error is reported once until it changes. Nil:
+	// nobody. Calls may overlap.
 	Warn func(err error)
 }
 
@@ -78,8 +83,8 @@ type Upstream struct {
 	conns   *upstream.Conns[*upstreamConn]
 }
 
-// NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
-// the gateway's server has stopped.
+// NewUpstream returns an upstream of a gateway. It opens no connection yet. It fails where another
+// upstream of d has one of its names. Close it after the gateway's server has stopped.
 func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	if opts.Transport == nil {
 		return nil, errors.New("elicitation upstream: Transport is nil")
@@ -94,6 +99,8 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	u.conns, err = upstream.NewConns(upstream.ConnOptions[*upstreamConn]{
 		MaxConnections: opts.MaxConnections, MaxWaiting: opts.MaxWaiting,
 		IdleTimeout: opts.IdleTimeout, PerPrincipal: opts.PerPrincipal, Shared: shared,
+		Name: opts.Name, Unprefixed: opts.Unprefixed, Claims: &d.claims,
+		Warn: opts.Warn, List: u.readLists,
 		Open: func(ctx context.Context, m upstream.Modes) (*upstreamConn, error) {
 			return u.open(ctx, m, shared)
 		},
@@ -114,8 +121,7 @@ func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*up
 	if err != nil {
 		return nil, err
 	}
-	conn := &upstreamConn{key: elicitation.UpstreamKey(u.opts.Name + "/" + rand.Text()),
-		shared: shared}
+	conn := &upstreamConn{key: u.conns.NewKey(), shared: shared}
 	opts := append(slices.Clone(u.opts.Client), client.WithProtocolVersion(u.opts.ProtocolVersion))
 	conn.client = newClient(u.clients.router, conn.key, over, m.Capability(), opts)
 	conn.client.OnNotification(func(n mcp.JSONRPCNotification) { u.relay(conn, n) })

@@ -86,8 +86,7 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 		return err
 	}
 	g.connected = append(g.connected, up)
-	err = up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
-	if err != nil { // it may be down, and is tried again
+	if err := up.Publish(ctx, g.server); err != nil { // it may be down, and is tried again
 		warn(err)
 	}
 	return nil

@@ -4,7 +4,6 @@
 package naming
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -19,8 +18,8 @@ var upstreamName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
 // ready. All methods may be called concurrently.
 type Claims struct {
 	mu         sync.Mutex
-	upstreams  map[string]bool
-	unprefixed map[string]string // owners by name
+	upstreams  map[string]*Names
+	unprefixed map[string]*Names // owners by name
 }
 
 // Add claims the name of an upstream, and the names of tools and prompts that it publishes as they
@@ -33,7 +32,7 @@ func (c *Claims) Add(upstream string, unprefixed []string) (*Names, error) {
 	case !upstreamName.MatchString(upstream):
 		return nil, fmt.Errorf("upstream %.64q: a name begins with a letter and has "+
 			"lower-case letters, digits, '-' and '.' only", upstream)
-	case c.upstreams[upstream]:
+	case c.upstreams[upstream] != nil:
 		return nil, fmt.Errorf("upstream %q: there are two of this name", upstream)
 	}
 	n := &Names{prefix: upstream, unprefixed: map[string]bool{}}
@@ -41,28 +40,31 @@ func (c *Claims) Add(upstream string, unprefixed []string) (*Names, error) {
 		if name == "" {
 			return nil, fmt.Errorf("upstream %q: an unprefixed name is empty", upstream)
 		}
-		owner, taken := c.unprefixed[name]
-		if taken || n.unprefixed[name] {
+		owner := c.unprefixed[name]
+		if n.unprefixed[name] {
+			owner = n
+		}
+		if owner != nil {
 			return nil, fmt.Errorf("unprefixed name %.64q: claimed by %q and %q", name,
-				cmp.Or(owner, upstream), upstream)
+				owner.prefix, upstream)
 		}
 		prefix, _, found := strings.Cut(name, "_")
-		if found && (c.upstreams[prefix] || prefix == upstream) {
+		if found && (c.upstreams[prefix] != nil || prefix == upstream) {
 			return nil, misread(name, upstream, prefix)
 		}
 		n.unprefixed[name] = true
 	}
 	for name, owner := range c.unprefixed {
 		if strings.HasPrefix(name, upstream+"_") {
-			return nil, misread(name, owner, upstream)
+			return nil, misread(name, owner.prefix, upstream)
 		}
 	}
 	if c.upstreams == nil {
-		c.upstreams, c.unprefixed = map[string]bool{}, map[string]string{}
+		c.upstreams, c.unprefixed = map[string]*Names{}, map[string]*Names{}
 	}
-	c.upstreams[upstream] = true
+	c.upstreams[upstream] = n
 	for name := range n.unprefixed {
-		c.unprefixed[name] = upstream
+		c.unprefixed[name] = n
 	}
 	return n, nil
 }
@@ -76,6 +78,9 @@ func misread(name, owner, prefix string) error {
 func (c *Claims) Remove(n *Names) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.upstreams[n.prefix] != n {
+		return // they have been given up, and may be another one's
+	}
 	delete(c.upstreams, n.prefix)
 	for name := range n.unprefixed {
 		delete(c.unprefixed, name)

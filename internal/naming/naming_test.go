@@ -39,8 +39,12 @@ func TestASecondClaimIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	claims.Remove(docs)
-	if _, err := claims.Add("ops", []string{"search"}); err != nil {
+	if _, err := claims.Add("docs", []string{"search"}); err != nil {
 		t.Errorf("after the end of the owner: %v", err)
+	}
+	claims.Remove(docs) // again: its names are another one's
+	if _, err := claims.Add("ops", []string{"search"}); err == nil {
+		t.Error("the names of the second owner are free")
 	}
 }
 

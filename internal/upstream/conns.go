@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -67,6 +69,14 @@ type ConnOptions[C Conn] struct {
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 	PerPrincipal               bool
+	// Name and Unprefixed are what the upstream claims of the names that Claims has.
+	Name       string
+	Unprefixed []string
+	Claims     *naming.Claims
+	// Warn gets the errors of lists that are read in the background. Nil: nobody.
+	Warn func(err error)
+	// List calls read with a connection on which lists are read.
+	List func(ctx context.Context, read func(C) error) error
 	// Shared means that a connection serves any number of calls at once.
 	Shared bool
 	// Open opens a connection.
@@ -101,6 +111,7 @@ type Conns[C Conn] struct {
 	Lists Set
 
 	opts   ConnOptions[C]
+	names  *naming.Names
 	pool   *Pool[C, poolKind, protocol.Principal]
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -146,9 +157,13 @@ func NewConns[C Conn](opts ConnOptions[C]) (*Conns[C], error) {
 	if err := opts.fillDefaults(); err != nil {
 		return nil, err
 	}
+	names, err := opts.Claims.Add(opts.Name, opts.Unprefixed)
+	if err != nil {
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
 	c := &Conns[C]{
-		opts: opts, shared: make(map[sharedKind]*sharedConn[C]), opened: make(map[C]struct{}),
-		calls: make(map[C]int),
+		opts: opts, names: names, shared: make(map[sharedKind]*sharedConn[C]),
+		opened: make(map[C]struct{}), calls: make(map[C]int),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.pool = New(Options[C, poolKind, protocol.Principal]{
@@ -158,6 +173,14 @@ func NewConns[C Conn](opts ConnOptions[C]) (*Conns[C], error) {
 		HasEnded: func(conn C) bool { return conn.HasEnded() },
 	})
 	return c, nil
+}
+
+// Names are those of the upstream.
+func (c *Conns[C]) Names() *naming.Names { return c.names }
+
+// NewKey returns the key of a new connection.
+func (c *Conns[C]) NewKey() elicitation.UpstreamKey {
+	return elicitation.UpstreamKey(c.opts.Name + "/" + rand.Text())
 }
 
 // Context ends with Close, for the reason [ErrClosed].
@@ -317,6 +340,7 @@ func (c *Conns[C]) Close() {
 	open := slices.Collect(maps.Keys(c.opened))
 	c.mu.Unlock()
 	c.Lists.Stop()
+	c.opts.Claims.Remove(c.names)
 	c.cancel(ErrClosed)
 	c.pool.Close()
 	var closing sync.WaitGroup

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -35,6 +36,7 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened = 0
 			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
+				Name: "up", Claims: new(naming.Claims),
 				Shared: name != "panics, alone",
 				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
 					opened++
@@ -60,7 +62,8 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 func TestASharedConnectionIsReplaced(t *testing.T) {
 	var opened []*stubConn
 	lost := 0
-	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
+	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
+		Name: "up", Claims: new(naming.Claims), Shared: true,
 		Open: func(context.Context, upstream.Modes) (*stubConn, error) {
 			opened = append(opened, &stubConn{closed: make(chan struct{}, 8)})
 			return opened[len(opened)-1], nil

@@ -5,10 +5,8 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,14 +14,6 @@ import (
 
 // MaxItems bounds a list of an upstream: one that does not end would fill the memory.
 const MaxItems = 10_000
-
-// CheckCount returns an error for a list of more than [MaxItems].
-func CheckCount(kind Kind, count int) error {
-	if count > MaxItems {
-		return fmt.Errorf("elicitation upstream: it lists more than %d %ss", MaxItems, kind)
-	}
-	return nil
-}
 
 const (
 	// listTimeout bounds the listing of what an upstream has.
@@ -57,29 +47,9 @@ type Item struct {
 	Add func()
 }
 
-// NewItem returns what is published of an item that the upstream has listed, under the name that
-// rename returns, nil: its own. name returns where it has its name or URI. add adds it to the
-// gateway's server, as [Item].Add does, and gets the name that the upstream knows.
-func NewItem[T any](kind Kind, listed T, name func(*T) *string, rename func(string) string,
-	add func(item *T, name string)) (Item, error) {
-	own := *name(&listed)
-	if rename != nil {
-		*name(&listed) = rename(own)
-	}
-	text, err := json.Marshal(&listed)
-	if err != nil {
-		return Item{}, fmt.Errorf("elicitation upstream: %s %q: %w", kind, own, err)
-	}
-	return Item{Name: *name(&listed), Text: string(text), Add: func() { add(&listed, own) }}, nil
-}
-
 // ListOptions configure a [List]. All but Warn are required.
 type ListOptions struct {
 	Kind Kind
-	// Names are those that all lists of the gateway have taken, and Server is where they are: any
-	// comparable value.
-	Names  *Names
-	Server any
 	// Find returns the items that the upstream has.
 	Find func(ctx context.Context) ([]Item, error)
 	// Remove removes an item that was published.
@@ -109,11 +79,8 @@ func NewLists(ctx context.Context, opts ListOptions) *List {
 	return l
 }
 
-// Stop ends all updates. The items stay published, but other lists may take their names.
-func (l *List) Stop() {
-	l.cancel()
-	l.opts.Names.releaseAll(l)
-}
+// Stop ends all updates. The items stay published.
+func (l *List) Stop() { l.cancel() }
 
 // UpdateLater updates the list in the background, once for any number of calls, and tries again
 // until it succeeds.
@@ -197,85 +164,22 @@ func (l *List) Update(ctx context.Context) (refused, err error) {
 	}
 	for name := range l.published {
 		if _, ok := found[name]; !ok {
-			if l.opts.Names.isTakenBy(l, name) {
-				l.opts.Remove(name)
-			}
-			l.opts.Names.release(l, name)
+			l.opts.Remove(name)
 		}
 	}
 	l.published = found
 	return refused, nil
 }
 
-// add publishes an item, unless another list has its name: an upstream must not take the place of
-// another one, whose calls it would get.
+// add publishes an item, where the SDK accepts it.
 func (l *List) add(item Item) (err error) {
-	if !l.opts.Names.take(l, item.Name) {
-		return fmt.Errorf("elicitation upstream: %s %q: another upstream has one of this name",
-			l.opts.Kind, item.Name)
-	}
 	defer func() {
 		if reason := recover(); reason != nil {
-			if _, before := l.published[item.Name]; !before { // else it is removed
-				l.opts.Names.release(l, item.Name)
-			}
 			err = fmt.Errorf("elicitation upstream: %s %q: %v", l.opts.Kind, item.Name, reason)
 		}
 	}()
 	item.Add()
 	return nil
-}
-
-// Names are the names under which the lists of a gateway have published items. Its zero value is
-// ready. All methods may be called concurrently.
-type Names struct {
-	mu    sync.Mutex
-	taken map[takenName]*List
-}
-
-// A takenName is a name at a server.
-type takenName struct {
-	server any
-	kind   Kind
-	name   string
-}
-
-// take reports whether the list has the name now. One that is stopped takes none.
-func (n *Names) take(l *List, name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	key := takenName{l.opts.Server, l.opts.Kind, name}
-	if owner := n.taken[key]; owner != nil || l.ctx.Err() != nil {
-		return owner == l
-	}
-	if n.taken == nil {
-		n.taken = make(map[takenName]*List)
-	}
-	n.taken[key] = l
-	return true
-}
-
-// isTakenBy reports whether the list has the name.
-func (n *Names) isTakenBy(l *List, name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.taken[takenName{l.opts.Server, l.opts.Kind, name}] == l
-}
-
-// release gives a name up, if the list has it.
-func (n *Names) release(l *List, name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if key := (takenName{l.opts.Server, l.opts.Kind, name}); n.taken[key] == l {
-		delete(n.taken, key)
-	}
-}
-
-// releaseAll gives up all names that the list has.
-func (n *Names) releaseAll(l *List) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	maps.DeleteFunc(n.taken, func(_ takenName, owner *List) bool { return owner == l })
 }
 
 // ErrStopped is the error of a [Set] that is stopped.

@@ -24,8 +24,7 @@ type listWorld struct {
 	fail   error
 	always func() // called when the tools are listed, nil: nothing
 	lists  int
-	did    []string        // to the server
-	names  *upstream.Names // nil: its own
+	did    []string // to the server
 }
 
 func (w *listWorld) list(t *testing.T) *upstream.List {
@@ -35,10 +34,7 @@ func (w *listWorld) list(t *testing.T) *upstream.List {
 }
 
 func (w *listWorld) options(kind upstream.Kind) upstream.ListOptions {
-	if w.names == nil {
-		w.names = new(upstream.Names)
-	}
-	return upstream.ListOptions{Kind: kind, Names: w.names, Find: w.find,
+	return upstream.ListOptions{Kind: kind, Find: w.find,
 		Remove: func(name string) { w.did = append(w.did, "-"+name) }}
 }
 
@@ -233,42 +229,7 @@ func TestListsOfOneUpstream(t *testing.T) {
 	})
 }
 
-// An upstream does not take the place of another one that has published the same name.
-func TestNamesOfAnotherUpstreamAreRefused(t *testing.T) {
-	names := new(upstream.Names)
-	one := &listWorld{has: map[string]string{"a": "1", "b": "1"}, names: names}
-	two := &listWorld{has: map[string]string{"b": "2", "c": "2"}, names: names}
-	first, second := one.list(t), two.list(t)
-	update := func(l *upstream.List, want string) {
-		t.Helper()
-		refused, err := l.Update(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want == "" && refused != nil ||
-			want != "" && (refused == nil || !strings.Contains(refused.Error(), want)) {
-			t.Errorf("refused %v, want %q", refused, want)
-		}
-	}
-	update(first, "")
-	one.wantDone(t, "+a", "+b")
-	update(second, `tool "b": another upstream has one of this name`)
-	two.wantDone(t, "+c")
-	two.has = map[string]string{"c": "2"}
-	update(second, "") // b is the other's, and stays
-	two.wantDone(t)
-	one.has = map[string]string{"a": "1"}
-	update(first, "")
-	one.wantDone(t, "-b")
-	two.has = map[string]string{"a": "2", "b": "2", "c": "2"}
-	update(second, `tool "a"`)
-	two.wantDone(t, "+b")
-	first.Stop() // its names are free
-	update(second, "")
-	two.wantDone(t, "+a")
-}
-
-// One that was published and is not accepted any more goes, and its name is free.
+// One that was published and is not accepted any more goes.
 func TestItemsThatAreNotAcceptedAnyMoreGo(t *testing.T) {
 	one := &listWorld{has: map[string]string{"a": "1"}}
 	first := one.list(t)
@@ -280,17 +241,12 @@ func TestItemsThatAreNotAcceptedAnyMoreGo(t *testing.T) {
 		t.Errorf("got %v, %v", refused, err)
 	}
 	one.wantDone(t, "+a", "-a")
-	two := &listWorld{has: map[string]string{"a": "2"}, names: one.names}
-	if refused, err := two.list(t).Update(t.Context()); err != nil || refused != nil {
-		t.Errorf("got %v, %v", refused, err)
-	}
-	two.wantDone(t, "+a")
 }
 
 func TestOneOfTwoOfTheSameNameIsPublished(t *testing.T) {
 	var added []string
 	l := upstream.NewLists(t.Context(), upstream.ListOptions{Kind: upstream.Tools,
-		Names: new(upstream.Names), Remove: func(string) {},
+		Remove: func(string) {},
 		Find: func(context.Context) (items []upstream.Item, err error) {
 			for _, text := range []string{"1", "2"} {
 				items = append(items, upstream.Item{Name: "a", Text: text,
@@ -307,46 +263,5 @@ func TestOneOfTwoOfTheSameNameIsPublished(t *testing.T) {
 	}
 	if !slices.Equal(added, []string{"1"}) {
 		t.Errorf("added %q", added)
-	}
-}
-
-func TestListsAreBounded(t *testing.T) {
-	if err := upstream.CheckCount(upstream.Prompts, upstream.MaxItems); err != nil {
-		t.Error(err)
-	}
-	err := upstream.CheckCount(upstream.Prompts, upstream.MaxItems+1)
-	if err == nil || !strings.Contains(err.Error(), "more than 10000 prompts") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// What is published has the new name, and is made with the one that the upstream knows.
-func TestItemsAreRenamed(t *testing.T) {
-	type tool struct{ Name, Title string }
-	var added []string
-	newItem := func(rename func(string) string) upstream.Item {
-		item, err := upstream.NewItem(upstream.Tools, tool{"a", "A tool"},
-			func(t *tool) *string { return &t.Name }, rename,
-			func(t *tool, own string) { added = append(added, t.Name+" for "+own) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		item.Add()
-		return item
-	}
-	own, renamed := newItem(nil), newItem(func(name string) string { return "up-" + name })
-	if own.Name != "a" || renamed.Name != "up-a" ||
-		!slices.Equal(added, []string{"a for a", "up-a for a"}) {
-		t.Errorf("published %q and %q, added %q", own.Name, renamed.Name, added)
-	}
-	if want := `{"Name":"up-a","Title":"A tool"}`; renamed.Text != want {
-		t.Errorf("got %s, want %s", renamed.Text, want)
-	}
-	_, err := upstream.NewItem(upstream.Prompts, func() {}, func(*func()) *string {
-		name := "p"
-		return &name
-	}, nil, func(*func(), string) {})
-	if err == nil || !strings.Contains(err.Error(), `prompt "p"`) {
-		t.Errorf("one that cannot be encoded: %v", err)
 	}
 }

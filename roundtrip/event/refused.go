@@ -4,7 +4,8 @@ import "github.com/rondo-mcp/rondo/protocol"
 
 // RequestRefused: a transport refused a request, or something that should have
 // been one, before any middleware saw it. Middleware, and the log lines and
-// metrics it makes, know nothing of such a request.
+// metrics it makes, know nothing of such a request. The exception is a request
+// over HTTP that lacks the scopes of what it calls: Err has those that it has.
 //
 // Everything in it may be logged: it holds no credentials, cookies, session ids
 // or arguments. RequestID and the text of Err may still repeat what a peer

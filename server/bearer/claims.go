@@ -3,6 +3,7 @@ package bearer
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,12 +24,15 @@ type claims struct {
 var errClaims = errors.New("the claims are malformed")
 
 // readClaims decodes claims. It refuses all if one that it reads does not have the type that its
-// specification prescribes.
+// specification prescribes. A claim that is null is absent.
 func readClaims(data []byte) (*claims, error) {
 	c := &claims{}
 	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
 		return nil, errClaims
 	}
+	maps.DeleteFunc(c.all, func(_ string, raw json.RawMessage) bool {
+		return string(raw) == "null"
+	})
 	var err error
 	read := func(failed error) {
 		if failed != nil {
@@ -63,9 +67,6 @@ func (c *claims) readClaim(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
 		return nil
-	}
-	if string(raw) == "null" {
-		return errClaims
 	}
 	return json.Unmarshal(raw, v)
 }

@@ -39,13 +39,22 @@ type verification struct {
 	waiters  int // reference count: the requests that wait
 }
 
+// A presented is a token that a request has brought.
+type presented struct {
+	token  string
+	sum    digest
+	source string // see sourceOf
+	known  bool   // it was accepted not long ago
+}
+
 // verifyOnce joins the in-flight verification of a token, or starts one. A cancelled request does
 // not cancel it for the others.
-func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token string) decision {
+func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision {
+	sum := p.sum
 	g.mu.Lock()
 	v := g.inFlight[sum]
 	if v == nil {
-		v = g.startVerificationLocked(ctx, sum, token)
+		v = g.startVerificationLocked(ctx, p)
 	}
 	v.waiters++
 	g.mu.Unlock()
@@ -60,12 +69,11 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token strin
 
 // startVerificationLocked starts the verification of a token, in a goroutine and with a time limit
 // of its own.
-func (g *ResourceServer) startVerificationLocked(ctx context.Context, sum digest,
-	token string) *verification {
+func (g *ResourceServer) startVerificationLocked(ctx context.Context, p *presented) *verification {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
 	v := &verification{done: make(chan struct{}), cancel: cancel}
-	g.inFlight[sum] = v
-	go g.runVerification(ctx, v, sum, token)
+	g.inFlight[p.sum] = v
+	go g.runVerification(ctx, v, p)
 	return v
 }
 
@@ -89,22 +97,21 @@ func (g *ResourceServer) forgetVerificationLocked(sum digest, v *verification) {
 }
 
 // runVerification makes the decision of v, caches it, and wakes the requests that wait for it.
-func (g *ResourceServer) runVerification(ctx context.Context, v *verification, sum digest,
-	token string) {
+func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p *presented) {
 	defer v.cancel()
 	defer close(v.done)
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.forgetVerificationLocked(sum, v)
-		g.cacheDecisionLocked(sum, v.decision)
+		g.forgetVerificationLocked(p.sum, v)
+		g.cacheDecisionLocked(p.sum, v.decision)
 	}()
 	defer func() {
 		if p := recover(); p != nil { // of Options.Subject
 			v.decision = decision{err: refuse(wrongSubject, "", fmt.Errorf("panic: %v", p))}
 		}
 	}()
-	v.decision = g.verifyToken(ctx, token)
+	v.decision = g.verifyToken(ctx, p)
 }
 
 // cacheDecisionLocked caches a decision until its expiry, if it has one.
@@ -120,14 +127,15 @@ func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 }
 
 // findDecision returns the cached decision about a token. ok is false if there is none, or if it
-// has expired.
-func (g *ResourceServer) findDecision(sum digest) (d decision, ok bool) {
+// has expired; known is true if one that has expired accepted the token.
+func (g *ResourceServer) findDecision(sum digest) (d decision, known, ok bool) {
 	now := time.Now()
 	g.mu.Lock()
-	d, ok = g.verified.Get(sum)
-	if !ok || !now.Before(d.until) {
+	d, known = g.verified.Get(sum)
+	if ok = known && now.Before(d.until); !ok {
 		d, ok = g.inactive.Get(sum)
+		ok = ok && now.Before(d.until)
 	}
 	g.mu.Unlock()
-	return d, ok && now.Before(d.until)
+	return d, known, ok
 }

@@ -37,13 +37,13 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 }
 
 // discoverKeysURL returns the URL of the issuer's keys, the jwks_uri of its metadata (RFC 8414,
-// OpenID Connect Discovery 1.0). A document that is refused ends the search: another is not tried.
+// OpenID Connect Discovery 1.0). A document that is refused ends the search: no other is tried.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {
 		return "", err
 	}
-	_, body, err := authhttp.FetchFirst(ctx, authhttp.MetadataURLs(u),
+	_, body, err := authhttp.FetchMetadata(ctx, u,
 		func(ctx context.Context, at string) ([]byte, error) {
 			body, _, err := i.fetchDocument(ctx, at, authhttp.MaxBytes)
 			return body, err

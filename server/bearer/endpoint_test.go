@@ -154,6 +154,9 @@ func TestEndpoint(t *testing.T) {
 							t.Errorf("the token is in %s %s", body, events)
 						}
 					}
+					if (got.StatusCode == 403) != strings.Contains(events, "it has the scopes") {
+						t.Errorf("status %d, and the observer is told %s", got.StatusCode, events)
+					}
 					if of.down && (strings.Contains(body, "refused") ||
 						!strings.Contains(events, "connection refused")) {
 						t.Errorf("the cause is for the observer alone: %s; %s", body, events)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
@@ -20,20 +21,31 @@ const (
 	maxIntrospections = 64
 )
 
-// lookUpToken has the issuer or the host look a token up, and returns the claims of an active one.
-// The end of ctx ends the wait for a free slot. A look-up in flight is not cancelled, since the
-// response can be cached; it keeps the deadline of ctx.
-func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
+// beginLookUp waits for the slot of a look-up, which the caller must free unless there is an error.
+// The end of ctx ends the wait.
+func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	select {
 	case i.introspecting <- struct{}{}:
-		defer func() { <-i.introspecting }()
 	case <-ctx.Done():
-		return nil, &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
+		return &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
 	}
-	if err := ctx.Err(); err != nil { // the slot may have become free at the same time
-		return nil, &unavailableError{issuerUnreachable, defaultRetry, err}
+	err := ctx.Err() // the slot may have become free at the same time
+	if err != nil {
+		err = &unavailableError{issuerUnreachable, defaultRetry, err}
+	} else if pause := i.failures.pause(p.source); pause > 0 && !p.known {
+		err = &unavailableError{lookUpsSpent, max(pause, time.Second), nil}
 	}
-	ctx, cancel := withoutCancel(ctx)
+	if err != nil {
+		<-i.introspecting
+	}
+	return err
+}
+
+// lookUpToken has the issuer or the host look a token up, and returns the claims of an active one.
+// It is not cancelled, since the response can be cached; it keeps the deadline of ctx.
+func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
+	deadline, _ := ctx.Deadline() // that of the verification
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if i.Verify != nil {
 		return i.verifyByHost(ctx, token)
@@ -56,16 +68,6 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 		return nil, i.introspectionError(err)
 	}
 	return i.readIntrospection(body)
-}
-
-// withoutCancel returns a context that ends at the deadline of ctx alone.
-func withoutCancel(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	ctx = context.WithoutCancel(ctx)
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, deadline)
 }
 
 // introspectionError returns the error of a failed introspection: the token is neither accepted nor

@@ -43,6 +43,7 @@ type issuer struct {
 	http          *http.Client
 	introspecting chan struct{}                     // semaphore: an element for each look-up
 	hostCalls     chan struct{}                     // semaphore of calls of Verify that run
+	failures      *budget                           // of look-ups
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
@@ -59,7 +60,7 @@ type issuer struct {
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
 		introspecting: make(chan struct{}, maxIntrospections),
-		hostCalls:     make(chan struct{}, maxHostCalls)}
+		hostCalls:     make(chan struct{}, maxHostCalls), failures: newBudget(&configured)}
 	if configured.Keys == nil {
 		return i, nil
 	}

@@ -44,6 +44,8 @@ type fakeIssuer struct {
 	says     map[string]any
 
 	redirected string // a path that leads elsewhere
+	// firstPlace answers in the first place of the metadata, which is at the last one then.
+	firstPlace func(w http.ResponseWriter)
 }
 
 func newFakeIssuer(t testing.TB) *fakeIssuer {
@@ -111,6 +113,10 @@ func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/.well-known/oauth-authorization-server/tenant":
+		if f.firstPlace != nil {
+			f.firstPlace(w)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(f.metadata)
 	case "/keys":
 		maps.Copy(w.Header(), f.headers)
@@ -121,6 +127,12 @@ func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		_ = json.NewEncoder(w).Encode(f.says)
+	case "/tenant/.well-known/openid-configuration":
+		if f.firstPlace == nil {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(f.metadata)
 	default:
 		http.NotFound(w, r)
 	}

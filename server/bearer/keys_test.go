@@ -226,6 +226,29 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 	}
 }
 
+// TestMetadataInAnotherPlaceOfItsIssuer: the first place has a page, an error or a redirect.
+func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"page":  func(w http.ResponseWriter) { fmt.Fprint(w, "<!DOCTYPE html><p>Welcome.") },
+		"error": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"redirect": func(w http.ResponseWriter) {
+			w.Header().Set("Location", "https://evil.example.com/metadata")
+			w.WriteHeader(http.StatusFound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeIssuer(t)
+			f.firstPlace = answer
+			wantPassed(t, send(t, newResourceServer(t, f, nil), f.token(nil)), alice)
+			if f.requests["/metadata"] != 0 {
+				t.Error("a redirect was followed")
+			}
+			f.metadata["issuer"] = "https://evil.example.com"
+			wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
+		})
+	}
+}
+
 // TestKeysThatCannotVerifyAreLeftOut: private, symmetric and short ones, and those for encryption.
 func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	f := newFakeIssuer(t)
@@ -283,10 +306,15 @@ func TestIntrospection(t *testing.T) {
 		"good":           {nil, ""},
 		"without expiry": {map[string]any{"exp": nil}, ""},
 		"without issuer": {map[string]any{"iss": nil}, ""},
-		"inactive":       {map[string]any{"active": false}, "inactive"},
-		"active is text": {map[string]any{"active": "true"}, "503"},
-		"without active": {map[string]any{"active": nil}, "503"},
-		"other issuer":   {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
+		"null": {map[string]any{"exp": json.RawMessage("null"), "iss": json.RawMessage("null"),
+			"nbf": json.RawMessage("null"), "azp": json.RawMessage("null"),
+			"cnf": json.RawMessage("null")}, ""},
+		"active is null":   {map[string]any{"active": json.RawMessage("null")}, "503"},
+		"audience is null": {map[string]any{"aud": json.RawMessage("null")}, audience},
+		"inactive":         {map[string]any{"active": false}, "inactive"},
+		"active is text":   {map[string]any{"active": "true"}, "503"},
+		"without active":   {map[string]any{"active": nil}, "503"},
+		"other issuer":     {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
 		"other audience": {
 			map[string]any{"aud": "https://other.example.com"}, audience,
 		},
@@ -389,7 +417,10 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 		f := newFakeIssuer(t)
 		hold := make(chan struct{})
 		f.hold, f.says = hold, map[string]any{"active": false}
-		g := newResourceServer(t, f, introspecting)
+		g := newResourceServer(t, f, func(o *bearer.Options) {
+			introspecting(o)
+			o.Issuers[0].MaxFailedLookUps = 10_000
+		})
 		var all sync.WaitGroup
 		for n := range 1000 {
 			all.Go(func() {

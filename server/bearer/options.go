@@ -109,6 +109,12 @@ type Issuer struct {
 	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
 	// shared, and 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
+	// MaxFailedLookUps bounds the calls of Verify, or introspections, that end without an accepted
+	// token, a minute: made-up tokens must not have an issuer asked without end. Beyond it a token
+	// that was not accepted in the last five minutes gets 503. One address may use a quarter,
+	// unless it is private, as those of proxies are. 0: 60 for Verify, since GitHub permits 5000 an
+	// hour, and 1200 for Introspection; negative is an error.
+	MaxFailedLookUps int
 
 	// Audiences are accepted in the place of Options.Resource, for authorization servers without
 	// resource indicators (RFC 8707). They are compared byte for byte. Each must belong to this
@@ -225,6 +231,9 @@ func (i *Issuer) check() error {
 	}
 	if err := i.checkAudiences(); err != nil {
 		return err
+	}
+	if i.MaxFailedLookUps < 0 {
+		return fmt.Errorf("bearer: issuer %s: MaxFailedLookUps is negative", i.URL)
 	}
 	ways := 0
 	for _, set := range []bool{i.KeysURL != "", i.Keys != nil, i.Introspection != nil,

@@ -2,6 +2,7 @@ package bearer_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
@@ -305,6 +307,88 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 		}
 		close(hold)
 	})
+}
+
+// TestLookUpsThatFailHaveABudget: who makes tokens up cannot have the host asked without end, nor
+// keep those out whose token was accepted lately, nor use up the budget from one address.
+func TestLookUpsThatFailHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, calls := newFakeIssuer(t), 0
+		g := newResourceServer(t, f, func(o *bearer.Options) {
+			o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://other.example.com",
+				KeysURL: keysURL})
+			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				calls++
+				switch token[0] {
+				case 'g':
+					return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+				case 'f': // of another client
+					return &bearer.Token{Subject: "bob", Audience: []string{"x"}}, nil
+				case 'd':
+					return nil, errors.ErrUnsupported
+				}
+				return nil, bearer.ErrInactive
+			}
+		})
+		from := func(address, token string) *http.Response {
+			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(t.Context())
+			r.RemoteAddr = address
+			r.Header.Set("Authorization", "Bearer "+token)
+			return sendRequest(g, r)
+		}
+		flood := func(want int, address string) {
+			t.Helper()
+			calls = 0
+			for n := range 100 {
+				from(address, "xfd"[n%3:][:1]+rand.Text())
+			}
+			if calls != want {
+				t.Errorf("%s: the host was asked %d times, want %d", address, calls, want)
+			}
+		}
+		from("192.0.2.1:1", "good")
+		flood(15, "192.0.2.1:1") // a quarter of 60
+		flood(15, "[2001:db8::1]:1")
+		flood(0, "[2001:db8::2]:1") // of the same network
+		flood(30, "10.0.0.1:1")     // perhaps a proxy, which may use all that is left
+		time.Sleep(500 * time.Millisecond)
+		wantUnavailable(t, from("203.0.113.1:1", "good2"), "1")
+		time.Sleep(500 * time.Millisecond)
+		flood(1, "10.0.0.1:1")
+		wantPassed(t, from("192.0.2.1:1", f.token(map[string]any{
+			"iss": "https://other.example.com"})),
+			strings.Replace(alice, issuerURL, "https://other.example.com", 1))
+		time.Sleep(30*time.Second + time.Millisecond)
+		flood(30, "10.0.0.1:1")
+		calls = 0
+		if status := from("192.0.2.1:1", "good").StatusCode; status != 200 || calls != 1 {
+			t.Errorf("status %d after %d calls, want a token that was accepted to be looked up",
+				status, calls)
+		}
+		time.Sleep(2 * time.Minute)
+		flood(60, "10.0.0.1:1")
+	})
+	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = -1 }))
+}
+
+// TestTokensThatAreRefusedAfterALookUpAreRemembered for 5 s, whoever refuses them.
+func TestTokensThatAreRefusedAfterALookUpAreRemembered(t *testing.T) {
+	calls := 0
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
+		o.Issuers[0].Verify = func(context.Context, string) (*bearer.Token, error) {
+			calls++
+			return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+		}
+		o.Subject = func(*bearer.Token) (protocol.Principal, error) {
+			return protocol.Principal{}, errors.New("not of our company")
+		}
+	})
+	for range 3 {
+		wantRefused(t, g, "opaque", "subject", "not of our company")
+	}
+	if calls != 1 {
+		t.Errorf("the host was asked %d times, want once", calls)
+	}
 }
 
 func TestEntraID(t *testing.T) {

@@ -35,6 +35,7 @@ const (
 	inactive          reason = "inactive"
 	issuerUnreachable reason = "the authorization server cannot be reached"
 	proofsFull        reason = "too many proofs are remembered"
+	lookUpsSpent      reason = "too many tokens were looked up that did not count"
 	hostSilent        reason = "a function of the host has not returned"
 	keyNotPublished   reason = "the authorization server has not published the key of the token"
 	severalHeaders    reason = "several Authorization headers"

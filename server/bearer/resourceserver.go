@@ -117,13 +117,13 @@ func (g *ResourceServer) authenticateRequest(r *http.Request, at string) (
 		return serverhttp.Identity{}, err
 	}
 	sum := digestToken(token)
-	d, ok := g.findDecision(sum)
+	d, known, ok := g.findDecision(sum)
 	if !ok {
 		// The cache holds well-formed tokens only, and costs less than this check.
 		if !authhttp.IsToken(token) {
 			return serverhttp.Identity{}, refuse(badHeader, "", nil)
 		}
-		d = g.verifyOnce(r.Context(), sum, token)
+		d = g.verifyOnce(r.Context(), &presented{token, sum, sourceOf(r), known})
 	}
 	if d.err == nil {
 		d.err = g.checkProof(r, at, scheme, sum, d.thumbprint)

@@ -105,7 +105,7 @@ func TestBadClaimsAreRefused(t *testing.T) {
 		"expired and no scope":    {map[string]any{"exp": past, "scope": ""}, "expired"},
 		"without expiry":          {map[string]any{"exp": nil}, "expired"},
 		"expiry is text":          {map[string]any{"exp": "never"}, "malformed"},
-		"expiry is null":          {map[string]any{"exp": json.RawMessage("null")}, "malformed"},
+		"expiry is null":          {map[string]any{"exp": json.RawMessage("null")}, "expired"},
 		"expiry is negative":      {map[string]any{"exp": -1}, "malformed"},
 		"expiry is too large":     {map[string]any{"exp": 1e300}, "malformed"},
 		"not yet valid":           {map[string]any{"nbf": later}, "not yet valid"},

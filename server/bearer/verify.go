@@ -15,13 +15,14 @@ import (
 
 // verifyToken makes the decision about a token: signature or introspection, then the claims, then
 // the identity. The unverified iss claim selects one of the configured issuers, and nothing else.
-func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision {
+func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision {
+	token := p.token
 	header, payload := splitJWT(token)
 	if header == nil {
 		if g.opaqueIssuer == nil {
 			return decision{err: refuse(malformed, hintOf(token), nil)}
 		}
-		return g.verifyByLookUp(ctx, g.opaqueIssuer, token)
+		return g.verifyByLookUp(ctx, g.opaqueIssuer, p)
 	}
 	c, err := readClaims(payload)
 	if err != nil {
@@ -32,7 +33,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	case i == nil:
 		return decision{err: refuse(unknownIssuer, hintIssuer, describeIssuer(c))}
 	case i.Introspection != nil || i.Verify != nil:
-		return g.verifyByLookUp(ctx, i, token)
+		return g.verifyByLookUp(ctx, i, p)
 	}
 	if err := g.verifySignature(ctx, i, header, token, payload, c.issued); err != nil {
 		return decision{err: err}
@@ -76,20 +77,26 @@ func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 }
 
 // verifyByLookUp has the issuer or the host look a token up, and checks the claims of the response.
-func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer,
-	token string) decision {
-	c, err := i.lookUpToken(ctx, token)
+func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *presented) decision {
+	if err := i.beginLookUp(ctx, p); err != nil {
+		return decision{err: err}
+	}
+	defer func() { <-i.introspecting }()
+	c, err := i.lookUpToken(ctx, p.token)
 	if err == nil {
 		err = g.checkClaims(i, c, false)
 	}
-	if err != nil {
-		d := decision{err: err}
-		if refused := (*refusedError)(nil); errors.As(err, &refused) {
-			d.until = time.Now().Add(inactiveCacheTime)
-		}
-		return d
+	d := decision{err: err}
+	if err == nil {
+		d = g.resolveIdentity(ctx, i, c, maxActiveCacheTime)
 	}
-	return g.resolveIdentity(ctx, i, c, maxActiveCacheTime)
+	if refused := (*refusedError)(nil); errors.As(d.err, &refused) {
+		d.until = time.Now().Add(inactiveCacheTime)
+	}
+	if d.err != nil && !p.known {
+		i.failures.charge(p.source)
+	}
+	return d
 }
 
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
@@ -110,8 +117,7 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	if err := g.checkAudience(i, c); err != nil {
 		return err
 	}
-	switch {
-	case c.isNotAccessToken():
+	if c.isNotAccessToken() {
 		return refuse(badType, hintNotAccess, nil)
 	}
 	return nil

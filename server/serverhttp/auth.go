@@ -161,8 +161,9 @@ func lackOf(admitted *server.Admission) *lack {
 }
 
 // challengeLack sets the header of a response that tells the client which scopes it lacks,
-// and returns the status. It does nothing if the response has begun.
-func (rw *responseWriter) challengeLack(l *lack) (status int) {
+// reports the reason of the authority, and returns the status. It does nothing if the response has
+// begun.
+func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	if rw.isStreaming() {
 		return http.StatusOK
 	}
@@ -176,7 +177,13 @@ func (rw *responseWriter) challengeLack(l *lack) (status int) {
 	if name, value := refused.responseHeader(); value != "" {
 		rw.w.Header().Set(name, value)
 	}
-	return refused.statusCode()
+	status = refused.statusCode()
+	if refused.Err != nil {
+		wire, _ := protocol.AsError(l.err)
+		rw.h.reportRefusal(rw.r, &fault{status: status, reason: reasonOf(status), id: id, err: wire,
+			cause: newHookError(rw.r, "Authority", refused)})
+	}
+	return status
 }
 
 // scopeChallenge returns the challenge for scopes that are lacking. It leaves out what cannot

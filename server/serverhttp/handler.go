@@ -200,7 +200,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 	status := h.statusOf(admitted, response)
 	if l := lackOf(admitted); l != nil {
-		status = rw.challengeLack(l)
+		status = rw.challengeLack(request.ID, l)
 	}
 	if rw.holdsResult(response) {
 		*rw.lent = append(*rw.lent, '}')

@@ -200,7 +200,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	if response.Error != nil || r.Context().Err() != nil {
 		status := http.StatusOK
 		if l := lackOf(admitted); l != nil {
-			status = rw.challengeLack(l)
+			status = rw.challengeLack(request.ID, l)
 		}
 		rw.writeResponse(status, response)
 		return

@@ -96,7 +96,7 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	}
 	status := http.StatusOK
 	if c.only != nil && c.only.lack != nil {
-		status = c.rw.challengeLack(c.only.lack)
+		status = c.rw.challengeLack(c.only.id, c.only.lack)
 	}
 	if c.rw.eventsOnly && status == http.StatusOK {
 		return c.rw.writeEvents(b.AppendSSE(nil, true, false))

@@ -29,8 +29,10 @@ type Backend struct {
 	// Warn is that of the options of the upstream.
 	Warn            func(error)
 	ProtocolVersion string
-	// Publish has the gateway publish the tools and prompts, under names that begin with "up-",
-	// and the resources of the upstream, and Err is set to the error. Else it has [Tools].
+	// Unprefixed is that of the options of the upstream.
+	Unprefixed []string
+	// Publish has the gateway publish what the upstream has, and Err is set to the error. Else it
+	// has [Tools].
 	Publish bool
 	Err     error
 	// OtherProgress gets the tokens of progress of clients that is not on a question. Nil: none
@@ -47,8 +49,8 @@ type Build func(t *testing.T, router *elicitation.Router, backends ...*Backend) 
 // Tools are the names of the tools of an [Upstream] that publishes none.
 func Tools() []string { return []string{ToolAsk, ToolPlain, ToolReport, ToolWait, ToolFault} }
 
-// Rename names what is published.
-func Rename(name string) string { return "up-" + name }
+// NameOf returns the name that the backend with an index has as an upstream.
+func NameOf(i int) string { return [...]string{"up", "other", "third"}[i] }
 
 // DialLines opens a connection over lines.
 func (b *Backend) DialLines(t testing.TB) (io.ReadCloser, io.WriteCloser) {

@@ -75,17 +75,23 @@ func connect(t testing.TB, c *Client, declared string) *Client {
 // result, or the error as JSON.
 func (c *Client) Call(t testing.TB, tool, question string) string {
 	t.Helper()
-	return c.finish(t, c.StartCall(t, tool, question))
+	return ResultText(c.finish(t, c.StartCall(t, tool, question)))
 }
 
 // Request sends a request, answers the questions on the way, and returns the text of the result,
 // or the error as JSON.
 func (c *Client) Request(t testing.TB, method, params string) string {
 	t.Helper()
+	return ResultText(c.request(t, method, params))
+}
+
+// request is Request with the whole response.
+func (c *Client) request(t testing.TB, method, params string) Envelope {
+	t.Helper()
 	return c.finish(t, c.start(t, c.lastCall.Add(1), method, params))
 }
 
-func (c *Client) finish(t testing.TB, s *Stream) string {
+func (c *Client) finish(t testing.TB, s *Stream) Envelope {
 	t.Helper()
 	defer s.Close()
 	for {
@@ -93,11 +99,11 @@ func (c *Client) finish(t testing.TB, s *Stream) string {
 		switch {
 		case !ok:
 			t.Error("the stream ended without a result")
-			return ""
+			return m
 		case m.Method == "elicitation/create":
 			c.Send(t, m)
 		case m.Method == "":
-			return ResultText(m)
+			return m
 		}
 	}
 }

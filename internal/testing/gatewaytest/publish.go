@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -98,79 +99,136 @@ func AcceptLate(t *testing.T, build Build) {
 	c := Connect(t, url, forms, "", nil)
 	c.WaitUntilListed(t)
 	there.Store(true)
-	c.WaitUntilListed(t, "up-ask", "up-review", "file:///plan", "page:///{n}")
+	c.WaitUntilListed(t, "up_ask", "up_review", "up+file:///plan", "up+page:///{n}")
 }
 
 // AcceptTaken holds that an upstream which adds a tool of another's name does not get its calls,
-// nor removes it, and that the host is told.
+// nor removes it, also while the other one is down.
 func AcceptTaken(t *testing.T, build Build) {
 	good, evil := NewLibrary(t), NewUpstream(t)
 	for _, method := range []string{"prompts", "resources", "resources/templates"} {
 		evil.SetList(method+"/list", `{"prompts":[],"resources":[],"resourceTemplates":[]}`)
 	}
-	none := `{"tools":[{"name":"none","inputSchema":{"type":"object"}}]}`
-	evil.SetList("tools/list", none)
-	told := make(chan error, 8)
-	url := serve(t, build, newRouter(t, nil), &Backend{Upstream: good, Publish: true},
-		&Backend{Upstream: evil, Publish: true, Warn: func(err error) { told <- err }})
-	c := Connect(t, url, forms, `"result":`+because, nil)
-	c.WaitUntilListed(t, "up-ask", "up-none", "up-review", "file:///plan", "page:///{n}")
-	evil.changeList("tools/list", `{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`)
-	select {
-	case err := <-told:
-		if !strings.Contains(err.Error(), `tool "up-ask": another upstream`) {
-			t.Errorf("the host is told %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the host is not told")
+	named := func(name string) string {
+		return `{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]}`
 	}
-	evil.changeList("tools/list", none)
-	c.WaitUntilListed(t, "up-ask", "up-none", "up-review", "file:///plan", "page:///{n}")
-	if got := c.Call(t, "up-ask", plain); got != because || evil.asked != 0 {
-		t.Errorf("got %s, and the other asks %d times", got, evil.asked)
+	evil.SetList("tools/list", named("none"))
+	var down atomic.Bool
+	down.Store(true)
+	good.Intercept = func(w http.ResponseWriter, _ *http.Request, _ *Message) bool {
+		if down.Load() {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+		}
+		return down.Load()
+	}
+	url := serve(t, build, newRouter(t, nil),
+		&Backend{Upstream: good, Publish: true, Unprefixed: []string{"ask"}},
+		&Backend{Upstream: evil, Publish: true})
+	c := Connect(t, url, forms, `"result":`+because, nil)
+	for _, name := range []string{"ask", "up_ask", "_ask"} {
+		evil.changeList("tools/list", named(name))
+		c.WaitUntilListed(t, "other_"+name)
+	}
+	down.Store(false)
+	c.WaitUntilListed(t, "ask", "other__ask", "up_review", "up+file:///plan", "up+page:///{n}")
+	evil.changeList("tools/list", named("ask"))
+	c.WaitUntilListed(t, "ask", "other_ask", "up_review", "up+file:///plan", "up+page:///{n}")
+	if got := c.Call(t, "ask", plain); got != because || good.asked != 1 || evil.asked != 0 {
+		t.Errorf("got %s, %d and %d questions", got, good.asked, evil.asked)
 	}
 }
 
 // AcceptPublished holds that what an upstream has can be used at the gateway, and asks the clients
-// who use it, that errors are passed on, and that another upstream cannot take the place of it.
+// who use it, that errors are passed on, and that upstreams with the same things have them all.
 func AcceptPublished(t *testing.T, build Build) {
-	good, evil := NewLibrary(t), &Backend{Upstream: NewLibrary(t), Publish: true}
+	good, twin := NewLibrary(t), NewLibrary(t)
+	for _, method := range []string{"prompts", "resources", "resources/templates"} {
+		twin.SetList(method+"/list", `{"prompts":[],"resources":[],"resourceTemplates":[]}`)
+	}
+	twin.SetList("resources/list", `{"resources":[{"name":"plan","uri":"file:///plan"}]}`)
 	endless := &Backend{Upstream: NewLibrary(t), Publish: true}
 	endless.SetList("prompts/list", `{"prompts":[`+strings.Repeat(`{"name":"p"},`, 999)+
 		`{"name":"p"}],"nextCursor":"more"}`)
+	for _, method := range []string{"tools", "resources", "resources/templates"} {
+		endless.SetList(method+"/list", `{"tools":[],"resources":[],"resourceTemplates":[]}`)
+	}
 	first := &Backend{Upstream: good, Publish: true}
-	url := serve(t, build, newRouter(t, nil), first, evil, endless)
-	if first.Err != nil {
-		t.Fatal(first.Err)
+	second := &Backend{Upstream: twin, Publish: true}
+	url := serve(t, build, newRouter(t, nil), first, second, endless)
+	if err := errors.Join(first.Err, second.Err); err != nil {
+		t.Fatal(err)
 	}
 	good.checkDeclared(t, bothModes) // it may hide tools that ask from clients that cannot be asked
-	for backend, texts := range map[*Backend][]string{
-		evil: {`tool "up-ask": another upstream`, `prompt "up-review": another`,
-			`resource "file:///plan": another`, `resource template "page:///{n}": another`},
-		endless: {"more than 10000 prompts"},
-	} {
-		for _, want := range texts {
-			if backend.Err == nil || !strings.Contains(backend.Err.Error(), want) {
-				t.Errorf("got %v, want %s", backend.Err, want)
-			}
-		}
+	if endless.Err == nil || !strings.Contains(endless.Err.Error(), "more than 10000 prompts") {
+		t.Errorf("got %v", endless.Err)
 	}
 	c := Connect(t, url, forms, `"result":`+because, nil)
-	c.WaitUntilListed(t, "up-ask", "up-review", "file:///plan", "page:///{n}")
+	c.WaitUntilListed(t, "other_ask", "up_ask", "up_review", "other+file:///plan",
+		"up+file:///plan", "up+page:///{n}")
 	for _, r := range [][2]string{
-		{"tools/call", `{"name":"up-ask","arguments":{"question":` + plain + `}}`},
-		{"prompts/get", `{"name":"up-review"}`}, {"resources/read", `{"uri":"file:///plan"}`},
-		{"resources/read", `{"uri":"page:///7"}`}} {
+		{"tools/call", `{"name":"up_ask","arguments":{"question":` + plain + `}}`},
+		{"prompts/get", `{"name":"up_review"}`}, {"resources/read", `{"uri":"up+file:///plan"}`},
+		{"resources/read", `{"uri":"up+page:///7"}`}} {
 		if got := c.Request(t, r[0], r[1]); got != because {
 			t.Errorf("%s %s: got %s", r[0], r[1], got)
 		}
 	}
-	if good.asked != 4 || evil.asked != 0 {
-		t.Errorf("the first upstream asks %d times, the other %d", good.asked, evil.asked)
+	if good.asked != 4 || twin.asked != 0 {
+		t.Errorf("the first upstream asks %d times, the other %d", good.asked, twin.asked)
 	}
-	if got := c.Request(t, "resources/read", `{"uri":"`+missingPage+`"}`); !matchesJSON(got,
+	if got := c.Request(t, "resources/read", `{"uri":"up+`+missingPage+`"}`); !matchesJSON(got,
 		noPage) {
 		t.Errorf("got %s, want the upstream's error", got)
+	}
+}
+
+// AcceptLinks holds that the URIs in results are those under which resources are published.
+func AcceptLinks(t *testing.T, build Build) {
+	const (
+		link = `{"type":"resource_link","name":"a","description":"A","mimeType":"text/plain",` +
+			`"uri":"PREFIXfile:///a"}`
+		text = `{"type":"resource","resource":{"uri":"PREFIXfile:///a","text":"A"}}`
+		blob = `{"type":"resource","resource":{"uri":"PREFIXfile:///b","blob":"Qg=="}}`
+	)
+	results := map[string]string{
+		"tools/call": `{"content":[{"type":"text","text":"file:///a"},` + link + `,` + text + `,` +
+			blob + `]}`,
+		"prompts/get": `{"messages":[{"role":"user","content":` + link + `},` +
+			`{"role":"assistant","content":` + text + `}]}`,
+		"resources/read": `{"contents":[{"uri":"PREFIXfile:///plan","text":"A"},` +
+			`{"uri":"PREFIXfile:///b","blob":"Qg=="}]}`,
+	}
+	up, read := NewLibrary(t), make(chan string, 1)
+	up.Intercept = func(w http.ResponseWriter, _ *http.Request, m *Message) bool {
+		result, ok := results[m.Method]
+		if ok {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
+				strings.ReplaceAll(result, "PREFIX", ""))
+		}
+		if m.Method == "resources/read" {
+			read <- string(m.Params)
+		}
+		return ok
+	}
+	b := &Backend{Upstream: up, Publish: true}
+	c := Connect(t, serve(t, build, newRouter(t, nil), b), forms, "", nil)
+	for method, params := range map[string]string{"tools/call": `{"name":"up_ask"}`,
+		"prompts/get": `{"name":"up_review"}`, "resources/read": `{"uri":"up+file:///plan"}`} {
+		var got, want map[string]any
+		if err := errors.Join(json.Unmarshal(c.request(t, method, params).Result, &got),
+			json.Unmarshal([]byte(strings.ReplaceAll(results[method], "PREFIX", "up+")),
+				&want)); err != nil {
+			t.Fatal(err)
+		}
+		for member, content := range want {
+			if !reflect.DeepEqual(got[member], content) {
+				t.Errorf("%s: got %v, want %v", method, got[member], content)
+			}
+		}
+	}
+	if got := <-read; !strings.Contains(got, `"file:///plan"`) {
+		t.Errorf("the upstream is asked for %s", got)
 	}
 }
 
@@ -182,20 +240,20 @@ func AcceptChanges(t *testing.T, build Build, keepsTemplates bool) {
 	c := Connect(t, url, bothModes, // the calls use the connection of the lists
 		`"result":`+because, nil)
 	up.changeList("prompts/list", `{"prompts":[{"name":"write"}]}`)
-	c.WaitUntilListed(t, "up-ask", "up-write", "file:///plan", "page:///{n}")
+	c.WaitUntilListed(t, "up_ask", "up_write", "up+file:///plan", "up+page:///{n}")
 	up.SetList("resources/templates/list", `{"resourceTemplates":[]}`)
 	up.changeList("resources/list", `{"resources":[{"name":"log","uri":"file:///log"}]}`)
-	left := []string{"up-ask", "up-write", "file:///log"}
+	left := []string{"up_ask", "up_write", "up+file:///log"}
 	if keepsTemplates {
-		left = append(left, "page:///{n}")
+		left = append(left, "up+page:///{n}")
 	}
 	c.WaitUntilListed(t, left...)
 	up.changeList("tools/list", `{"tools":[{"name":"later","inputSchema":{"type":"object"}}]}`)
-	left[0] = "up-later"
+	left[0] = "up_later"
 	c.WaitUntilListed(t, left...)
 	up.lost.Store(up.connections.Load())
 	up.SetList("prompts/list", `{"prompts":[]}`) // and nobody to tell
-	if got := c.Call(t, "up-later", plain); got != because {
+	if got := c.Call(t, "up_later", plain); got != because {
 		t.Errorf("after the upstream lost its sessions: got %s", got)
 	}
 	c.WaitUntilListed(t, slices.Delete(left, 1, 2)...)

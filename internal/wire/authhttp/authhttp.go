@@ -4,6 +4,7 @@
 package authhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,6 +139,31 @@ func FetchFirst(ctx context.Context, urls []string,
 	}
 	return "", nil, ErrMissing
 }
+
+// FetchMetadata returns the metadata of an issuer and its URL. Unlike [FetchFirst] it also goes on
+// after a redirect, which is not followed, an error of the server and a page: all places are of the
+// one issuer, and servers answer so for those that they do not know. Where none has it, it returns
+// the first of these responses, or else ErrMissing.
+func FetchMetadata(ctx context.Context, issuer *url.URL,
+	fetch func(ctx context.Context, url string) ([]byte, error)) (
+	at string, body []byte, err error) {
+	err = ErrMissing
+	for _, place := range MetadataURLs(issuer) {
+		got, failed := fetch(ctx, place)
+		status := (*StatusError)(nil)
+		if errors.As(failed, &status) || failed == nil && !isObject(got) {
+			if errors.Is(err, ErrMissing) && !isMissing(failed) {
+				at, body, err = place, got, failed
+			}
+			continue
+		}
+		return place, got, failed
+	}
+	return at, body, err
+}
+
+// isObject reports whether a body begins as a JSON object does.
+func isObject(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) }
 
 // IsToken reports whether text is a b64token, as which tokens are sent (RFC 6750, section 2.1).
 func IsToken(text string) bool {
