@@ -156,6 +156,16 @@ func (u *upstream) credentialFor(
 	return credential, nil
 }
 
+// isLoggedOut reports whether a caller has to log in before anything can be read for them.
+func isLoggedOut(ctx context.Context, credential Credential) bool {
+	source, ok := credential.Authorizer.(*oauth.Source)
+	if !ok {
+		return false
+	}
+	login, err := source.StoredLogin(ctx)
+	return err != nil || login == ""
+}
+
 // sourceFor returns what the caller logs in with.
 func (u *upstream) sourceFor(
 	ctx context.Context, caller protocol.Principal,

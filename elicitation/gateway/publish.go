@@ -43,6 +43,7 @@ func (v *view) keepPublished(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		err := v.followLists(ctx, func() {
 			failures = 0
+			v.shown.Store(true)
 			read()
 			log.Info("gateway.upstream_ready")
 			for name := range u.names.Unprefixed() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -24,6 +25,7 @@ type view struct {
 	published published
 	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
 	read      chan struct{} // closed when the lists have been read, or could not be
+	shown     atomic.Bool        // the lists have been read
 	stop      context.CancelFunc
 
 	// Under the lock of the upstream:
@@ -62,14 +64,14 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 }
 
 // viewFor returns what the upstream shows to a caller: what it shows to the gateway itself where
-// the caller has no credentials there.
+// the caller has no credentials there, or is not logged in.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own
 	}
 	credential, err := u.config.Credential(ctx, caller)
-	if err != nil {
-		return u.own // a call gets the error
+	if err != nil || !u.hasView(credential.Key) && isLoggedOut(ctx, credential) {
+		return u.own // a call gets the error, or asks for the login
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -87,6 +89,12 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	}
 	v.lastUsed = time.Now()
 	return v
+}
+
+func (u *upstream) hasView(key string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.views[key] != nil
 }
 
 func (u *upstream) dropOldestViewLocked() {
@@ -150,6 +158,9 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
 			case <-v.read:
 			case <-ctx.Done():
 			}
+		}
+		if !v.shown.Load() {
+			v = u.own // the login has ended, for example: a call can ask for another
 		}
 		req.Catalogs = append(req.Catalogs, v.catalog)
 	}
