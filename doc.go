@@ -37,7 +37,8 @@
 // Modules of their own, with the dependencies they need: roundtrip/gosdk and
 // roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
 // mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
-// roundtrip/redisstore keeps states and questions on Redis.
+// roundtrip/redisstore keeps states and questions on Redis;
+// client/oauth/keyringstore keeps logins with the keyring of the system.
 //
 // The root package itself holds nothing.
 package rondo

@@ -25,7 +25,7 @@ type view struct {
 	published published
 	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
 	read      chan struct{} // closed when the lists have been read, or could not be
-	shown     atomic.Bool        // the lists have been read
+	shown     atomic.Bool   // the lists have been read
 	stop      context.CancelFunc
 
 	// Under the lock of the upstream:

@@ -1,0 +1,5 @@
+//go:build !keyring
+
+package keyringstore_test
+
+func runAsProgram() bool { return false }
