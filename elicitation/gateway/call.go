@@ -258,6 +258,9 @@ func (u *upstream) explain(err error) error {
 	if _, ok := errors.AsType[*loginNeeded](err); ok {
 		return &upstreamError{u.config.Name, "wants you to log in there: call one of its tools", err}
 	}
+	if _, ok := errors.AsType[*unhandled](err); ok {
+		return &upstreamError{u.config.Name, "refuses the credentials of this caller", err}
+	}
 	return &upstreamError{u.config.Name, "cannot be reached", err}
 }
 

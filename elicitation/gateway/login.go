@@ -122,8 +122,18 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	if required, ok := errors.AsType[*oauth.LoginRequiredError](err); ok && r.RPC != "" {
 		return false, &loginNeeded{a.Source, required}
 	}
+	if err != nil && r.RPC != "" {
+		err = &unhandled{err}
+	}
 	return again, err
 }
+
+// An unhandled is the error of a request whose credentials an upstream has refused, so that it did
+// nothing.
+type unhandled struct{ cause error }
+
+func (e *unhandled) Error() string { return e.cause.Error() }
+func (e *unhandled) Unwrap() error { return e.cause }
 
 // A loginNeeded is the error of a request that an upstream has not handled: the person has to log
 // in before.
