@@ -37,6 +37,7 @@ func TestManyPendingCalls(t *testing.T)        { gatewaytest.AcceptPending(t, bu
 func TestLimitOfOneConnection(t *testing.T)    { gatewaytest.AcceptLimit(t, build) }
 func TestCloseWhileConnecting(t *testing.T)    { gatewaytest.AcceptClose(t, build) }
 func TestConnectionsPerPrincipal(t *testing.T) { gatewaytest.AcceptPerPrincipal(t, build) }
+func TestSessionsPerKey(t *testing.T)          { gatewaytest.AcceptKeys(t, build) }
 func TestChildProcesses(t *testing.T)          { gatewaytest.AcceptChildren(t, build) }
 func TestTurnsOnConnections(t *testing.T)      { gatewaytest.AcceptTurns(t, build) }
 func TestModesOfConnections(t *testing.T)      { gatewaytest.AcceptModes(t, build) }
@@ -99,9 +100,9 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 	for i, b := range to {
 		up, err := clients.NewUpstream(gosdk.UpstreamOptions{
 			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed, Implementation: impl,
-			Transport:      func() mcp.Transport { return dial(t, b) },
+			Transport:      func(key string) mcp.Transport { return dial(t, b, key) },
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
+			IdleTimeout: b.IdleTimeout, Key: b.Key, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +127,7 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 	}
 }
 
-func dial(t *testing.T, b *gatewaytest.Backend) mcp.Transport {
+func dial(t *testing.T, b *gatewaytest.Backend, key string) mcp.Transport {
 	switch {
 	case b.Child:
 		program, env := b.Command()
@@ -137,7 +138,7 @@ func dial(t *testing.T, b *gatewaytest.Backend) mcp.Transport {
 		r, w := b.DialLines(t)
 		return &mcp.IOTransport{Reader: r, Writer: w}
 	}
-	return &mcp.StreamableClientTransport{Endpoint: b.URL, HTTPClient: b.HTTPClient}
+	return &mcp.StreamableClientTransport{Endpoint: b.URL, HTTPClient: b.ClientFor(key)}
 }
 
 // headerAsPrincipal believes what clients call themselves.
@@ -211,7 +212,7 @@ func passTo(t *testing.T, router *elicitation.Router, clients *gosdk.Downstream,
 	to *gatewaytest.Backend, mode gatewaytest.Mode) mcp.ToolHandler {
 	t.Helper()
 	connect := func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error) {
-		transport := dial(t, to)
+		transport := dial(t, to, "")
 		if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 			over.HTTPClient = gosdk.HTTPClient(nil)
 		}

@@ -12,7 +12,7 @@
 //
 //	up, err := clients.NewUpstream(gosdk.UpstreamOptions{
 //		Name: "files", Implementation: impl,
-//		Transport: func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
+//		Transport: func(string) mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
 //	})
 //	defer up.Close()
 //	err = up.Publish(ctx, server)

@@ -56,7 +56,7 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 	upstream, err := clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: "inner", Implementation: about,
-		Transport: func() mcp.Transport {
+		Transport: func(string) mcp.Transport {
 			return &mcp.StreamableClientTransport{Endpoint: inner.URL}
 		},
 	})

@@ -43,7 +43,7 @@ func TestACallThatEndsWhileTheGatewayAuthorizes(t *testing.T) {
 	}
 	slow := slowAuthorizer{make(chan struct{}, 8)}
 	up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
-		Transport: func() mcp.Transport {
+		Transport: func(string) mcp.Transport {
 			return &mcp.StreamableClientTransport{Endpoint: raw.URL, HTTPClient: raw.HTTPClient,
 				OAuthHandler: slow}
 		}})

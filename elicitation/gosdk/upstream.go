@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // UpstreamOptions configure an [Upstream].
@@ -25,11 +26,12 @@ type UpstreamOptions struct {
 	Unprefixed []string
 	// Implementation is what the gateway calls itself.
 	Implementation *mcp.Implementation
-	// Transport returns the transport of one more connection. It is required. A
+	// Transport returns the transport of one more connection, with the credentials of callers that
+	// have the Key. It is required. A
 	// [*mcp.StreamableClientTransport] is used with the [HTTPClient] of its own, and its
 	// connections serve any number of calls at once. A connection over any other, such as
 	// that of a child process, serves one call at a time. Calls may overlap.
-	Transport func() mcp.Transport
+	Transport func(key string) mcp.Transport
 	// Client has the host's own options of the clients, nil: none. See [NewSharedClient].
 	Client *mcp.ClientOptions
 	// ProtocolVersion is the revision to be spoken, "": "2025-11-25".
@@ -39,20 +41,24 @@ type UpstreamOptions struct {
 	// have set.
 	LogLevel mcp.LoggingLevel
 
-	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
-	// a time: how many there may be, how many calls may wait for one, and when one that has
-	// none is closed. An authenticated principal may use half of the connections, and half of
-	// the calls that wait may be its own; principals take turns. Callers that are not
-	// authenticated leave a quarter to those who are. 0: 8, 1,000 and a minute.
+	// MaxConnections is how many connections there may be. 0: 8, and 64 where any number of calls
+	// use one at once: there one is for callers with one key, and closed for others when idle.
+	// MaxWaiting and IdleTimeout are for connections that serve one call at a time: how many calls
+	// may wait for one, and when one that has none is closed. An authenticated principal may use
+	// half of the connections, and half of the calls that wait may be its own; principals take
+	// turns. Callers that are not authenticated leave a quarter to those who are. 0: 1,000 and a
+	// minute.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 
-	// PerPrincipal has a connection that serves one call at a time used again only for the
-	// principal whose call it served. What a server asks after the end of a call is put to
-	// whoever's call uses the connection then: with PerPrincipal it cannot be another's. A
-	// principal who comes back finds a connection again while there are no more principals
-	// than connections; else one is opened for each call.
-	PerPrincipal bool
+	// Key returns what a caller is known as at the upstream. Connections, and so sessions, are used
+	// by callers with equal keys alone, one after the other or at once: a key must name everything
+	// that the credentials which Transport adds for it admit. What a server asks after the end of a
+	// call is put to whoever's call uses the connection then: with a key for each principal it
+	// cannot be another's. The gateway itself, which reads the lists, is the zero principal. An
+	// error refuses the call; clients get a [*protocol.Error] as it is. Nil: everybody has one key,
+	// "". Calls may overlap.
+	Key func(ctx context.Context, caller protocol.Principal) (string, error)
 
 	// Warn gets what goes wrong with published lists later, for the log: the upstream cannot be
 	// listed, or has what cannot be published. An error is reported once until it changes. Nil:
@@ -86,15 +92,15 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	}
 	opts.ProtocolVersion = cmp.Or(opts.ProtocolVersion, upstream.ProtocolVersion)
 	u := &Upstream{clients: d, opts: opts}
-	_, shared := opts.Transport().(*mcp.StreamableClientTransport)
+	_, shared := opts.Transport("").(*mcp.StreamableClientTransport)
 	var err error
 	u.conns, err = upstream.NewConns(upstream.ConnOptions[*upstreamConn]{
 		MaxConnections: opts.MaxConnections, MaxWaiting: opts.MaxWaiting,
-		IdleTimeout: opts.IdleTimeout, PerPrincipal: opts.PerPrincipal, Shared: shared,
+		IdleTimeout: opts.IdleTimeout, Key: opts.Key, Shared: shared,
 		Name: opts.Name, Unprefixed: opts.Unprefixed, Claims: &d.claims,
 		Warn: opts.Warn, List: u.readLists,
-		Open: func(ctx context.Context, m upstream.Modes) (*upstreamConn, error) {
-			return u.open(ctx, m, shared)
+		Open: func(ctx context.Context, m upstream.Modes, key string) (*upstreamConn, error) {
+			return u.open(ctx, m, key, shared)
 		},
 	})
 	if err != nil {
@@ -104,8 +110,9 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 }
 
 // open opens a connection.
-func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*upstreamConn, error) {
-	transport := u.opts.Transport()
+func (u *Upstream) open(ctx context.Context, m upstream.Modes, key string, shared bool) (
+	*upstreamConn, error) {
+	transport := u.opts.Transport(key)
 	conn := &upstreamConn{key: u.conns.NewKey(), shared: shared, ended: make(chan struct{})}
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over

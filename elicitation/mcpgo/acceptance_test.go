@@ -40,6 +40,7 @@ func TestManyPendingCalls(t *testing.T)        { gatewaytest.AcceptPending(t, bu
 func TestLimitOfOneConnection(t *testing.T)    { gatewaytest.AcceptLimit(t, build) }
 func TestCloseWhileConnecting(t *testing.T)    { gatewaytest.AcceptClose(t, build) }
 func TestConnectionsPerPrincipal(t *testing.T) { gatewaytest.AcceptPerPrincipal(t, build) }
+func TestSessionsPerKey(t *testing.T)          { gatewaytest.AcceptKeys(t, build) }
 func TestChildProcesses(t *testing.T)          { gatewaytest.AcceptChildren(t, build) }
 func TestTurnsOnConnections(t *testing.T)      { gatewaytest.AcceptTurns(t, build) }
 func TestModesOfConnections(t *testing.T)      { gatewaytest.AcceptModes(t, build) }
@@ -119,11 +120,11 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 	for i, b := range to {
 		up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed,
-			Transport: func() (transport.Interface, error) {
-				return dial(t, b, wrap(b.HTTPClient)), nil
+			Transport: func(key string) (transport.Interface, error) {
+				return dial(t, b, wrap(b.ClientFor(key))), nil
 			},
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
-			IdleTimeout: b.IdleTimeout, PerPrincipal: b.PerPrincipal, Warn: b.Warn,
+			IdleTimeout: b.IdleTimeout, Key: b.Key, Warn: b.Warn,
 			ProtocolVersion: b.ProtocolVersion})
 		if err != nil {
 			t.Fatal(err)

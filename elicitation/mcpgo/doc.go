@@ -12,7 +12,7 @@
 //
 //	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 //		Name: "files",
-//		Transport: func() (transport.Interface, error) {
+//		Transport: func(string) (transport.Interface, error) {
 //			return transport.NewStreamableHTTP(url,
 //				transport.WithHTTPBasicClient(mcpgo.HTTPClient(nil)))
 //		},

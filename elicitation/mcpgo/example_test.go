@@ -70,7 +70,7 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 	upstream, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 		Name: "inner",
-		Transport: func() (transport.Interface, error) {
+		Transport: func(string) (transport.Interface, error) {
 			return transport.NewStreamableHTTP(inner.URL+"/mcp",
 				transport.WithHTTPBasicClient(mcpgo.HTTPClient(nil)))
 		},

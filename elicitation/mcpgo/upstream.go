@@ -31,11 +31,12 @@ type UpstreamOptions struct {
 	// Unprefixed are the names of tools and prompts that are published as they are. They are this
 	// upstream's until it is closed, also while it is down.
 	Unprefixed []string
-	// Transport returns the transport of one more connection. It is required. Connections
+	// Transport returns the transport of one more connection, with the credentials of callers that
+	// have the Key. It is required. Connections
 	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
 	// at once. One over any other, such as that of a child process, serves one call at a time.
-	// NewUpstream calls it once to learn which. Calls may overlap.
-	Transport func() (transport.Interface, error)
+	// NewUpstream calls it once, with "", to learn which. Calls may overlap.
+	Transport func(key string) (transport.Interface, error)
 	// Client has the host's own options of the clients; see [NewSharedClient].
 	Client []client.ClientOption
 	// Initialize is what the clients send of the gateway, such as its name.
@@ -43,20 +44,24 @@ type UpstreamOptions struct {
 	// ProtocolVersion is the revision to be spoken, "": "2025-11-25".
 	ProtocolVersion string
 
-	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
-	// a time: how many there may be, how many calls may wait for one, and when one that has
-	// none is closed. An authenticated principal may use half of the connections, and half of
-	// the calls that wait may be its own; principals take turns. Callers that are not
-	// authenticated leave a quarter to those who are. 0: 8, 1,000 and a minute.
+	// MaxConnections is how many connections there may be. 0: 8, and 64 where any number of calls
+	// use one at once: there one is for callers with one key, and closed for others when idle.
+	// MaxWaiting and IdleTimeout are for connections that serve one call at a time: how many calls
+	// may wait for one, and when one that has none is closed. An authenticated principal may use
+	// half of the connections, and half of the calls that wait may be its own; principals take
+	// turns. Callers that are not authenticated leave a quarter to those who are. 0: 1,000 and a
+	// minute.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 
-	// PerPrincipal has a connection that serves one call at a time used again only for the
-	// principal whose call it served. What a server asks after the end of a call is put to
-	// whoever's call uses the connection then: with PerPrincipal it cannot be another's. A
-	// principal who comes back finds a connection again while there are no more principals
-	// than connections; else one is opened for each call.
-	PerPrincipal bool
+	// Key returns what a caller is known as at the upstream. Connections, and so sessions, are used
+	// by callers with equal keys alone, one after the other or at once: a key must name everything
+	// that the credentials which Transport adds for it admit. What a server asks after the end of a
+	// call is put to whoever's call uses the connection then: with a key for each principal it
+	// cannot be another's. The gateway itself, which reads the lists, is the zero principal. An
+	// error refuses the call; clients get a [*protocol.Error] as it is. Nil: everybody has one key,
+	// "". Calls may overlap.
+	Key func(ctx context.Context, caller protocol.Principal) (string, error)
 
 	// Warn gets what goes wrong with published lists later, for the log: the upstream cannot be
 	// listed, or has what cannot be published. An error is reported once until it changes. Nil:
@@ -90,7 +95,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		return nil, errors.New("elicitation upstream: Transport is nil")
 	}
 	opts.ProtocolVersion = cmp.Or(opts.ProtocolVersion, upstream.ProtocolVersion)
-	first, err := opts.Transport()
+	first, err := opts.Transport("")
 	if err != nil {
 		return nil, fmt.Errorf("elicitation upstream: %w", err)
 	}
@@ -98,11 +103,11 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	u := &Upstream{clients: d, opts: opts}
 	u.conns, err = upstream.NewConns(upstream.ConnOptions[*upstreamConn]{
 		MaxConnections: opts.MaxConnections, MaxWaiting: opts.MaxWaiting,
-		IdleTimeout: opts.IdleTimeout, PerPrincipal: opts.PerPrincipal, Shared: shared,
+		IdleTimeout: opts.IdleTimeout, Key: opts.Key, Shared: shared,
 		Name: opts.Name, Unprefixed: opts.Unprefixed, Claims: &d.claims,
 		Warn: opts.Warn, List: u.readLists,
-		Open: func(ctx context.Context, m upstream.Modes) (*upstreamConn, error) {
-			return u.open(ctx, m, shared)
+		Open: func(ctx context.Context, m upstream.Modes, key string) (*upstreamConn, error) {
+			return u.open(ctx, m, key, shared)
 		},
 		Lost: func() { u.conns.Lists.UpdateLater() },
 	})
@@ -116,8 +121,9 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 func isSessionLost(err error) bool { return errors.Is(err, transport.ErrSessionTerminated) }
 
 // open opens a connection.
-func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*upstreamConn, error) {
-	over, err := u.opts.Transport()
+func (u *Upstream) open(ctx context.Context, m upstream.Modes, key string, shared bool) (
+	*upstreamConn, error) {
+	over, err := u.opts.Transport(key)
 	if err != nil {
 		return nil, err
 	}

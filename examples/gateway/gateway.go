@@ -80,7 +80,7 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 	}
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: name, Implementation: self, LogLevel: "info", Warn: warn,
-		Transport: func() mcp.Transport { return newTransport(where) },
+		Transport: func(string) mcp.Transport { return newTransport(where) },
 	})
 	if err != nil {
 		return err

@@ -22,8 +22,10 @@ const (
 
 	// defaultMaxConnections is what a small machine runs of child processes.
 	defaultMaxConnections = 8
-	defaultMaxWaiting     = 1000
-	defaultIdleTimeout    = time.Minute
+	// defaultMaxShared is how many sessions of users with different credentials are kept.
+	defaultMaxShared   = 64
+	defaultMaxWaiting  = 1000
+	defaultIdleTimeout = time.Minute
 
 	// connectTimeout bounds the opening of a connection, which several calls may wait for.
 	connectTimeout = 30 * time.Second
@@ -64,11 +66,11 @@ func (m Modes) Capability() *protocol.ElicitationCapability {
 
 // ConnOptions configure [Conns].
 type ConnOptions[C Conn] struct {
-	// MaxConnections, MaxWaiting, IdleTimeout and PerPrincipal are the options of the same names
-	// of the adapters' upstreams.
+	// MaxConnections, MaxWaiting, IdleTimeout and Key are the options of the same names of the
+	// adapters' upstreams.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
-	PerPrincipal               bool
+	Key                        func(context.Context, protocol.Principal) (string, error)
 	// Name and Unprefixed are what the upstream claims of the names that Claims has.
 	Name       string
 	Unprefixed []string
@@ -79,8 +81,8 @@ type ConnOptions[C Conn] struct {
 	List func(ctx context.Context, read func(C) error) error
 	// Shared means that a connection serves any number of calls at once.
 	Shared bool
-	// Open opens a connection.
-	Open func(ctx context.Context, m Modes) (C, error)
+	// Open opens a connection for callers with a key.
+	Open func(ctx context.Context, m Modes, key string) (C, error)
 	// Lost is called when a shared connection has ended and no call uses it. Nil: nothing.
 	Lost func()
 }
@@ -91,7 +93,11 @@ func (o *ConnOptions[C]) fillDefaults() error {
 		return errors.New(
 			"elicitation upstream: MaxConnections, MaxWaiting or IdleTimeout is negative")
 	}
-	if o.MaxConnections == 0 {
+	switch {
+	case o.MaxConnections != 0:
+	case o.Shared:
+		o.MaxConnections = defaultMaxShared
+	default:
 		o.MaxConnections = defaultMaxConnections
 	}
 	if o.MaxWaiting == 0 {
@@ -118,25 +124,26 @@ type Conns[C Conn] struct {
 
 	mu     sync.Mutex
 	closed bool
+	own    string // the key of the gateway itself
 	shared map[sharedKind]*sharedConn[C]
 	opened map[C]struct{}
-	calls  map[C]int // that use a shared connection
 }
 
 // A poolKind is what the calls have in common that may use a connection one after the other.
 type poolKind struct {
 	modes Modes
-	owner protocol.Principal // zero: anybody
+	key   string
 }
 
 // A sharedKind names a shared connection.
 type sharedKind struct {
-	modes    Modes
+	poolKind
 	standing bool
 }
 
 // A sharedConn is a connection that several wait for or use.
 type sharedConn[C Conn] struct {
+	users int           // that wait for it or use it
 	ready chan struct{} // closed when conn or err is set
 	conn  C
 	err   error
@@ -163,12 +170,12 @@ func NewConns[C Conn](opts ConnOptions[C]) (*Conns[C], error) {
 	}
 	c := &Conns[C]{
 		opts: opts, names: names, shared: make(map[sharedKind]*sharedConn[C]),
-		opened: make(map[C]struct{}), calls: make(map[C]int),
+		opened: make(map[C]struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.pool = New(Options[C, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
-		Open:     func(kind poolKind) (C, error) { return c.openConn(kind.modes) },
+		Open:     func(kind poolKind) (C, error) { return c.openConn(kind) },
 		Close:    c.closeConn,
 		HasEnded: func(conn C) bool { return conn.HasEnded() },
 	})
@@ -191,21 +198,22 @@ func (c *Conns[C]) Context() context.Context { return c.ctx }
 // could be taken for those of the next.
 func (c *Conns[C]) Acquire(ctx context.Context, m Modes, who protocol.Principal) (
 	conn C, release func(reuse bool), err error) {
-	if c.opts.Shared {
-		conn, err = c.acquireShared(ctx, m)
-		return conn, func(bool) { c.releaseShared(conn) }, err
+	key, err := c.keyOf(ctx, who)
+	if err != nil {
+		return conn, nil, err
 	}
-	kind := poolKind{modes: m}
-	if c.opts.PerPrincipal {
-		kind.owner = who
+	kind := poolKind{m, key}
+	if c.opts.Shared {
+		s, err := c.acquireShared(ctx, sharedKind{poolKind: kind})
+		if err != nil {
+			return conn, nil, err
+		}
+		return s.conn, func(bool) { c.releaseShared(s) }, nil
 	}
 	for {
 		conn, err = c.pool.Acquire(ctx, kind, who)
 		if errors.Is(err, ErrFull) {
-			err = &elicitation.Error{
-				Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
-				Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
-			}
+			err = errBusy("queue", "Too many calls wait for the upstream")
 		}
 		if err != nil || conn.IsAlive(ctx) {
 			return conn, func(reuse bool) { c.pool.Release(conn, kind, who, reuse) }, err
@@ -219,41 +227,55 @@ func (c *Conns[C]) Acquire(ctx context.Context, m Modes, who protocol.Principal)
 	}
 }
 
+// keyOf returns the key of a caller, the zero principal being the gateway itself.
+func (c *Conns[C]) keyOf(ctx context.Context, who protocol.Principal) (string, error) {
+	if c.opts.Key == nil {
+		return "", nil
+	}
+	key, err := c.opts.Key(ctx, who)
+	if err != nil {
+		wire, ok := protocol.AsError(err)
+		if !ok {
+			wire = protocol.Errorf(protocol.CodeInternalError,
+				"The gateway has no credentials of this caller for the upstream server")
+		}
+		return "", &elicitation.Error{Reason: elicitation.ReasonDelivery, Wire: wire, Err: err}
+	}
+	if who.Anonymous() {
+		c.mu.Lock()
+		c.own = key
+		c.mu.Unlock()
+	}
+	return key, nil
+}
+
 // errEndsAtOnce is returned where an upstream ends each connection before a call can use it.
 var errEndsAtOnce = errors.New("elicitation upstream: its connections end as soon as they are open")
 
-// acquireShared returns the shared connection for the modes and counts the call on it. Where the
-// connection has ended meanwhile it tries once more.
-func (c *Conns[C]) acquireShared(ctx context.Context, m Modes) (conn C, err error) {
+// acquireShared returns a shared connection for one more user. Where it has ended meanwhile it
+// tries once more.
+func (c *Conns[C]) acquireShared(ctx context.Context, kind sharedKind) (*sharedConn[C], error) {
 	for range 2 {
-		if conn, err = c.shareConn(ctx, sharedKind{modes: m}); err != nil {
-			return conn, err
+		s, err := c.shareConn(ctx, kind)
+		if err != nil {
+			return nil, err
 		}
-		c.mu.Lock()
-		ended := conn.HasEnded()
-		if !ended {
-			c.calls[conn]++
+		if !s.conn.HasEnded() {
+			return s, nil
 		}
-		c.mu.Unlock()
-		if !ended {
-			return conn, nil
-		}
+		c.releaseShared(s)
 	}
-	return conn, errEndsAtOnce
+	return nil, errEndsAtOnce
 }
 
-// releaseShared closes a connection that has ended when no call uses it any more.
-func (c *Conns[C]) releaseShared(conn C) {
+// releaseShared closes a connection that has ended when nobody uses it any more.
+func (c *Conns[C]) releaseShared(s *sharedConn[C]) {
 	c.mu.Lock()
-	c.calls[conn]--
-	last := c.calls[conn] == 0
-	if last {
-		delete(c.calls, conn)
-	}
-	last = last && conn.HasEnded()
+	s.users--
+	last := s.users == 0 && s.conn.HasEnded()
 	c.mu.Unlock()
 	if last {
-		go c.closeConn(conn) // which may wait for the upstream
+		go c.closeConn(s.conn) // which may wait for the upstream
 		if c.opts.Lost != nil {
 			c.opts.Lost()
 		}
@@ -262,38 +284,92 @@ func (c *Conns[C]) releaseShared(conn C) {
 
 // Standing returns the connection on which lists are read, and changes of them reported, with
 // both modes. It serves calls, too, where connections are shared.
-func (c *Conns[C]) Standing(ctx context.Context) (C, error) {
-	return c.shareConn(ctx, sharedKind{Modes{Form: true, URL: true}, !c.opts.Shared})
+func (c *Conns[C]) Standing(ctx context.Context) (conn C, err error) {
+	key, err := c.keyOf(ctx, protocol.Principal{})
+	if err != nil {
+		return conn, err
+	}
+	s, err := c.shareConn(ctx, sharedKind{poolKind{Modes{Form: true, URL: true}, key},
+		!c.opts.Shared})
+	if err != nil {
+		return conn, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.users--
+	return s.conn, nil
 }
 
-// shareConn returns the shared connection of a kind, and opens it if there is none that is alive.
-func (c *Conns[C]) shareConn(ctx context.Context, kind sharedKind) (conn C, err error) {
+// shareConn returns the shared connection of a kind for one more user, and opens it if there is
+// none that is alive.
+func (c *Conns[C]) shareConn(ctx context.Context, kind sharedKind) (*sharedConn[C], error) {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return conn, ErrClosed
-	}
 	s := c.shared[kind]
-	if s == nil || s.hasEnded() {
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return nil, ErrClosed
+	case s != nil && !s.hasEnded():
+	case !c.makeRoomLocked():
+		c.mu.Unlock()
+		return nil, errBusy("connections", "All connections to the upstream are in use")
+	default:
 		s = &sharedConn[C]{ready: make(chan struct{})}
 		c.shared[kind] = s
 		go func() {
 			defer close(s.ready)
-			s.conn, s.err = c.openConn(kind.modes)
+			s.conn, s.err = c.openConn(kind.poolKind)
 		}()
 	}
+	s.users++
 	c.mu.Unlock()
+	var err error
 	select {
 	case <-s.ready:
-		return s.conn, s.err
+		err = s.err
 	case <-ctx.Done():
-		return conn, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s.users--
+		return nil, err
+	}
+	return s, nil
+}
+
+// makeRoomLocked reports whether there may be one more shared connection. It closes one that nobody
+// uses, but not those of the gateway itself, on which upstreams report changes.
+func (c *Conns[C]) makeRoomLocked() bool {
+	maps.DeleteFunc(c.shared, func(_ sharedKind, s *sharedConn[C]) bool { return s.hasEnded() })
+	if len(c.shared) < c.opts.MaxConnections {
+		return true
+	}
+	for kind, s := range c.shared {
+		if s.users == 0 && kind.key != c.own {
+			delete(c.shared, kind)
+			go func() {
+				<-s.ready
+				if s.err == nil {
+					c.closeConn(s.conn)
+				}
+			}()
+			return true
+		}
+	}
+	return false
+}
+
+// errBusy refuses a call for which there is no room.
+func errBusy(limit quota.Limit, text string) *elicitation.Error {
+	return &elicitation.Error{Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter,
+		Wire: quota.Refuse(limit, retryAfter, "%s", text)}
 }
 
 // openConn opens a connection. It does not use the context of a call, which must not end a
 // connection that others wait for.
-func (c *Conns[C]) openConn(m Modes) (conn C, err error) {
+func (c *Conns[C]) openConn(kind poolKind) (conn C, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // the host's code, on a goroutine of its own
 			err = fmt.Errorf("elicitation upstream: opening a connection panicked: %v", reason)
@@ -301,7 +377,7 @@ func (c *Conns[C]) openConn(m Modes) (conn C, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
 	defer cancel()
-	if conn, err = c.opts.Open(ctx, m); err != nil {
+	if conn, err = c.opts.Open(ctx, kind.modes, kind.key); err != nil {
 		return conn, fmt.Errorf("elicitation upstream: %w", err)
 	}
 	c.mu.Lock()

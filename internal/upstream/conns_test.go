@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -29,7 +30,9 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 		want string
 		most int // connections
 	}{
-		"ended at once": {func() *stubConn { return &stubConn{ended: true} }, "end as soon as", 2},
+		"ended at once": {func() *stubConn {
+			return &stubConn{ended: true, closed: make(chan struct{}, 8)}
+		}, "end as soon as", 2},
 		"panics":        {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
 		"panics, alone": {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
 	} {
@@ -38,7 +41,7 @@ func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
 			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
 				Name: "up", Claims: new(naming.Claims),
 				Shared: name != "panics, alone",
-				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+				Open: func(context.Context, upstream.Modes, string) (*stubConn, error) {
 					opened++
 					return test.open(), nil
 				}})
@@ -64,7 +67,7 @@ func TestASharedConnectionIsReplaced(t *testing.T) {
 	lost := 0
 	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
 		Name: "up", Claims: new(naming.Claims), Shared: true,
-		Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+		Open: func(context.Context, upstream.Modes, string) (*stubConn, error) {
 			opened = append(opened, &stubConn{closed: make(chan struct{}, 8)})
 			return opened[len(opened)-1], nil
 		}, Lost: func() { lost++ }})
@@ -98,5 +101,61 @@ func TestASharedConnectionIsReplaced(t *testing.T) {
 	conns.Close()
 	if len(first.closed) != 0 || len(opened[1].closed) != 1 {
 		t.Errorf("the lost connection is closed once more, or the other is not")
+	}
+}
+
+// TestConnectionsAreSharedUnderOneKey alone. One that nobody uses makes room for another key, but
+// that on which lists are read.
+func TestConnectionsAreSharedUnderOneKey(t *testing.T) {
+	var opened []string
+	denied := errors.New("denied")
+	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{
+		Name: "up", Claims: new(naming.Claims), Shared: true, MaxConnections: 3,
+		Key: func(_ context.Context, who protocol.Principal) (string, error) {
+			if who.Subject == "mallory" {
+				return "", denied
+			}
+			return who.Subject, nil
+		},
+		Open: func(_ context.Context, _ upstream.Modes, key string) (*stubConn, error) {
+			opened = append(opened, key)
+			return &stubConn{closed: make(chan struct{}, 8)}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conns.Close()
+	lists, err := conns.Standing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquire := func(subject string) (*stubConn, func(bool), error) {
+		return conns.Acquire(t.Context(), upstream.Modes{}, protocol.Principal{Subject: subject})
+	}
+	ann, releaseAnn, _ := acquire("ann")
+	again, releaseAgain, _ := acquire("ann")
+	bob, releaseBob, _ := acquire("bob")
+	if ann != again || ann == bob || ann == lists || bob == lists {
+		t.Errorf("opened %q", opened)
+	}
+	releaseAgain(true)
+	_, _, err = acquire("carol")
+	wire, ok := protocol.AsError(err)
+	if !ok || wire.Code != protocol.CodeBusy || len(opened) != 3 {
+		t.Errorf("without room: got %v, opened %q", err, opened)
+	}
+	releaseAnn(true)
+	if _, release, err := acquire("carol"); err != nil {
+		t.Error(err)
+	} else {
+		release(true)
+	}
+	<-ann.closed
+	releaseBob(true)
+	if same, err := conns.Standing(t.Context()); err != nil || same != lists {
+		t.Errorf("the connection of the lists was closed: %v", err)
+	}
+	if _, _, err := acquire("mallory"); !errors.Is(err, denied) || len(opened) != 4 {
+		t.Errorf("without a key: got %v, opened %q", err, opened)
 	}
 }

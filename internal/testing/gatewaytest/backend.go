@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Backend is a server behind a gateway, and how the adapter's Upstream is to reach it: over HTTP
@@ -25,7 +26,7 @@ type Backend struct {
 	// These are the options of the same names. Zero: the defaults.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
-	PerPrincipal               bool
+	Key                        func(context.Context, protocol.Principal) (string, error)
 	// Warn is that of the options of the upstream.
 	Warn            func(error)
 	ProtocolVersion string
@@ -51,6 +52,30 @@ func Tools() []string { return []string{ToolAsk, ToolPlain, ToolReport, ToolWait
 
 // NameOf returns the name that the backend with an index has as an upstream.
 func NameOf(i int) string { return [...]string{"up", "other", "third"}[i] }
+
+// keyHeader is the credential of requests to a [Backend].
+const keyHeader = "Gatewaytest-Key"
+
+// ClientFor returns an HTTP client for the upstream with the credentials of a key.
+func (b *Backend) ClientFor(key string) *http.Client {
+	if key == "" {
+		return b.HTTPClient
+	}
+	return &http.Client{Transport: addKey{b.HTTPClient.Transport, key}}
+}
+
+// addKey adds the credentials of a key to requests.
+type addKey struct {
+	next http.RoundTripper
+	key  string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (a addKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(keyHeader, a.key)
+	return a.next.RoundTrip(r)
+}
 
 // DialLines opens a connection over lines.
 func (b *Backend) DialLines(t testing.TB) (io.ReadCloser, io.WriteCloser) {

@@ -2,9 +2,13 @@ package gatewaytest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // AcceptOwners holds that who knows the id of another user's session, and authenticates as
@@ -51,10 +56,13 @@ func AcceptOwners(t *testing.T, build Build, owner, other http.Header) {
 }
 
 // AcceptPerPrincipal holds that what a server asks over lines, after the end of one user's call, is
-// not put to another whose call is in flight, where connections are PerPrincipal.
+// not put to another whose call is in flight, where each principal has a key.
 func AcceptPerPrincipal(t *testing.T, build Build) {
 	router, up := newRouter(t, nil), NewUpstream(t)
-	url := serve(t, build, router, &Backend{Upstream: up, Lines: true, PerPrincipal: true})
+	url := serve(t, build, router, &Backend{Upstream: up, Lines: true,
+		Key: func(_ context.Context, who protocol.Principal) (string, error) {
+			return who.Subject, nil
+		}})
 	alice := Connect(t, url, forms, `"result":`+because, As("alice"))
 	bob := Connect(t, url, forms, `"result":`+because, As("bob"))
 	alice.Call(t, ToolPlain, plain)
@@ -114,5 +122,55 @@ func AcceptAbandoned(t *testing.T, build Gateway) {
 			}
 			expectPending(t, router, 0)
 		})
+	}
+}
+
+// AcceptKeys holds that sessions upstream are shared by callers with equal keys alone, that all
+// requests on one have the credentials of its key, the lists those of the gateway, and that a
+// caller without a key does not reach the upstream.
+func AcceptKeys(t *testing.T, build Build) {
+	up := NewLibrary(t)
+	var mu sync.Mutex
+	keys, callers := map[string]string{}, map[string]string{} // by session; sessions by text
+	up.Intercept = func(_ http.ResponseWriter, r *http.Request, m *Message) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		session, key := r.Header.Get("Mcp-Session-Id"), r.Header.Get(keyHeader)
+		if known, ok := keys[session]; ok && session != "" && known != key {
+			t.Errorf("%s has the credentials of %q and of %q", m.Method, known, key)
+		}
+		keys[session] = key
+		if m.Method == "tools/call" {
+			callers[key] += session + " "
+		}
+		if strings.HasSuffix(m.Method, "/list") && key != "gateway" {
+			t.Errorf("%s has the credentials of %q", m.Method, key)
+		}
+		return false
+	}
+	teams := map[string]string{"": "gateway", "ann": "team", "bob": "team", "carol": "carol"}
+	url := serve(t, build, newRouter(t, nil), &Backend{Upstream: up, Publish: true,
+		Key: func(_ context.Context, who protocol.Principal) (string, error) {
+			if key, ok := teams[who.Subject]; ok {
+				return key, nil
+			}
+			return "", errors.New("who is that?")
+		}})
+	for _, user := range []string{"ann", "bob", "carol", "ann"} {
+		c := Connect(t, url, forms, `"result":`+because, As(user))
+		if got := c.Call(t, "up_ask", plain); got != because {
+			t.Errorf("%s: got %s", user, got)
+		}
+	}
+	c := Connect(t, url, forms, "", As("mallory"))
+	if got := c.Call(t, "up_ask", plain); !strings.Contains(got, "no credentials") {
+		t.Errorf("mallory: got %s", got)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	team, carol := strings.Fields(callers["team"]), strings.Fields(callers["carol"])
+	if len(callers) != 2 || len(team) != 3 || len(slices.Compact(team)) != 1 || len(carol) != 1 ||
+		team[0] == carol[0] {
+		t.Errorf("sessions by key: %q", callers)
 	}
 }
