@@ -73,7 +73,7 @@ func (c *Client) advanceCall(
 		l := k.original
 		l.params = copyParams(k.original.params)
 		if k.retry != nil {
-			setRetry(l.params, *k.retry)
+			*protocol.RetryOf(l.params) = *k.retry
 		}
 		result, err := c.sendWithBusyRetry(ctx, k, l)
 		if err != nil {
@@ -218,16 +218,4 @@ func copyParams(p protocol.Params) protocol.Params {
 func shallowCopy[T any](p *T) *T {
 	c := *p
 	return &c
-}
-
-// setRetry replaces the answers and state in p.
-func setRetry(p protocol.Params, retry protocol.Retry) {
-	switch p := p.(type) {
-	case *protocol.CallToolParams:
-		p.Retry = retry
-	case *protocol.GetPromptParams:
-		p.Retry = retry
-	case *protocol.ReadResourceParams:
-		p.Retry = retry
-	}
 }

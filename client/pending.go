@@ -47,7 +47,7 @@ func newPending(
 		answers: map[string]json.RawMessage{},
 	}
 	original := copyParams(l.params)
-	setRetry(original, protocol.Retry{})
+	*protocol.RetryOf(original) = protocol.Retry{}
 	meta := original.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // set anew for each leg
 	var err error

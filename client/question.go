@@ -79,8 +79,11 @@ type URLQuestion struct {
 	// Message is the server's text, and is not to be trusted.
 	Message string
 	// URL has passed [Options.AllowURL].
-	URL  string
-	Meta protocol.Meta
+	URL string
+	// ElicitationID names the visit in notifications/elicitation/complete of revision
+	// 2025-11-25. Empty in others.
+	ElicitationID string
+	Meta          protocol.Meta
 }
 
 // A SamplingQuestion asks for a message of a model.
@@ -256,7 +259,7 @@ func (h *questionHandlers) prepareQuestion(
 		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
 	case *protocol.ElicitURL:
-		q := &URLQuestion{origin, req.Message, req.URL, req.Meta}
+		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID, req.Meta}
 		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
 	case *protocol.CreateMessage:
 		q := &SamplingQuestion{origin, *req}

@@ -277,19 +277,11 @@ func (c *Client) visitURLs(
 // stripModernFields removes what legacy revisions do not have. It refuses
 // retries, which legacy revisions cannot express.
 func (s *session) stripModernFields(p protocol.Params) error {
-	var retry protocol.Retry
-	switch p := p.(type) {
-	case *protocol.CallToolParams:
-		retry = p.Retry
-	case *protocol.GetPromptParams:
-		retry = p.Retry
-	case *protocol.ReadResourceParams:
-		retry = p.Retry
-	}
-	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
-		return errPrefix.Errorf(
-			"answers and state cannot be sent: server speaks revision %s", s.agreedVersion(),
-		)
+	if retry := protocol.RetryOf(p); retry != nil {
+		if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
+			return errPrefix.Errorf("answers and state cannot be sent: server speaks revision %s",
+				s.agreedVersion())
+		}
 	}
 	meta := p.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""

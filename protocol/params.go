@@ -93,6 +93,20 @@ func EncodeParams(p Params) (json.RawMessage, error) {
 	return data, nil
 }
 
+// RetryOf returns the answers and the state of the parameters of a method that can ask, to be read
+// or set; nil for other parameters.
+func RetryOf(p Params) *Retry {
+	switch p := p.(type) {
+	case *CallToolParams:
+		return &p.Retry
+	case *GetPromptParams:
+		return &p.Retry
+	case *ReadResourceParams:
+		return &p.Retry
+	}
+	return nil
+}
+
 func (p *CallToolParams) readMember(key, value []byte) error {
 	switch string(key) {
 	case "name":

@@ -65,6 +65,18 @@ func (s *Source) AgeFailures(by time.Duration) {
 	}
 }
 
+// AgeRefusals makes older what the source remembers of refused tokens and of logins for scopes.
+func (s *Source) AgeRefusals(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastRefused.at = s.lastRefused.at.Add(-by)
+	for _, times := range s.stepUps {
+		for i := range times {
+			times[i] = times[i].Add(-by)
+		}
+	}
+}
+
 // CheckAddress is the function of that name for the endpoint of a source.
 func (s *Source) CheckAddress(address string) error {
 	return s.guard.checkAddress(netip.MustParseAddr(address))

@@ -50,8 +50,10 @@ func (ClientCredentials) newGrant(_ context.Context, s *Source, d *Discovery, sc
 // A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
-	// Assertion returns a JWT of the platform whose audience is the issuer. It is called for each
-	// token, and only for issuers that Options.Registrations names. An error ends the login.
+	// Assertion returns a JWT of the platform for an authorization server. Its audience is the
+	// issuer, or the token endpoint where that is what the authorization server accepts (RFC 7523,
+	// section 3). It is called for each token, and only for issuers that Options.Registrations
+	// names. An error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 

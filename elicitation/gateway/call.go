@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -69,6 +70,18 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	if !resumed && g.park.isClosed() {
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
+	// A call that has no room costs no connection, where the upstream is known to push.
+	reserved := !resumed && u.isLegacy()
+	if reserved {
+		if err := g.park.reserve(call.Principal); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if reserved {
+			g.park.end(call.Principal)
+		}
+	}()
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
 		return nil, err
@@ -82,6 +95,13 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 		release(true)
 		return nil, errForeignLeg()
 	}
+	if !reserved {
+		if err := g.park.reserve(call.Principal); err != nil {
+			release(true)
+			return nil, err
+		}
+	}
+	reserved = false // the parked call has the room
 	return g.parkCall(ctx, u, conn, release, call, params)
 }
 
@@ -102,7 +122,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 		retry.InputResponses = append(retry.InputResponses,
 			protocol.KeyedResponse{Key: upstreamKey(state.Asked, key), Result: raw})
 	}
-	setRetry(params, retry)
+	*protocol.RetryOf(params) = retry
 	ctx, done := g.detach(ctx)
 	defer done()
 	ctx = context.WithValue(ctx, callKey{}, call) // for logs
@@ -110,7 +130,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 		return call
 	}), params)
 	if err != nil {
-		return nil, u.explainCall(err)
+		return nil, u.explainLack(u.explainCall(err))
 	}
 	if pending == nil {
 		return u.publishResult(result), nil
@@ -180,14 +200,34 @@ func readAnswer(ctx context.Context, key string, kind protocol.InputKind) (answe
 	case protocol.KindCreateMessage:
 		result, sampled := roundtrip.Sampled(ctx, key)
 		return answer{protocol.ActionAccept, &result}, sampled
+	case protocol.KindListRoots:
+		roots, listed := roundtrip.Roots(ctx, key)
+		return answer{protocol.ActionAccept, &protocol.ListRootsResult{Roots: roots}}, listed
 	}
 	return answer{}, false
+}
+
+// decodeAnswer reads what the client of a session has answered.
+func decodeAnswer(kind protocol.InputKind, raw json.RawMessage) (answer, error) {
+	switch kind {
+	case protocol.KindCreateMessage:
+		result, err := protocol.DecodeCreateMessageResult(raw)
+		return answer{protocol.ActionAccept, result}, err
+	case protocol.KindListRoots:
+		result, err := protocol.DecodeListRootsResult(raw)
+		return answer{protocol.ActionAccept, result}, err
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	if err != nil || result.Content == nil {
+		return answer{action: result.Action}, err
+	}
+	return answer{result.Action, result.Content}, nil
 }
 
 // encode returns the answer as an upstream reads it.
 func (a answer) encode() (json.RawMessage, error) {
 	switch result := a.result.(type) {
-	case *protocol.CreateMessageResult:
+	case *protocol.CreateMessageResult, *protocol.ListRootsResult:
 		return json.Marshal(result)
 	case json.RawMessage:
 		return json.Marshal(protocol.ElicitResult{Action: a.action, Content: result})
@@ -211,17 +251,6 @@ func digestAnswers(answers map[string]answer, asked []askedQuestion) ([32]byte, 
 		h.Write(part[:])
 	}
 	return [32]byte(h.Sum(nil)), nil
-}
-
-func setRetry(params protocol.Params, retry protocol.Retry) {
-	switch p := params.(type) {
-	case *protocol.CallToolParams:
-		p.Retry = retry
-	case *protocol.GetPromptParams:
-		p.Retry = retry
-	case *protocol.ReadResourceParams:
-		p.Retry = retry
-	}
 }
 
 // withProgress returns a context whose calls report progress to the request that waits for them,
@@ -277,6 +306,21 @@ func (u *upstream) explainCall(err error) error {
 		}
 	}
 	return explained
+}
+
+// explainLack returns the error of a modern upstream that misses capabilities of the client. One
+// that the gateway does not pass on is none that the client could declare.
+func (u *upstream) explainLack(err error) error {
+	said, _ := protocol.AsError(err)
+	needed, ok := said.RequiredCapabilities()
+	if !ok {
+		return err
+	}
+	if kept := u.capabilities(needed).declare().Lacks(needed); !kept.IsZero() {
+		return &upstreamError{u.config.Name,
+			fmt.Sprintf("needs %s, which this gateway does not let it use", kept), nil}
+	}
+	return err
 }
 
 // unknownEffect is what a model has to know before it calls a tool again.

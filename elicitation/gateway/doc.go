@@ -19,8 +19,9 @@
 //
 // A call of an upstream of an older revision is parked: it runs once, and stays open while the
 // person thinks. A client of 2026-07-28 goes away with the questions and comes back with answers;
-// that of a session is sent them. The call is never made a second time: where the gateway does not
-// know it any more, the client gets an error that says so.
+// that of a session is sent them, and those that the upstream withdraws are withdrawn there. The
+// call is never made a second time: where the gateway does not know it any more, the client gets
+// an error that says so.
 //
 // Which era a client speaks makes no difference to an upstream, and the other way round.
 //
@@ -53,7 +54,9 @@
 //
 // # What is not passed on
 //
-// Roots, the end of a visit (notifications/elicitation/complete), and extensions, tasks among them.
+// Extensions, tasks among them, and changes of roots. The end of a visit
+// (notifications/elicitation/complete) is announced to the session that was asked for it; revision
+// 2026-07-28 does not have it.
 //
 // # Limits
 //

@@ -73,8 +73,8 @@ type Upstream struct {
 	// subscriptions are shared by callers with equal keys, so a key must name everything that
 	// the credential admits. It is called for lists, too, and must be quick. The gateway itself
 	// is the zero principal. An error refuses the call; a [*protocol.Error] goes to the client as
-	// it is; such a caller sees the lists that the gateway itself is shown. Nil: everybody shares
-	// one connection without credentials.
+	// it is. Who has no credentials, or none with which the lists can be read, sees those that
+	// the gateway itself is shown. Nil: everybody shares one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
 	// Unprefixed are the names of tools and prompts that are published as they are. They stay
 	// reserved while the upstream is down.
@@ -88,8 +88,8 @@ type Upstream struct {
 // Questions are the kinds of questions that an upstream may ask. The gateway declares those to the
 // upstream that the client of the call has declared, too.
 type Questions struct {
-	// NoForms, NoURLs and NoSampling refuse a kind of question.
-	NoForms, NoURLs, NoSampling bool
+	// NoForms, NoURLs, NoSampling and NoRoots refuse a kind of question.
+	NoForms, NoURLs, NoSampling, NoRoots bool
 	// Secrets admits forms that ask for what looks like a secret, such as a password. A URL is
 	// the way to ask for one.
 	Secrets bool

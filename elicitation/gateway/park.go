@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -48,22 +47,33 @@ func newPark(limits Limits) *park {
 	}
 }
 
-// begin makes room for a call of principal, or returns why there is none.
-func (p *park) begin(call *parkedCall, principal protocol.Principal) error {
+// reserve makes room for a call of principal, or returns why there is none.
+func (p *park) reserve(principal protocol.Principal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
-	if limit := p.room.Take(principal, 1); limit != quota.None {
-		return quota.Refuse(limit, time.Second, "too many calls are waiting")
+	switch limit := p.room.Take(principal, 1); limit {
+	case quota.None:
+	case quota.Share:
+		return quota.Refuse(limit, time.Second, "too many of your own calls are waiting for "+
+			"upstream servers or for people: answer or cancel some")
+	default:
+		return quota.Refuse(limit, time.Second, "too many calls are waiting at this gateway")
 	}
-	p.calls[call.id] = call
 	p.running++
 	return nil
 }
 
-// end frees the room of a call whose upstream has returned.
+// begin keeps a call for which there is room.
+func (p *park) begin(call *parkedCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[call.id] = call
+}
+
+// end frees the room of a call whose upstream has returned, or was not called.
 func (p *park) end(principal protocol.Principal) {
 	p.room.Give(principal, 1)
 	p.mu.Lock()
@@ -129,7 +139,8 @@ func (p *park) keep(call *parkedCall, result protocol.Result) {
 	}
 }
 
-// parkCall calls a legacy upstream, once, and waits for the first outcome.
+// parkCall calls a legacy upstream, once, and waits for the first outcome. There is room for the
+// call.
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
@@ -140,12 +151,10 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		stop = func() { t.Stop() }
 	}
 	parked := newParkedCall(cancel)
-	if err := g.park.begin(parked, call.Principal); err != nil {
-		stop()
-		cancel(nil)
-		release(true)
-		return nil, err
+	if call.Version.Era() == protocol.Legacy {
+		parked.session = call
 	}
+	g.park.begin(parked)
 	g.metrics.parked.Inc()
 	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
 	if err != nil {
@@ -268,7 +277,6 @@ func (g *Gateway) awaitParked(
 ) (protocol.Result, error) {
 	if request := requestFrom(ctx); request != nil {
 		request.parked = parked
-		parked.setOver(request.over)
 	}
 	o, err := parked.await(ctx, l)
 	if err != nil {
@@ -290,10 +298,7 @@ func (g *Gateway) awaitParked(
 }
 
 // A request is one request of a client, all its rounds in a session included.
-type request struct {
-	parked *parkedCall
-	over   func() // ends the rounds of a session; nil: the client comes back by itself
-}
+type request struct{ parked *parkedCall }
 
 type requestKey struct{}
 
@@ -301,9 +306,6 @@ func requestFrom(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
-
-// errCallOver ends the rounds of a session whose call is over upstream: the question is withdrawn.
-var errCallOver = errors.New("gateway: the call is over while its client is asked")
 
 // watchRequests is the middleware that counts requests, has them see what
 // their callers may, and ends a parked call
@@ -318,37 +320,14 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		g.requests.Add(1)
 		defer g.requests.Add(-1)
 		r := &request{}
-		session := req.Version.Era() == protocol.Legacy
-		if session {
-			rounds, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			ctx, r.over = rounds, func() { cancel(errCallOver) }
-		}
 		result, err := next(context.WithValue(ctx, requestKey{}, r), req)
 		if r.parked == nil {
 			return result, err
 		}
-		if context.Cause(ctx) == errCallOver {
-			result, err = overResult(r.parked.outcomeNow(), req.Message.Method)
-		}
 		_, asked := result.(*protocol.InputRequiredResult)
-		if session || !asked && ctx.Err() == nil {
+		if r.parked.session != nil || !asked && ctx.Err() == nil {
 			r.parked.cancel(errClientLeft) // does nothing to a call that is over
-		}
-		if session {
-			g.park.remove(r.parked.id)
 		}
 		return result, err
 	}
-}
-
-// overResult returns the end of a call as a handler's would come out.
-func overResult(o *outcome, method string) (protocol.Result, error) {
-	if o.err == nil || method != protocol.MethodCallTool {
-		return o.result, o.err
-	}
-	if _, ok := protocol.AsError(o.err); ok {
-		return nil, o.err
-	}
-	return server.ErrorText(o.err.Error()), nil
 }

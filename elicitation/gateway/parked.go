@@ -40,8 +40,9 @@ var (
 // One lock decides everything, so that of two copies of a request either both get one outcome or
 // one is refused.
 type parkedCall struct {
-	id     string
-	cancel context.CancelCauseFunc // ends the call upstream
+	id      string
+	cancel  context.CancelCauseFunc // ends the call upstream
+	session *server.Call            // of a client that is pushed to; nil: it comes back
 
 	mu       sync.Mutex
 	legs     []*leg               // that were begun; of all but the last two only the place is kept
@@ -51,7 +52,6 @@ type parkedCall struct {
 	settling *time.Timer          // shows the open questions, nil when none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
 	finished *outcome             // how the call ended, nil while it runs
-	over     func()               // ends the request of a session whose client is asked
 
 	held int // bytes of the result, under the lock of the park
 }
@@ -193,8 +193,15 @@ func (p *parkedCall) showQuestions() {
 }
 
 // ask puts a question of the upstream to the client and waits for the answer, until ctx ends: the
-// upstream has withdrawn the question, or the call is over.
+// upstream has withdrawn the question, or the call is over. A session is told so.
 func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (answer, error) {
+	if p.session != nil {
+		raw, err := p.session.Push(ctx, request)
+		if err != nil {
+			return answer{}, err
+		}
+		return decodeAnswer(request.Kind(), raw)
+	}
 	q := &question{request: request, answer: make(chan answer, 1)}
 	p.mu.Lock()
 	p.keys++
@@ -224,24 +231,7 @@ func (p *parkedCall) finish(result protocol.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished = &outcome{result: result, err: err}
-	if p.lastLegLocked() == nil && p.over != nil {
-		p.over()
-	}
 	p.settleLocked(*p.finished)
-}
-
-// setOver has over called when the call ends while its client is asked.
-func (p *parkedCall) setOver(over func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.over = over
-}
-
-// outcomeNow returns how the call ended, nil while it runs.
-func (p *parkedCall) outcomeNow() *outcome {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.finished
 }
 
 // await returns the outcome of a leg. A request that ends before leaves the leg; when the last one

@@ -43,7 +43,7 @@ func (v *view) keepPublished(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		err := v.followLists(ctx, func() {
 			failures = 0
-			v.shown.Store(true)
+			v.ready.Store(true)
 			read()
 			log.Info("gateway.upstream_ready")
 			for name := range u.names.Unprefixed() {
@@ -57,9 +57,18 @@ func (v *view) keepPublished(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		log.Warn("gateway.upstream_down", zap.Error(causeOf(err)),
+		level := zap.WarnLevel
+		if v != u.own { // somebody's credentials, perhaps
+			level = zap.InfoLevel
+		}
+		log.Log(level, "gateway.upstream_down", zap.Error(causeOf(err)),
 			zap.Duration("retry_after", retryPause(failures)))
-		pause(ctx, retryPause(failures))
+		pause(ctx, retryPause(0))
+		select {
+		case <-v.retry:
+		case <-time.After(retryPause(failures) - retryPause(0)):
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -84,6 +93,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
+		Roots:       &protocol.RootsCapability{},
 	})}
 	conn, err := u.dial(ctx, key, credential)
 	if err != nil {

@@ -52,6 +52,7 @@ type connection struct {
 	version  protocol.Version
 	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
 	caller   protocol.Principal         // of the calls of a legacy connection
+	visits   visits
 	users    int
 	lastUsed time.Time
 }
@@ -70,7 +71,7 @@ type connectionKey struct {
 
 // declared are the capabilities that the gateway declares upstream: those of the client that the
 // upstream may use.
-type declared struct{ forms, urls, sampling, samplingTools, samplingContext bool }
+type declared struct{ forms, urls, sampling, samplingTools, samplingContext, roots bool }
 
 func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, names: names,
@@ -107,7 +108,24 @@ func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
 		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
 	}
+	d.roots = c.Roots != nil && !u.config.Ask.NoRoots
 	return d
+}
+
+// declare returns the capabilities as an upstream reads them.
+func (d declared) declare() (c protocol.ClientCapabilities) {
+	if d.forms || d.urls {
+		c.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
+	}
+	if d.sampling {
+		c.Sampling = &protocol.SamplingCapability{
+			Tools: d.samplingTools, Context: d.samplingContext,
+		}
+	}
+	if d.roots {
+		c.Roots = &protocol.RootsCapability{}
+	}
+	return c
 }
 
 // connect returns a connection for one call. The function gives it back, and closes it unless it
@@ -139,6 +157,13 @@ func (g *Gateway) connect(
 		}
 		return conn, giveBackOnce(u, conn), nil
 	}
+}
+
+// isLegacy reports whether the upstream is known to push its questions.
+func (u *upstream) isLegacy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.legacy
 }
 
 func (o *opening) await(ctx context.Context) error {
@@ -289,10 +314,10 @@ func (u *upstream) dial(
 // clientOptions returns how the gateway behaves toward the upstream on one connection.
 func (u *upstream) clientOptions(conn *connection) *client.Options {
 	d := conn.key.declared
-	manual := &protocol.ClientCapabilities{}
+	manual := d.declare()
 	opts := &client.Options{
 		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
-		Era:  u.config.Era, Manual: manual, NoBusyRetry: true,
+		Era:  u.config.Era, Manual: &manual, NoBusyRetry: true,
 		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
@@ -301,21 +326,18 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
 	}
-	if d.forms || d.urls {
-		manual.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
-	}
 	if d.forms {
 		opts.ElicitForm = conn.askForm(u)
 	}
 	if d.urls {
-		opts.ElicitURL = conn.askURL(u)
+		opts.ElicitURL, opts.Notification = conn.askURL, conn.visits.passOnEnd
 	}
 	if d.sampling {
-		manual.Sampling = &protocol.SamplingCapability{
-			Tools: d.samplingTools, Context: d.samplingContext,
-		}
 		opts.CreateMessage = conn.askModel
 		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
+	}
+	if d.roots {
+		opts.ListRoots = conn.askRoots
 	}
 	return opts
 }
@@ -357,18 +379,6 @@ func (c *connection) askForm(
 	}
 }
 
-func (c *connection) askURL(
-	*upstream,
-) func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
-	return func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-		a, err := c.ask(ctx, &protocol.ElicitURL{Message: q.Message, URL: q.URL})
-		if err != nil {
-			return nil, err
-		}
-		return a.elicitResult(), nil
-	}
-}
-
 func (c *connection) askModel(
 	ctx context.Context, q *client.SamplingQuestion,
 ) (*protocol.CreateMessageResult, error) {
@@ -381,6 +391,20 @@ func (c *connection) askModel(
 		return nil, protocol.Errorf(-1, "the client refused to ask a model")
 	}
 	return result, nil
+}
+
+func (c *connection) askRoots(
+	ctx context.Context, _ *client.RootsQuestion,
+) ([]protocol.Root, error) {
+	a, err := c.ask(ctx, &protocol.ListRoots{})
+	if err != nil {
+		return nil, err
+	}
+	result, ok := a.result.(*protocol.ListRootsResult)
+	if !ok {
+		return nil, protocol.Errorf(-1, "the client refused to list its roots")
+	}
+	return result.Roots, nil
 }
 
 // checkQuestion refuses a form that asks for a secret, unless the upstream may.

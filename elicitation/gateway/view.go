@@ -25,7 +25,8 @@ type view struct {
 	published published
 	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
 	read      chan struct{} // closed when the lists have been read, or could not be
-	shown     atomic.Bool   // the lists have been read
+	ready     atomic.Bool   // the lists have been read
+	retry     chan struct{} // has room for one: somebody asks for what could not be read
 	stop      context.CancelFunc
 
 	// Under the lock of the upstream:
@@ -37,7 +38,7 @@ type view struct {
 // startView begins to publish what the upstream shows to caller.
 func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
-		read: make(chan struct{}), lastUsed: time.Now()}
+		read: make(chan struct{}), retry: make(chan struct{}, 1), lastUsed: time.Now()}
 	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
 	ctx, stop := context.WithCancel(u.gateway.life)
 	v.stop = stop
@@ -64,7 +65,7 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 }
 
 // viewFor returns what the upstream shows to a caller: what it shows to the gateway itself where
-// the caller has no credentials there, or is not logged in.
+// the caller has no credentials there. So it is where the lists could not be read with these.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own
@@ -159,8 +160,9 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
 			case <-ctx.Done():
 			}
 		}
-		if !v.shown.Load() {
-			v = u.own // the login has ended, for example: a call can ask for another
+		if v != u.own && !v.ready.Load() { // who has to log in first needs a tool to call
+			notify(v.retry)
+			v = u.own
 		}
 		req.Catalogs = append(req.Catalogs, v.catalog)
 	}

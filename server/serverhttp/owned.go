@@ -68,16 +68,11 @@ func (h *Handler) ownerToken(
 	if err != nil {
 		return ""
 	}
-	var state protocol.RequestState
-	switch p := params.(type) {
-	case *protocol.CallToolParams:
-		state = p.RequestState
-	case *protocol.GetPromptParams:
-		state = p.RequestState
-	case *protocol.ReadResourceParams:
-		state = p.RequestState
+	retry := protocol.RetryOf(params)
+	if retry == nil {
+		return ""
 	}
-	text, _ := state.Text()
+	text, _ := retry.RequestState.Text()
 	if text == "" {
 		return ""
 	}
