@@ -43,12 +43,12 @@ type Logins struct {
 }
 
 const (
-	// visitTime is how long a link to a login is good. A [oauth.Login] is good for as long.
-	visitTime = 15 * time.Minute
-	// maxVisitBytes bounds a link, which becomes a cookie: browsers take 4096 bytes.
-	maxVisitBytes = 3800
-	// visitPurpose tells visits from whatever else is sealed with the key.
-	visitPurpose = "login at an upstream of a gateway"
+	// linkTime is how long a link to a login is good. A [oauth.Login] is good for as long.
+	linkTime = 15 * time.Minute
+	// maxLinkBytes bounds a link, which becomes a cookie: browsers take 4096 bytes.
+	maxLinkBytes = 3800
+	// linkPurpose tells links from whatever else is sealed with the key.
+	linkPurpose  = "login at an upstream of a gateway"
 	cookiePrefix = "rondo_login_"
 )
 
@@ -59,12 +59,12 @@ type logins struct {
 	sealer keys.Sealer
 
 	mu     sync.Mutex
-	failed *recent.Map[string, error] // by the id of the visit
+	failed *recent.Map[string, error] // by the id of the link
 }
 
 func newLogins(opts *Options) (*logins, error) {
 	l := &logins{config: opts.Logins, sealer: opts.Server.Roundtrip.Sealer,
-		failed: recent.New[string, error](1000, visitTime)}
+		failed: recent.New[string, error](1000, linkTime)}
 	if l.sealer == nil {
 		l.sealer = keys.EphemeralKeyring()
 	}
@@ -85,8 +85,8 @@ func newLogins(opts *Options) (*logins, error) {
 	return l, nil
 }
 
-// A visit is a login that a person was asked for. It holds secrets of the login.
-type visit struct {
+// A loginLink is a login that a person was asked for. It holds secrets of the login.
+type loginLink struct {
 	Purpose  string       `json:"purpose"`
 	ID       string       `json:"id"`
 	Upstream string       `json:"upstream"`
@@ -100,13 +100,13 @@ type visit struct {
 
 // A loginState is the login that a call waits for, among what is kept with the client.
 type loginState struct {
-	Key    string `json:"key"`   // of the question
-	Visit  string `json:"visit"` // id
+	Key    string `json:"key"` // of the question
+	LinkID string `json:"linkId"`
 	Link   string `json:"link"`
 	Before string `json:"before,omitempty"` // id of the login that is not enough
 }
 
-// callerOf names a principal in a visit.
+// callerOf names a principal in a link.
 func callerOf(p protocol.Principal) string {
 	return fmt.Sprintf("%q %q %v", p.Issuer, p.Subject, p.IsLocal())
 }
@@ -239,8 +239,8 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	if err != nil {
 		return nil, err
 	}
-	v := visit{Purpose: visitPurpose, ID: rand.Text(), Upstream: u.config.Name,
-		Caller: callerOf(caller), Login: login, Ends: time.Now().Add(visitTime)}
+	v := loginLink{Purpose: linkPurpose, ID: rand.Text(), Upstream: u.config.Name,
+		Caller: callerOf(caller), Login: login, Ends: time.Now().Add(linkTime)}
 	plain, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -249,12 +249,12 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed) > maxVisitBytes {
+	if len(sealed) > maxLinkBytes {
 		return nil, fmt.Errorf("gateway: the login takes %d bytes, and a cookie has room for %d: "+
-			"request fewer scopes", len(sealed), maxVisitBytes)
+			"request fewer scopes", len(sealed), maxLinkBytes)
 	}
 	link := g.logins.config.URL + "?" + url.Values{"visit": {sealed}}.Encode()
-	return &loginState{Visit: v.ID, Link: link, Before: before}, nil
+	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
 }
 
 // awaitLogin waits until the login that a call has asked for is finished. The result asks for it
@@ -267,7 +267,7 @@ func (g *Gateway) awaitLogin(
 		return nil, err
 	}
 	err = roundtrip.Await(ctx, state.Login.Key, func(ctx context.Context) (bool, error) {
-		if err := g.logins.failure(state.Login.Visit); err != nil {
+		if err := g.logins.failure(state.Login.LinkID); err != nil {
 			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
 				"login has failed: call again to try once more", err}
 		}
@@ -305,16 +305,16 @@ func (g *Gateway) LoginHandler() http.Handler {
 			return
 		}
 		if text := r.URL.Query().Get("visit"); text != "" {
-			g.beginVisit(w, r, text)
+			g.followLink(w, r, text)
 			return
 		}
-		g.endVisit(w, r)
+		g.endLogin(w, r)
 	})
 }
 
-// beginVisit sends the browser to the authorization server, and gives it the visit as a cookie.
-func (g *Gateway) beginVisit(w http.ResponseWriter, r *http.Request, text string) {
-	v := g.openVisit(w, r, text)
+// followLink sends the browser to the authorization server, and gives it the link as a cookie.
+func (g *Gateway) followLink(w http.ResponseWriter, r *http.Request, text string) {
+	v := g.openLink(w, r, text)
 	if v == nil {
 		return
 	}
@@ -323,24 +323,24 @@ func (g *Gateway) beginVisit(w http.ResponseWriter, r *http.Request, text string
 		http.Error(w, "This link cannot be opened.", http.StatusInternalServerError)
 		return
 	}
-	http.SetCookie(w, g.visitCookie(to.Query().Get("state"), text, visitTime))
+	http.SetCookie(w, g.loginCookie(to.Query().Get("state"), text, linkTime))
 	http.Redirect(w, r, v.Login.URL, http.StatusFound)
 }
 
-// endVisit finishes the login of a browser that comes back from an authorization server.
-func (g *Gateway) endVisit(w http.ResponseWriter, r *http.Request) {
+// endLogin finishes the login of a browser that comes back from an authorization server.
+func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	state := r.URL.Query().Get("state")
-	cookie, err := r.Cookie(g.visitCookie(state, "", 0).Name)
+	cookie, err := r.Cookie(g.loginCookie(state, "", 0).Name)
 	if err != nil {
 		http.Error(w, "This login was begun in another browser, or too long ago. "+
 			"Use the browser in which you opened the link.", http.StatusForbidden)
 		return
 	}
-	v := g.openVisit(w, r, cookie.Value)
+	v := g.openLink(w, r, cookie.Value)
 	if v == nil {
 		return
 	}
-	http.SetCookie(w, g.visitCookie(state, "", -time.Second))
+	http.SetCookie(w, g.loginCookie(state, "", -time.Second))
 	source, err := v.upstream.sourceFor(r.Context(), v.caller)
 	if err == nil {
 		err = source.Finish(r.Context(), v.Login, r.URL)
@@ -358,15 +358,15 @@ func (g *Gateway) endVisit(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 
-// openVisit opens a visit for the browser of the person that was asked. It returns nil after it has
+// openLink opens a link for the browser of the person that was asked. It returns nil after it has
 // responded to any other.
-func (g *Gateway) openVisit(w http.ResponseWriter, r *http.Request, text string) *visit {
-	v := &visit{}
+func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
+	v := &loginLink{}
 	plain, err := g.logins.sealer.Open(r.Context(), text)
 	if err == nil {
 		err = json.Unmarshal(plain, v)
 	}
-	if err != nil || v.Purpose != visitPurpose || v.Login == nil || !time.Now().Before(v.Ends) {
+	if err != nil || v.Purpose != linkPurpose || v.Login == nil || !time.Now().Before(v.Ends) {
 		http.Error(w, "This link is not good, or not any more: it is for 15 minutes. "+
 			"Try again what led to it.", http.StatusForbidden)
 		return nil
@@ -387,8 +387,8 @@ func (g *Gateway) openVisit(w http.ResponseWriter, r *http.Request, text string)
 	return v
 }
 
-// visitCookie returns the cookie that holds the visit whose login has a state.
-func (g *Gateway) visitCookie(state, value string, age time.Duration) *http.Cookie {
+// loginCookie returns the cookie that holds the link whose login has a state.
+func (g *Gateway) loginCookie(state, value string, age time.Duration) *http.Cookie {
 	sum := sha256.Sum256([]byte(state))
 	u, _ := url.Parse(g.logins.config.URL) // New has parsed it
 	return &http.Cookie{Name: cookiePrefix + hex.EncodeToString(sum[:8]), Value: value,
