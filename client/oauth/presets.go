@@ -19,10 +19,7 @@ import (
 func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://login.microsoftonline.com/" + tenant + "/v2.0", AssumeS256: true,
 		NoPrompt: true, NoResource: true, Endpoint: endpoint, Scopes: scopes,
-		ScopeNames: map[string]string{}}
-	for _, scope := range scopes {
-		p.ScopeNames[scope] = api + "/" + scope
-	}
+		ScopeNames: prefixScopes(api, scopes)}
 	isID := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString
 	switch {
 	case !isID(tenant):
@@ -32,6 +29,15 @@ func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 		p.mistake = errors.New("EntraID needs an API and its scopes")
 	}
 	return p
+}
+
+// prefixScopes returns the names of scopes of an API at its authorization server.
+func prefixScopes(api string, scopes []string) map[string]string {
+	names := map[string]string{}
+	for _, scope := range scopes {
+		names[scope] = api + "/" + scope
+	}
+	return names
 }
 
 // Google returns the provider of Google. Its tokens are for no server in particular: scopes say
@@ -65,10 +71,7 @@ func GitHub(endpoint string, scopes ...string) Provider {
 func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://cognito-idp." + region + ".amazonaws.com/" + pool,
 		AssumeS256: true, NoPrompt: true, Endpoint: endpoint, Scopes: scopes,
-		ScopeNames: map[string]string{}}
-	for _, scope := range scopes {
-		p.ScopeNames[scope] = identifier + "/" + scope
-	}
+		ScopeNames: prefixScopes(identifier, scopes)}
 	if region == "" || pool == "" || identifier == "" || len(scopes) == 0 {
 		p.mistake = errors.New("Cognito needs a region, a user pool, an identifier and scopes")
 	}

@@ -244,6 +244,14 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
+// dropIdle closes the connections that nobody uses, after another one broke: the upstream may have
+// started again, and would refuse the next call on each.
+func (u *upstream) dropIdle() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.dropLocked(func(c *connection) bool { return c.users == 0 && !c.modern() })
+}
+
 // giveBack takes a connection back. One of a modern upstream serves other calls, too: what became
 // of one call is no reason to close it.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
