@@ -36,8 +36,8 @@ var layers = map[string][]string{
 	"client/clienthttp": {"protocol", "client"},
 	"client/oauth":      {"protocol", "client", "client/clienthttp"},
 	"elicitation":       {"protocol"},
-	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "server",
-		"server/replicas", "server/serverhttp"),
+	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
+		"server", "server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),
@@ -74,6 +74,7 @@ var mayUseHTTP = map[string]string{
 	"internal/testing/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
+	"elicitation/gateway": "serves the pages of logins at upstreams",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
