@@ -1,0 +1,167 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+const rawAsk = `{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"%s",` +
+	`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`
+
+// takeAnswer returns the next answer that an upstream gets.
+func (u *rawUpstream) takeAnswer() string {
+	select {
+	case a := <-u.answers:
+		return a
+	case <-time.After(5 * time.Second):
+		return "no answer"
+	}
+}
+
+// An upstream that keeps to no rules gets an error or nothing, and its calls end as they should.
+func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		call    func(u *rawUpstream, id json.RawMessage, event func(string)) (got string)
+		want    string // what the upstream got
+		visible string // what was shown, each call
+	}{
+		{"uses the id of a question again", func(
+			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			event(fmt.Sprintf(rawAsk, "7", "one"))
+			first := u.takeAnswer()
+			event(fmt.Sprintf(rawAsk, "7", "two"))
+			return first + u.takeAnswer()
+		}, "answer to one|answer to two", "one two"},
+		{"asks what was not declared", func(
+			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			event(`{"jsonrpc":"2.0","id":8,"method":"elicitation/create","params":{"mode":"url",` +
+				`"message":"look","url":"https://example.com/","elicitationId":"x"}}`)
+			return u.takeAnswer()
+		}, `"error"`, ""},
+		{"answers twice, and asks after the end", func(
+			_ *rawUpstream, id json.RawMessage, event func(string)) string {
+			event(fmt.Sprintf(rawDone, id))
+			event(fmt.Sprintf(strings.Replace(rawDone, "done", "late", 1), id))
+			event(fmt.Sprintf(rawAsk, "9", "late"))
+			return ""
+		}, "", ""},
+	} {
+		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+			t.Run(fmt.Sprintf("%s, %v client", test.name, era), func(t *testing.T) {
+				u, upstream := startRaw(t, nil)
+				got := make(chan string, 2)
+				u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+					got <- test.call(u, id, event)
+					event(fmt.Sprintf(rawDone, id))
+				}
+				u.keepAnswers = true
+				url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+					{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy}}})
+				p := &person{answer: func(message string) *protocol.ElicitResult {
+					r, _ := client.Accept(target{"answer to " + message})
+					return r
+				}}
+				c := connect(t, url, era, p)
+				awaitTool(t, c, "ops_x")
+				for range 2 {
+					result, err := c.CallTool(t.Context(), "ops_x", nil)
+					if err != nil || textOf(result) != "done" {
+						t.Fatalf("got %q, %v", textOf(result), err)
+					}
+					said := <-got
+					for part := range strings.SplitSeq(test.want, "|") {
+						if !strings.Contains(said, part) {
+							t.Errorf("the upstream got %s, want %s", said, part)
+						}
+					}
+				}
+				want := strings.Fields(test.visible + " " + test.visible)
+				if strings.Join(p.shown, " ") != strings.Join(want, " ") {
+					t.Errorf("shown %q, want %q", p.shown, want)
+				}
+			})
+		}
+	}
+}
+
+// A state is good for the caller alone to whom it was given, at the upstream that it is of.
+func TestNobodyElseContinuesACall(t *testing.T) {
+	u, other := startUpstream(t), startUpstream(t)
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
+		{Name: "dev", Connect: gateway.HTTP(other.url, nil), Era: protocol.Legacy},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(&serverhttp.Options{Authenticate: subjectOf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	as := func(user string) *client.Client {
+		transport, err := clienthttp.New(listener.URL, &clienthttp.Options{
+			Header: http.Header{"Authorization": {user}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(transport, &client.Options{NoBusyRetry: true,
+			Manual: &protocol.ClientCapabilities{
+				Elicitation: &protocol.ElicitationCapability{Form: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		awaitTool(t, c, "ops_deploy")
+		awaitTool(t, c, "dev_deploy")
+		return c
+	}
+	ann, bob := as("ann"), as("bob")
+	pending := answered(t, begin(t, ann), target{"production"})
+	elsewhere := &client.Pending{}
+	data, err := json.Marshal(pending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := strings.ReplaceAll(string(data), `"ops_deploy"`, `"dev_deploy"`)
+	if err := json.Unmarshal([]byte(moved), elsewhere); err != nil || moved == string(data) {
+		t.Fatal(err, moved)
+	}
+	for name, try := range map[string]func() (protocol.Result, *client.Pending, error){
+		"another caller": func() (protocol.Result, *client.Pending, error) {
+			return bob.Resume(t.Context(), pending)
+		},
+		"another upstream": func() (protocol.Result, *client.Pending, error) {
+			return ann.Resume(t.Context(), elsewhere)
+		},
+	} {
+		result, next, err := try()
+		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeInvalidParams {
+			t.Errorf("%s: got %v, %v, %v", name, result, next, err)
+		}
+	}
+	_, second, err := ann.Resume(t.Context(), pending)
+	if err != nil || second == nil {
+		t.Fatal(second, err)
+	}
+	if _, _, err := ann.Resume(t.Context(), answered(t, second, confirmation{true})); err != nil {
+		t.Fatal(err)
+	}
+	if u.calls.Load() != 1 || u.commits.Load() != 1 || other.calls.Load() != 0 {
+		t.Errorf("called %d times, %d effects, the other %d times", u.calls.Load(),
+			u.commits.Load(), other.calls.Load())
+	}
+}
