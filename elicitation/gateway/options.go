@@ -162,7 +162,7 @@ func Command(
 		cmd.Env = []string{} // not nil, which is everything
 		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
 			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
-			"PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
+			"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
 			if value, ok := os.LookupEnv(variable); ok {
 				cmd.Env = append(cmd.Env, variable+"="+value)
 			}
