@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
@@ -20,6 +21,18 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
+// challengePart is a parameter of a challenge, with its name, quoted value and token value; or the
+// scheme of another one, with the token68 that may follow (RFC 9110, section 11.3).
+var challengePart = func() *regexp.Regexp {
+	const token, space = "[-!#$%&'*+.^_`|~0-9A-Za-z]", `[ \t]*`
+	return regexp.MustCompile(`^(?s:(` + token + `+)` + space + `=` + space +
+		`(?:"((?:[^"\\]|\\.)*)"|(` + token + `*))` +
+		`|(` + token + `+)(?:[ \t]+[-._~+/0-9A-Za-z]+=*` + space + `(?:,|$))?)`)
+}()
+
+// quotedPair is an escaped character of a quoted-string (RFC 9110, section 5.6.4).
+var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+
 // readChallenge returns the first challenge of a response (RFC 9110, section 11.6.1). Servers that
 // take both kinds of tokens send two: that of DPoP counts if it says what is wrong, and else the
 // other one. A header that cannot be parsed has none.
@@ -28,26 +41,30 @@ func readChallenge(h http.Header) challenge {
 	if len(text) > maxChallenge {
 		return challenge{}
 	}
-	p := challengeParser{rest: text}
 	var bearer, bound challenge
-	for p.nextChallenge() {
-		c := &challenge{} // of another scheme, or not the first: it is dropped
+	var c *challenge // the one that is read; nil: none
+	for text = strings.TrimLeft(text, " \t,"); text != ""; text = strings.TrimLeft(text, " \t,") {
+		part := challengePart.FindStringSubmatch(text)
+		if part == nil || part[1] != "" && c == nil {
+			return challenge{}
+		}
+		text = text[len(part[0]):]
+		name, quoted, token, scheme := part[1], part[2], part[3], part[4]
 		switch {
-		case strings.EqualFold(p.scheme, "Bearer") && !bearer.found:
+		case name != "":
+			c.setParameter(name, token+quotedPair.ReplaceAllString(quoted, "$1"))
+			continue
+		case strings.EqualFold(scheme, "Bearer") && !bearer.found:
 			c = &bearer
-		case strings.EqualFold(p.scheme, dpopScheme) && !bound.found:
+		case strings.EqualFold(scheme, dpopScheme) && !bound.found:
 			c = &bound
+		default: // of another scheme, or not the first: it is dropped
+			c = &challenge{}
 		}
 		c.found = true
-		for p.nextParameter() {
-			c.setParameter(p.name, p.value)
-		}
 	}
 	bound.isBound = bound.found && !bearer.found
-	switch {
-	case p.broken:
-		return challenge{}
-	case bound.code != "" || !bearer.found:
+	if bound.code != "" || !bearer.found {
 		return bound
 	}
 	return bearer
@@ -63,116 +80,4 @@ func (c *challenge) setParameter(name, value string) {
 	case "resource_metadata":
 		c.metadata = value
 	}
-}
-
-// A challengeParser parses challenges, which are schemes with parameters or a token68 (RFC 9110,
-// section 11.3).
-type challengeParser struct {
-	rest        string // unread text
-	scheme      string // of the last challenge
-	name, value string // of the last parameter
-	broken      bool   // the text is malformed
-}
-
-// nextChallenge reads the scheme of the next challenge, and skips the token68 that may follow. It
-// returns false at the end and for malformed text.
-func (p *challengeParser) nextChallenge() bool {
-	p.skipAny(" \t,")
-	if p.rest == "" || p.broken {
-		return false
-	}
-	if p.scheme = p.readToken(); p.scheme == "" {
-		p.broken = true
-		return false
-	}
-	before := p.rest
-	p.skipAny(" \t")
-	if token68 := p.readToken68(); token68 == "" || !p.isAtEnd() {
-		p.rest = before
-	}
-	return true
-}
-
-// nextParameter reads the next parameter of the challenge. It returns false, and reads nothing, if
-// another challenge or the end follows.
-func (p *challengeParser) nextParameter() bool {
-	before := p.rest
-	p.skipAny(" \t,")
-	name := p.readToken()
-	p.skipAny(" \t")
-	if name == "" || !strings.HasPrefix(p.rest, "=") {
-		p.rest = before
-		return false
-	}
-	p.rest = p.rest[1:]
-	p.skipAny(" \t")
-	p.name = name
-	if !strings.HasPrefix(p.rest, `"`) {
-		p.value = p.readToken()
-		return true
-	}
-	return p.readQuoted()
-}
-
-// readQuoted reads a quoted-string as the value of the parameter (RFC 9110, section 5.6.4).
-func (p *challengeParser) readQuoted() bool {
-	var value strings.Builder
-	for i := 1; i < len(p.rest); i++ {
-		switch c := p.rest[i]; c {
-		case '"':
-			p.value, p.rest = value.String(), p.rest[i+1:]
-			return true
-		case '\\':
-			if i++; i < len(p.rest) {
-				value.WriteByte(p.rest[i])
-			}
-		default:
-			value.WriteByte(c)
-		}
-	}
-	p.broken = true // it does not end
-	return false
-}
-
-// isAtEnd reports whether the end of the challenge follows.
-func (p *challengeParser) isAtEnd() bool {
-	rest := strings.TrimLeft(p.rest, " \t")
-	return rest == "" || rest[0] == ','
-}
-
-// skipAny skips the characters of set.
-func (p *challengeParser) skipAny(set string) { p.rest = strings.TrimLeft(p.rest, set) }
-
-// readToken reads a token (RFC 9110, section 5.6.2); empty: none follows.
-func (p *challengeParser) readToken() string {
-	return p.readWhile(func(c byte) bool {
-		return isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-	})
-}
-
-// readToken68 reads a token68 (RFC 9110, section 11.2); empty: none follows.
-func (p *challengeParser) readToken68() string {
-	text := p.readWhile(func(c byte) bool {
-		return isAlphanumeric(c) || strings.IndexByte("-._~+/", c) >= 0
-	})
-	if text != "" {
-		text += p.readWhile(func(c byte) bool { return c == '=' })
-	}
-	return text
-}
-
-// readWhile reads the characters up to the first for which is returns false.
-func (p *challengeParser) readWhile(is func(byte) bool) string {
-	n := 0
-	for n < len(p.rest) && is(p.rest[n]) {
-		n++
-	}
-	text := p.rest[:n]
-	p.rest = p.rest[n:]
-	return text
-}
-
-// isAlphanumeric reports whether c is an ASCII letter or digit.
-func isAlphanumeric(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

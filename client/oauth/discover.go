@@ -290,7 +290,12 @@ func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMeta
 	if err != nil {
 		return nil, metadataError(at, err)
 	}
-	s.cacheServer(issuer, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.servers) >= maxServers {
+		clear(s.servers)
+	}
+	s.servers[issuer] = m
 	return m, nil
 }
 
@@ -307,16 +312,6 @@ func (s *Source) checkIss(m *serverMetadata) error {
 	}
 	return errors.New("it does not send iss (RFC 9207), and Options.RequireIss is set; if you " +
 		"trust it, name it in Options.Providers or Registrations")
-}
-
-// cacheServer caches the metadata of an authorization server.
-func (s *Source) cacheServer(issuer string, m *serverMetadata) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.servers) >= maxServers {
-		clear(s.servers)
-	}
-	s.servers[issuer] = m
 }
 
 // checkEndpoints checks the URLs of the endpoints that an authorization server has.

@@ -9,7 +9,11 @@ import (
 )
 
 // TokenEnds returns when the token of requests expires; zero: it does not say.
-func (s *Source) TokenEnds() time.Time { return s.currentTokens().record.Expiry }
+func (s *Source) TokenEnds() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens.record.Expiry
+}
 
 // AwaitRenewal waits until renew, or that of another caller, has replaced the token sent.
 func (s *Source) AwaitRenewal(ctx context.Context, sent string, limit time.Duration,
@@ -46,6 +50,20 @@ func (s *Source) AgeLogin(by time.Duration) {
 	}
 }
 
+// HasToken reports whether there is a login in memory.
+func (s *Source) HasToken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens != nil
+}
+
+// AgeNonce makes the last nonce of a refusal older.
+func (s *Source) AgeNonce(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastNonce.at = s.lastNonce.at.Add(-by)
+}
+
 // ExpireToken makes the token in memory expire now.
 func (s *Source) ExpireToken() {
 	s.mu.Lock()
@@ -62,6 +80,18 @@ func (s *Source) AgeFailures(by time.Duration) {
 	defer s.mu.Unlock()
 	for key, f := range s.failures {
 		s.failures[key] = failure{f.err, f.at.Add(-by), f.ends.Add(-by)}
+	}
+}
+
+// AgeRefusals makes older what the source remembers of refused tokens and of logins for scopes.
+func (s *Source) AgeRefusals(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history.refusedNew = s.history.refusedNew.Add(-by)
+	for _, times := range s.stepUps {
+		for i := range times {
+			times[i] = times[i].Add(-by)
+		}
 	}
 }
 

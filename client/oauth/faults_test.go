@@ -462,7 +462,8 @@ func TestServerThatWantsMoreForEver(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Register: 1})
 }
 
-// TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes.
+// TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes
+// within ten minutes.
 func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.person(t, nil)
@@ -479,6 +480,12 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 			s.call(t.Context(), source, "search"))
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	source.AgeRefusals(10*time.Minute - time.Second)
+	_ = s.call(t.Context(), source, "search")
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	source.AgeRefusals(time.Second)
+	_ = s.call(t.Context(), source, "search")
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 5})
 }
 
 // A panickingPerson is an Interaction with a bug.

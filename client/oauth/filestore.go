@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -56,13 +57,6 @@ func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(folder)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("oauth: %s is not a folder", folder)
-	}
 	return &FileStore{folder, ring, names}, nil
 }
 
@@ -94,22 +88,12 @@ func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
 		return nil, fmt.Errorf("oauth: the file %s cannot be opened: it is torn, or sealed with "+
 			"another key; remove it to log in anew: %w", path, err)
 	}
-	name, record, ok := splitFileName(whole)
-	if !ok || name != filepath.Base(path) {
+	// The name is sealed with the record, so that a file that was renamed to another is noticed.
+	name, record, ok := bytes.Cut(whole, []byte{0})
+	if !ok || string(name) != filepath.Base(path) {
 		return nil, fmt.Errorf("oauth: the file %s is that of another record", path)
 	}
 	return record, nil
-}
-
-// splitFileName splits the content of a file into the name of the file and the record. The name is
-// sealed with the record, so that a file that was renamed to another is noticed.
-func splitFileName(whole []byte) (name string, record []byte, ok bool) {
-	for i, c := range whole {
-		if c == 0 {
-			return string(whole[:i]), whole[i+1:], true
-		}
-	}
-	return "", nil, false
 }
 
 // Save implements [TokenStore]. It writes a temporary file and renames it.

@@ -297,7 +297,7 @@ func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.requestToken(ctx, server, client, l.data.Resource, codeGrant{&l.data, code})
+	record, err := s.requestToken(ctx, server, client, l.data.Resource, newCodeGrant(&l.data, code))
 	if err != nil {
 		return err
 	}

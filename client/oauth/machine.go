@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
-
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // The grant types and token types of machines.
@@ -25,7 +22,7 @@ type Machine interface {
 	// check returns the first mistake in the fields, or nil.
 	check() error
 	// newGrant returns the grant for a token of the authorization server of d.
-	newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (grant, error)
+	newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (*grant, error)
 }
 
 // ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
@@ -39,19 +36,21 @@ func (ClientCredentials) extension() string {
 func (ClientCredentials) check() error { return nil }
 
 func (ClientCredentials) newGrant(_ context.Context, s *Source, d *Discovery, scopes []string) (
-	grant, error) {
+	*grant, error) {
 	if r := s.registrationFor(d.Issuer); r.ClientSecret == "" && r.PrivateKey == nil {
 		return nil, &Error{ErrRegistration, d.Issuer, errors.New("client credentials need the " +
 			"secret or the key of the Registration")}
 	}
-	return machineGrant{url.Values{"grant_type": {"client_credentials"}}, scopes}, nil
+	return newMachineGrant(scopes, url.Values{"grant_type": {"client_credentials"}}), nil
 }
 
 // A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
-	// Assertion returns a JWT of the platform whose audience is the issuer. It is called for each
-	// token, and only for issuers that Options.Registrations names. An error ends the login.
+	// Assertion returns a JWT of the platform for an authorization server. Its audience is the
+	// issuer, or the token endpoint where that is what the authorization server accepts (RFC 7523,
+	// section 3). It is called for each token, and only for issuers that Options.Registrations
+	// names. An error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -65,7 +64,7 @@ func (w Workload) check() error {
 }
 
 func (w Workload) newGrant(ctx context.Context, _ *Source, d *Discovery, scopes []string) (
-	grant, error) {
+	*grant, error) {
 	assertion, err := w.Assertion(ctx, d.Issuer)
 	if err != nil {
 		return nil, err
@@ -100,8 +99,9 @@ func (e Enterprise) check() error {
 	return nil
 }
 
+// newGrant requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
 func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (
-	grant, error) {
+	*grant, error) {
 	subject, tokenType, err := e.Subject(ctx)
 	if err != nil {
 		return nil, err
@@ -112,68 +112,37 @@ func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scope
 	if len(scopes) > 0 {
 		form.Set("scope", joinScopes(s.providerFor(d.Issuer).serverScopes(scopes)))
 	}
-	assertion, err := e.exchangeToken(ctx, s, form)
-	if err != nil {
-		return nil, err
-	}
-	return newAssertionGrant(assertion, scopes), nil
-}
-
-// exchangeToken requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
-func (e Enterprise) exchangeToken(ctx context.Context, s *Source, form url.Values) (string, error) {
 	client := &oauthClient{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
 	if client.secret != "" {
 		client.method = methodBasic
 	}
-	_, err := s.guard.checkURL(e.TokenEndpoint)
-	var r *http.Request
-	if err == nil {
-		r, err = client.newRequest(ctx, e.TokenEndpoint, form)
+	idp := &serverMetadata{Issuer: e.TokenEndpoint, Token: e.TokenEndpoint}
+	if _, err := s.guard.checkURL(e.TokenEndpoint); err != nil {
+		return nil, &TokenError{Issuer: idp.Issuer, Err: err}
 	}
-	idp := &serverMetadata{Issuer: e.TokenEndpoint}
+	issued, err := s.sendTokenRequest(ctx, idp, client, form, nil)
 	if err != nil {
-		return "", &TokenError{Issuer: idp.Issuer, Err: err}
+		return nil, err
 	}
-	body, _, err := s.guard.sendRequest(r, http.StatusOK)
-	var issued struct {
-		Type string `json:"issued_token_type"`
+	if issued.IssuedType != tokenTypeIDJAG {
+		return nil, s.tokenError(ctx, idp, client, issued, errNoTokenResponse)
 	}
-	response := &tokenResponse{}
-	if jsonx.Unmarshal(body, response) != nil || jsonx.Unmarshal(body, &issued) != nil {
-		response = &tokenResponse{}
-	}
-	issuedJAG := response.Access != "" && issued.Type == tokenTypeIDJAG
-	if err == nil && response.Code == "" && !issuedJAG {
-		err = errNoTokenResponse
-	}
-	if err != nil || response.Code != "" {
-		return "", s.tokenError(ctx, idp, client, response.redact(form, client.secret), err)
-	}
-	return response.Access, nil
-}
-
-// A machineGrant is a grant of a machine, for scopes.
-type machineGrant struct {
-	form   url.Values
-	scopes []string
+	return newAssertionGrant(issued.Access, scopes), nil
 }
 
 // newAssertionGrant returns the grant of an assertion (RFC 7523, section 2.1).
-func newAssertionGrant(assertion string, scopes []string) grant {
-	form := url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}
-	return machineGrant{form, scopes}
+func newAssertionGrant(assertion string, scopes []string) *grant {
+	return newMachineGrant(scopes, url.Values{"grant_type": {grantJWTBearer},
+		"assertion": {assertion}})
 }
 
-func (g machineGrant) parameters() url.Values {
-	if len(g.scopes) > 0 {
-		g.form.Set("scope", joinScopes(g.scopes))
+// newMachineGrant returns the grant of a machine, which requests the scopes itself.
+func newMachineGrant(scopes []string, form url.Values) *grant {
+	if len(scopes) > 0 {
+		form.Set("scope", joinScopes(scopes))
 	}
-	return g.form
+	return newGrant(scopes, form)
 }
-
-func (g machineGrant) newRecord() *tokenRecord { return newLoginRecord(g.scopes) }
-
-func (g machineGrant) isReusable() bool { return false }
 
 // Extensions returns the capabilities that a client with this source declares, for
 // client.Options.Extensions. It is empty unless the Source has a [Machine] with one.
@@ -188,13 +157,12 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 // logInMachine requests a token by Options.Machine. It sends nothing to an issuer that the host has
 // not named. A refusal is cached: the same request would be refused again.
 func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRequest) error {
-	r := s.registrationFor(d.Issuer)
-	if r == nil {
+	client := s.configuredClient(d.server)
+	if client == nil || client.registration == nil {
 		return &Error{ErrRegistration, d.Issuer, errors.New("the credentials of a machine are " +
 			"sent to issuers alone that Options.Registrations names")}
 	}
-	client := s.configuredClient(d.server)
-	if err := client.checkAuthMethod(r, d.server); err != nil {
+	if err := client.checkAuthMethod(d.server); err != nil {
 		return err
 	}
 	scopes, err := s.chooseScopes(ctx, d, request)

@@ -79,9 +79,6 @@ func TestClientCredentials(t *testing.T) {
 			source := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{
 				ClientID: "robot", ClientSecret: "h+u/s h", Method: method}, nil)
 			s.wantMachine(t, source)
-			if _, ok := source.Extensions()["io.modelcontextprotocol/oauth-client-credentials"]; !ok {
-				t.Errorf("extensions %v", source.Extensions())
-			}
 		})
 	}
 	for alg, key := range newKeys(t) {
@@ -207,9 +204,6 @@ func TestEnterprise(t *testing.T) {
 		r[0].Form.Get("resource") != s.resource.Identifier {
 		t.Errorf("the identity provider got %v", r)
 	}
-	if len(source.Extensions()) != 1 {
-		t.Errorf("extensions %v", source.Extensions())
-	}
 	idp.AddClient(oauthtest.Client{ID: "desk", Secret: "hush"})
 	confidential := enterprise(idp)
 	confidential.ClientSecret = "hush"
@@ -284,6 +278,24 @@ func TestIssuerThatAlwaysRefuses(t *testing.T) {
 	source.AgeFailures(time.Minute)
 	tokenError.check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 2})
+}
+
+// TestExtensions: each source names the capability that its client declares. That of a person has
+// none, and the draft of workload identity federation names none.
+func TestExtensions(t *testing.T) {
+	s, idp := newEnterprise(t)
+	for want, m := range map[string]oauth.Machine{
+		`{"io.modelcontextprotocol/oauth-client-credentials":{}}`:         oauth.ClientCredentials{},
+		`{"io.modelcontextprotocol/enterprise-managed-authorization":{}}`: enterprise(idp),
+		`{}`: s.workload(t, "good")} {
+		source := s.machine(t, m, oauth.Registration{ClientID: "c"}, nil)
+		if got, err := json.Marshal(source.Extensions()); err != nil || string(got) != want {
+			t.Errorf("%T: got %s, %v, want %s", m, got, err, want)
+		}
+	}
+	if got := s.person(t, nil).Extensions(); len(got) != 0 {
+		t.Errorf("a person: got %v", got)
+	}
 }
 
 func TestMachineMistakes(t *testing.T) {

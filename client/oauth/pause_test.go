@@ -3,7 +3,9 @@ package oauth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,8 @@ func TestOnePageAMinute(t *testing.T) {
 		}, first: wantedKind(oauth.ErrLogin, "server_error")},
 		"the code is refused": {fault: replied(oauthtest.Token,
 			refusal(http.StatusBadRequest, "invalid_grant")), first: tokenError},
+		"an error with 200": {fault: replied(oauthtest.Token, refusal(http.StatusOK, "made_up")),
+			first: tokenError},
 		"a foreign iss": {fault: edited(oauthtest.Authorize, oauthtest.Set("iss", foreignIssuer)),
 			first: callbackError},
 		"the page is closed": {fault: noFault,
@@ -69,6 +73,48 @@ func TestOnePageAMinute(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndsAreObserved: each end of a login and of a refresh is an event with its error.
+func TestEndsAreObserved(t *testing.T) {
+	s := newSite(t, nil, nil)
+	var events []string
+	source := s.person(t, func(o *oauth.Options) {
+		o.Observe = func(e oauth.LoginEvent) {
+			if e.Kind != oauth.ClientCreated {
+				events = append(events, fmt.Sprint(e.Kind, " ", e.Err != nil))
+			}
+		}
+	})
+	want := func(name string, want ...string) {
+		t.Helper()
+		source.AgeFailures(5 * time.Minute)
+		_ = s.call(t.Context(), source, "search")
+		if !slices.Equal(events, want) {
+			t.Errorf("%s: got %q, want %q", name, events, want)
+		}
+		events = nil
+	}
+	s.as.Deny(true)
+	want("denied", "login_began false", "login_ended true")
+	s.as.Deny(false)
+	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
+	want("the code is refused", "login_began false", "login_ended true")
+	s.as.Behave()
+	edited(oauthtest.Authorize, oauthtest.Set("iss", foreignIssuer))(s)
+	want("a foreign iss", "login_began false", "login_ended true")
+	s.as.Behave()
+	want("logged in", "login_began false", "login_ended false")
+	s.as.Expire()
+	want("refreshed", "refreshed false")
+	s.as.Expire()
+	replied(oauthtest.Refresh, unavailable)(s)
+	want("the issuer is down", "refreshed true")
+	s.as.Behave()
+	replied(oauthtest.Refresh, refusal(http.StatusOK, "made_up"))(s)
+	want("the refresh is refused", "refreshed true", "login_began false", "login_ended false")
+	_ = source.Logout(t.Context())
+	want("the next call", "logged_out false", "login_began false", "login_ended false")
 }
 
 // memberOf returns the member of a document with a name.

@@ -10,17 +10,16 @@ import (
 // registered there as the API api (its Application ID URI, for example "api://notes"). tenant is
 // the id of the tenant, in lower case. scopes are named as the server names them, without api.
 //
-// The v2.0 endpoints have no code_challenge_methods_supported, refuse resource, and name the scopes
-// of an API by its URI:
-// https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow and
-// https://learn.microsoft.com/entra/identity-platform/scopes-oidc.
+// The v2.0 metadata has no code_challenge_methods_supported, the endpoints refuse a resource that
+// is not the API of the scopes (AADSTS9010010), and scopes begin with the URI of their API:
+// "Microsoft identity platform and OAuth 2.0 authorization code flow"
+// (https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow) and "Scopes and
+// permissions in the Microsoft identity platform"
+// (https://learn.microsoft.com/entra/identity-platform/scopes-oidc).
 func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://login.microsoftonline.com/" + tenant + "/v2.0", AssumeS256: true,
 		NoPrompt: true, NoResource: true, Endpoint: endpoint, Scopes: scopes,
-		ScopeNames: map[string]string{}}
-	for _, scope := range scopes {
-		p.ScopeNames[scope] = api + "/" + scope
-	}
+		ScopeNames: prefixScopes(api, scopes)}
 	isID := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString
 	switch {
 	case !isID(tenant):
@@ -32,18 +31,29 @@ func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 	return p
 }
 
+// prefixScopes returns the names of scopes of an API at its authorization server.
+func prefixScopes(api string, scopes []string) map[string]string {
+	names := map[string]string{}
+	for _, scope := range scopes {
+		names[scope] = api + "/" + scope
+	}
+	return names
+}
+
 // Google returns the provider of Google. Its tokens are for no server in particular: scopes say
 // what the MCP server at endpoint can do with them. A refresh token comes with access_type=offline
-// after consent: https://developers.google.com/identity/protocols/oauth2/web-server.
+// after consent: "Using OAuth 2.0 for Web Server Applications"
+// (https://developers.google.com/identity/protocols/oauth2/web-server).
 func Google(endpoint string, scopes ...string) Provider {
 	return Provider{Issuer: "https://accounts.google.com", NoResource: true, Endpoint: endpoint,
 		Scopes: scopes, AuthorizationParameters: map[string]string{"access_type": "offline",
 			"prompt": "consent"}}
 }
 
-// GitHub returns the provider of github.com. It has no metadata, supports PKCE with S256, and its
-// tokens are for no server in particular: scopes say what the MCP server at endpoint can do with
-// them. https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps.
+// GitHub returns the provider of github.com. Its documentation has the endpoints and PKCE with
+// S256, and no metadata, so none is read. Its tokens are for no server in particular: scopes say
+// what the MCP server at endpoint can do with them. "Authorizing OAuth apps"
+// (https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps).
 func GitHub(endpoint string, scopes ...string) Provider {
 	const issuer = "https://github.com/login/oauth"
 	return Provider{Issuer: issuer, AssumeS256: true, NoResource: true, Endpoint: endpoint,
@@ -53,16 +63,15 @@ func GitHub(endpoint string, scopes ...string) Provider {
 
 // Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server that is the
 // resource server identifier there. scopes are named as the MCP server names them, without the
-// identifier. The metadata has no code_challenge_methods_supported, and the names of scopes begin
-// with the identifier: https://docs.aws.amazon.com/cognito/latest/developerguide, the pages
-// authorization-endpoint.html and cognito-user-pools-define-resource-servers.html.
+// identifier. The metadata has no code_challenge_methods_supported, although S256 is the one method
+// ("The redirect and authorization endpoint", authorization-endpoint.html), and the names of scopes
+// begin with the identifier ("Scopes, M2M, and resource servers",
+// cognito-user-pools-define-resource-servers.html), both below
+// https://docs.aws.amazon.com/cognito/latest/developerguide.
 func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://cognito-idp." + region + ".amazonaws.com/" + pool,
 		AssumeS256: true, NoPrompt: true, Endpoint: endpoint, Scopes: scopes,
-		ScopeNames: map[string]string{}}
-	for _, scope := range scopes {
-		p.ScopeNames[scope] = identifier + "/" + scope
-	}
+		ScopeNames: prefixScopes(identifier, scopes)}
 	if region == "" || pool == "" || identifier == "" || len(scopes) == 0 {
 		p.mistake = errors.New("Cognito needs a region, a user pool, an identifier and scopes")
 	}

@@ -10,9 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -31,9 +33,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A boundSite is a site whose resource is an MCP server that accepts bound tokens alone.
+// A boundSite is a site whose resource is an MCP server.
 type boundSite struct {
 	*site
+	tb      testing.TB
 	handler http.Handler // of the endpoint
 
 	mu   sync.Mutex
@@ -41,16 +44,28 @@ type boundSite struct {
 	say  func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
 }
 
+// newBoundSite returns a site whose servers want proofs with nonces.
 func newBoundSite(t *testing.T) *boundSite {
-	t.Helper()
-	b := &boundSite{site: &site{as: oauthtest.NewServer(t, nil), browser: oauthtest.NewBrowser(t)}}
+	b := newMCPSite(t, true)
 	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true})
+	return b
+}
+
+// newMCPSite returns a site whose MCP server accepts bound tokens alone, or bearer tokens.
+func newMCPSite(t testing.TB, isBound bool) *boundSite {
+	t.Helper()
+	b := &boundSite{tb: t, site: &site{as: oauthtest.NewServer(t, nil),
+		browser: oauthtest.NewBrowser(t)}}
 	host := httptest.NewServer(b)
 	t.Cleanup(host.Close)
 	url := host.URL + "/mcp"
 	b.resource = &oauthtest.Resource{URL: url, Origin: host.URL, Identifier: url}
-	g, err := bearer.New(bearer.Options{Resource: url, Scopes: []string{"read"},
-		Issuers: []bearer.Issuer{{URL: b.as.URL}}, DPoP: &bearer.DPoP{Required: true}})
+	opts := bearer.Options{Resource: url, Scopes: []string{"read"},
+		Issuers: []bearer.Issuer{{URL: b.as.URL}}}
+	if isBound {
+		opts.DPoP = &bearer.DPoP{Required: true, MaxProofs: 1 << 20}
+	}
+	g, err := bearer.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +94,7 @@ func newBoundSite(t *testing.T) *boundSite {
 
 // ServeHTTP records the requests to the endpoint.
 func (b *boundSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/mcp" {
+	if _, isBenchmark := b.tb.(*testing.B); r.URL.Path == "/mcp" && !isBenchmark {
 		b.mu.Lock()
 		b.came = append(b.came, r.Header.Clone())
 		say := b.say
@@ -176,6 +191,7 @@ func TestBoundTokens(t *testing.T) {
 			again.ExpireToken()
 			noError.check(t, b.callTool(t, era, again, "search"))
 			b.wantKeys(t, 1)
+			b.wantTokens(t, 2)
 			noError.check(t, b.callTool(t, era, again, "write"))
 			b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2,
 				oauthtest.Refresh: 2}) // the first had no nonce
@@ -197,6 +213,38 @@ func (b *boundSite) wantKeys(t *testing.T, n int) {
 	}
 	if len(keys) != n {
 		t.Errorf("there were %d keys, want %d", len(keys), n)
+	}
+}
+
+// wantTokens wants that requests to the endpoint had n tokens until now.
+func (b *boundSite) wantTokens(t *testing.T, n int) {
+	t.Helper()
+	tokens := map[any]bool{}
+	for _, claims := range b.proofsSince(t, 0) {
+		tokens[claims["ath"]] = true
+	}
+	if len(tokens) != n {
+		t.Errorf("there were %d tokens, want %d", len(tokens), n)
+	}
+}
+
+// TestProofForAURLWithAQuery: htu has none (RFC 9449, section 4.2).
+func TestProofForAURLWithAQuery(t *testing.T) {
+	b, store := newBoundSite(t), oauth.NewMemoryStore()
+	with := func(o *oauth.Options) { bound(o); o.Store = store }
+	noError.check(t, b.callTool(t, protocol.Modern, b.source(t, with), "search"))
+	pointer, err := store.Load(t.Context(), oauth.Key{Resource: b.resource.URL})
+	noError.check(t, err)
+	at := b.resource.URL + "?tenant=a"
+	noError.check(t, store.Save(t.Context(), oauth.Key{Resource: at}, pointer))
+	source, err := oauth.New(at, &oauth.Options{DPoP: true, Store: store})
+	noError.check(t, err)
+	u, _ := url.Parse(at)
+	h, err := source.Credentials(t.Context(), clienthttp.Outgoing{Method: "GET", URL: u})
+	noError.check(t, err)
+	if claims := claimsOf(t, h.Get("DPoP")); claims["htu"] != b.resource.URL ||
+		claims["htm"] != "GET" {
+		t.Errorf("the proof is %v", claims)
 	}
 }
 
@@ -362,6 +410,33 @@ func TestKeyOfTheHost(t *testing.T) {
 	}
 }
 
+// A brokenKey is a key of a KMS whose signatures are no such.
+type brokenKey struct {
+	crypto.Signer
+	signature []byte
+}
+
+func (k brokenKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	return k.signature, nil
+}
+
+// TestKeyThatSignsNothing fails the token request.
+func TestKeyThatSignsNothing(t *testing.T) {
+	long := append([]byte{0x30, 0x26, 2, 33}, make([]byte, 36)...) // R has 33 bytes
+	long[4], long[37], long[38] = 1, 2, 1
+	for name, signature := range map[string][]byte{"nothing": nil, "too long": long,
+		"more": {0x30, 6, 2, 1, 1, 2, 1, 1, 0}} {
+		b := newBoundSite(t)
+		err := b.callTool(t, protocol.Modern, b.source(t, func(o *oauth.Options) {
+			o.ProofKey = brokenKey{newKeys(t)["ES256"], signature}
+		}), "search")
+		if tokenError.check(t, err); !strings.Contains(fmt.Sprint(err), "signature of Options.P") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	}
+}
+
 // TestStoredLoginWithoutItsKey: it begins anew, whatever the record has in the place of the key.
 func TestStoredLoginWithoutItsKey(t *testing.T) {
 	for name, spoil := range map[string]func(record map[string]any){
@@ -485,6 +560,31 @@ func TestRefusedProofs(t *testing.T) {
 	b.answer(nil)
 	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
 	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+}
+
+// TestNonceThatIsOld: a request that has waited for a person is sent once more than others, since
+// the nonce of the time before may have ended.
+func TestNonceThatIsOld(t *testing.T) {
+	b := newBoundSite(t)
+	source := b.source(t, bound)
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	u, _ := url.Parse(b.resource.URL)
+	out := clienthttp.Outgoing{Method: "POST", URL: u}
+	for attempt, c := range []struct {
+		age  time.Duration
+		want bool
+	}{{0, true}, {time.Minute, true}, {0, false}} {
+		sent, err := source.Credentials(t.Context(), out)
+		noError.check(t, err)
+		source.AgeNonce(c.age)
+		again, err := source.Refused(t.Context(), clienthttp.Refusal{Outgoing: out, Sent: sent,
+			Status: 401, Attempt: attempt + 1, Header: http.Header{
+				"Www-Authenticate": {`DPoP error="use_dpop_nonce"`},
+				"Dpop-Nonce":       {fmt.Sprint("n", attempt)}}})
+		if again != c.want || (err == nil) != c.want {
+			t.Errorf("attempt %d: %v, %v", attempt+1, again, err)
+		}
+	}
 }
 
 // TestNonceOfASuccess is used for the next request, and not at the token endpoint.

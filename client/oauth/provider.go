@@ -25,9 +25,10 @@ type Provider struct {
 	// NoPrompt does not send prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource does not send the resource parameter, which Entra ID refuses. The token is then
-	// for whatever its scopes or its audience mean, so that a server which names this issuer would
-	// choose it. Therefore the host must set Endpoint, and Scopes or the parameter audience.
+	// NoResource does not send the resource parameter, which Entra ID refuses where it is not the
+	// URI of the API. The token is then for whatever its scopes or its audience mean, so that a
+	// server which names this issuer would choose it. Therefore the host must set Endpoint, and
+	// Scopes or the parameter audience.
 	NoResource bool
 	// Endpoint is the MCP endpoint for which Scopes and the parameter audience are. New returns an
 	// error for another. It is required with NoResource and with the parameter audience.

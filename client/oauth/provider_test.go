@@ -263,6 +263,55 @@ func TestProviderOfAnotherIssuer(t *testing.T) {
 	}
 }
 
+// TestTwoIssuersWithOtherOverrides: a login has those of the issuer at which it was begun alone,
+// also when the two are mixed up.
+func TestTwoIssuersWithOtherOverrides(t *testing.T) {
+	s := newSite(t, nil, nil)
+	other := oauthtest.NewServer(t, nil)
+	s.as.Edit(oauthtest.Metadata, oauthtest.Remove(challengeMethods))
+	source := s.person(t, func(o *oauth.Options) {
+		o.Providers = []oauth.Provider{{Issuer: s.as.URL, AssumeS256: true, NoResource: true,
+			Endpoint: s.resource.URL, Scopes: []string{"read"},
+			ScopeNames:      map[string]string{"read": "api://notes/read"},
+			TokenParameters: map[string]string{"tier": "gold"}},
+			{Issuer: other.URL, Endpoint: s.resource.URL,
+				AuthorizationParameters: map[string]string{"audience": "mail"}}}
+	})
+	s.as.Deviate(oauthtest.Deviations{ScopePrefix: "api://notes/",
+		Resource: s.resource.Identifier})
+	other.Deviate(oauthtest.Deviations{Audience: "mail"})
+	other.Edit(oauthtest.Metadata, oauthtest.Remove(challengeMethods))
+	s.resource.SetServers(other)
+	metadataError.check(t, s.call(t.Context(), source, "search")) // S256 is assumed at the first
+	other.Behave()
+	other.Edit(oauthtest.Authorize, oauthtest.Set("iss", s.as.URL))
+	callbackError.check(t, s.call(t.Context(), source, "search"))
+	source.AgeFailures(time.Minute)
+	other.Behave()
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.resource.SetServers(s.as)
+	noError.check(t, s.call(t.Context(), source, "search"))
+
+	want := func(as *oauthtest.Server, e oauthtest.Endpoint, form map[string]string) {
+		t.Helper()
+		for _, r := range as.Requests(e) {
+			for _, name := range []string{"resource", "audience", "scope", "tier"} {
+				if r.Form.Get(name) != form[name] {
+					t.Errorf("%s: %s is %q, want %q", e, name, r.Form.Get(name), form[name])
+				}
+			}
+		}
+		if as.Count(e) == 0 {
+			t.Errorf("%s: there was no request", e)
+		}
+	}
+	want(other, oauthtest.Authorize, map[string]string{"resource": s.resource.Identifier,
+		"audience": "mail", "scope": "read"})
+	want(other, oauthtest.Token, map[string]string{"resource": s.resource.Identifier})
+	want(s.as, oauthtest.Authorize, map[string]string{"scope": "api://notes/read"})
+	want(s.as, oauthtest.Token, map[string]string{"tier": "gold"})
+}
+
 // TestServerCannotChooseScopes: without the parameter resource the scopes of a challenge would
 // choose what the token is for.
 func TestServerCannotChooseScopes(t *testing.T) {
@@ -492,6 +541,8 @@ func TestFormsOfTokenEndpoint(t *testing.T) {
 		want wantedError
 	}{
 		"a member twice": {"access_token=a&access_token=b&token_type=bearer", tokenError},
+		"another member": {"access_token=a&token_type=bearer&x=1&x=2", tokenError},
+		"an error twice": {"error=invalid_grant&error=x", tokenError},
 		"no form":        {"%zz", tokenError},
 		"an error": {url.Values{"error": {"bad_verification_code"},
 			"error_description": {"The code is wrong"}}.Encode(),

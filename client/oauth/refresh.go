@@ -19,27 +19,33 @@ const (
 	maxFailedRefreshes = 3
 )
 
-// A failedRefreshes counts the refreshes of a token that have failed one after the other.
-type failedRefreshes struct {
-	token string
-	count int
+// A tokenHistory is what went wrong with a token.
+type tokenHistory struct {
+	token           string
+	refusedNew      time.Time // when the server refused it although it was just issued
+	failedRefreshes int       // one after the other
+}
+
+// historyLocked returns the history of a token, and forgets that of any other.
+func (s *Source) historyLocked(token string) *tokenHistory {
+	if s.history.token != token {
+		s.history = tokenHistory{token: token}
+	}
+	return &s.history
 }
 
 // countFailedRefresh counts a failed refresh of a token.
 func (s *Source) countFailedRefresh(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failedRefreshes.token != token {
-		s.failedRefreshes = failedRefreshes{token: token}
-	}
-	s.failedRefreshes.count++
+	s.historyLocked(token).failedRefreshes++
 }
 
 // hasRefreshFailedOften reports whether the refresh of a token has failed maxFailedRefreshes times.
 func (s *Source) hasRefreshFailedOften(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failedRefreshes.token == token && s.failedRefreshes.count >= maxFailedRefreshes
+	return s.history.token == token && s.history.failedRefreshes >= maxFailedRefreshes
 }
 
 // isUnreadable reports whether the token endpoint has answered, neither with tokens nor with an
@@ -122,7 +128,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	// is in the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.requestToken(ctx, server, client, old.resource, refreshGrant{old.record})
+	record, err := s.requestToken(ctx, server, client, old.resource, newRefreshGrant(old.record))
 	s.reportEvent(LoginEvent{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})
 	if isRefreshRevoked(err) {

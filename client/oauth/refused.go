@@ -153,12 +153,16 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	}
 	record := current.record
 	valid := record.validFor() > 0
+	s.mu.Lock()
+	history := s.historyLocked(sent)
 	if attempt > 1 && valid && time.Since(record.Obtained) < justIssuedAge {
-		s.rememberRefused(sent)
+		history.refusedNew = time.Now() // the server would refuse one from a refresh as well
 	}
+	refusedNew := time.Since(history.refusedNew) < failureMemory
+	s.mu.Unlock()
 	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
 	case moved: // neither its refresh token nor its age counts there
-	case record.Refresh != "" && !s.wasRefusedWhenIssued(sent):
+	case record.Refresh != "" && !refusedNew:
 		err := s.refreshToken(ctx, sent)
 		if !isFinalRefusal(err) && !(isUnreadable(err) && s.hasRefreshFailedOften(sent)) {
 			return err // replaced, or a transient failure
@@ -168,21 +172,6 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 			"issued a moment ago: logging in again would not help", d.Issuer)
 	}
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
-}
-
-// rememberRefused remembers a token that was refused although it was just issued.
-func (s *Source) rememberRefused(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastRefused = refusedToken{token, time.Now()}
-}
-
-// wasRefusedWhenIssued reports whether rememberRefused was called for the token lately. The server
-// would refuse one from a refresh as well.
-func (s *Source) wasRefusedWhenIssued(token string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lastRefused.token == token && time.Since(s.lastRefused.at) < failureMemory
 }
 
 // rereadTokens loads the login from the store again. replaced reports whether its token differs

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
@@ -28,7 +29,8 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
 }
 
-// TestServerThatRefusesEveryToken: there is one login, and then an error without one.
+// TestServerThatRefusesEveryToken: there is one login, and then an error without one for five
+// minutes.
 func TestServerThatRefusesEveryToken(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.resource.Refuse(http.StatusUnauthorized)
@@ -45,6 +47,18 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 		t.Error(err)
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+
+	s.resource.Refuse(http.StatusUnauthorized)
+	for _, passed := range []time.Duration{5*time.Minute - time.Second, time.Second} {
+		source.AgeRefusals(passed)
+		_ = s.call(t.Context(), source, "search")
+		refreshes := 0
+		if passed == time.Second {
+			refreshes = 1
+		}
+		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
+			oauthtest.Refresh: refreshes})
+	}
 }
 
 // TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived, so the

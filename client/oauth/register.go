@@ -150,7 +150,7 @@ func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
 		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
-// oauthClient returns the client of a dynamic registration.
+// clientID returns the client of a dynamic registration.
 func (c *clientRecord) clientID() *oauthClient {
 	return &oauthClient{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
 }
@@ -172,9 +172,9 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 
 // checkAuthMethod returns an error if the authorization server does not support the client
 // authentication method, and the registration names none. A secret is not sent to be refused.
-func (c *oauthClient) checkAuthMethod(r *Registration, m *serverMetadata) error {
-	if r == nil || r.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
-		slices.Contains(m.AuthMethods, c.method) {
+func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
+	if c.registration == nil || c.registration.Method != "" || c.method == methodNone ||
+		len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, c.method) {
 		return nil
 	}
 	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
@@ -205,7 +205,7 @@ func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil {
-		return c, c.checkAuthMethod(s.registrationFor(m.Issuer), m)
+		return c, c.checkAuthMethod(m)
 	}
 	unlock, err := s.store.Lock(ctx, clientKey(m.Issuer))
 	if err != nil {
@@ -366,6 +366,6 @@ func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "public, max-age=3600")
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(body)))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 	})
 }

@@ -27,15 +27,15 @@ type renewal struct {
 //	Refused                      the server sent 401: renew is replaceRefusedToken
 //	→ awaitRenewal               each caller waits for the renewal in flight
 //	  → startRenewalLocked       in a goroutine, with a context and a time limit of its own
-//	    → withStoreLock          other processes that share the store wait
-//	      → replaceRefusedToken
-//	        → rereadTokens       has another process replaced the token? Then that is all
-//	        → discover           does the server name the same authorization server?
-//	        → refreshToken       if it does, and there is a refresh token
-//	          → requestToken     by the refreshGrant
-//	          → saveLogin        to the store, then to memory
-//	        → logInAt            otherwise, and after a refresh that was refused for good
-//	          → runLogin         the browser of the person, the codeGrant, saveLogin
+//	    → TokenStore.Lock        other processes that share the store wait
+//	    → replaceRefusedToken
+//	      → rereadTokens         has another process replaced the token? Then that is all
+//	      → discover             does the server name the same authorization server?
+//	      → refreshToken         if it does, and there is a refresh token
+//	        → requestToken       by newRefreshGrant
+//	        → saveLogin          to the store, then to memory
+//	      → logInAt              otherwise, and after a refresh that was refused for good
+//	        → runLogin           the browser of the person, newCodeGrant, saveLogin
 //
 // A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
 // left. A caller whose renewal may be a login starts it after the refresh that it had joined was
@@ -108,19 +108,13 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 			r.err, s.renewal = err, nil
 			close(r.done)
 		}()
-		err = s.withStoreLock(ctx, sent, renew)
+		unlock, failed := s.store.Lock(ctx, s.pointerKey()) // other processes renew it, too
+		if failed != nil {
+			err = storeError(failed)
+			return
+		}
+		defer unlock()
+		err = renew(ctx, sent)
 	}()
 	return r
-}
-
-// withStoreLock calls renew while it holds the lock of the login in the store: no other process
-// renews the same token meanwhile.
-func (s *Source) withStoreLock(ctx context.Context, sent string,
-	renew func(ctx context.Context, sent string) error) error {
-	unlock, err := s.store.Lock(ctx, s.pointerKey())
-	if err != nil {
-		return storeError(err)
-	}
-	defer unlock()
-	return renew(ctx, sent)
 }

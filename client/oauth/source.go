@@ -41,16 +41,9 @@ type Source struct {
 	lastNonce          refusedNonce
 	stepUps            map[string][]time.Time // when each operation led to a login for more scopes
 	failures           map[string]failure     // logins that have failed, by failureKey
-	lastRefused        refusedToken
-	failedRefreshes    failedRefreshes
+	history            tokenHistory
 	earlyRefreshFrom   time.Time // no early refresh starts before
 	loggedOutPartition string    // cache partition while logged out
-}
-
-// A refusedToken is a token that the server refused although it was just issued.
-type refusedToken struct {
-	token string
-	at    time.Time
 }
 
 // A failure is a login that has failed after its page was opened. Until it ends, no other page is
@@ -107,13 +100,6 @@ func (s *Source) reportEvent(e LoginEvent) {
 	if s.opts.Observe != nil {
 		s.opts.Observe(e)
 	}
-}
-
-// currentTokens returns the tokens in memory. Nil: there is no login, or it was not loaded yet.
-func (s *Source) currentTokens() *tokens {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tokens
 }
 
 // pointerKey is the key of the pointer from the endpoint to its login. Its lock keeps other
@@ -215,12 +201,12 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	switch valid := current.record.validFor(); {
 	case current.record.Refresh == "": // sent until the server refuses it
 	case valid <= 0:
-		_, err := s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
+		_, err = s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
 		if err != nil && !isFinalRefusal(err) && !s.hasRefreshFailedOften(current.record.Access) {
 			return nil, err
 		}
-		if current = s.currentTokens(); current == nil {
-			return nil, nil
+		if current, err = s.readStored(ctx, false); err != nil || current == nil {
+			return nil, err
 		}
 	case valid < current.record.refreshMargin():
 		s.startEarlyRefresh(current)

@@ -23,57 +23,36 @@ const maxExpiry = 10 * 365 * 24 * time.Hour
 func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 
 // A grant is the authorization that a token request presents (RFC 6749, section 1.3).
-type grant interface {
-	// parameters returns the parameters of the request, with grant_type.
-	parameters() url.Values
-	// newRecord returns the record of the login, with a value in each field that the token response
-	// may leave out.
-	newRecord() *tokenRecord
-	// isReusable reports whether the grant is kept after a token response that is refused.
-	isReusable() bool
+type grant struct {
+	form   url.Values   // the parameters of the request
+	record *tokenRecord // of the login, with a value where the token response may have none
+	// reusable: the grant is kept after a token response that is refused.
+	reusable bool
 }
 
-// newLoginRecord returns the record of a login that has requested scopes.
-func newLoginRecord(scopes []string) *tokenRecord {
-	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: scopes,
-		Granted: scopes}
+// newGrant returns the grant of a new login that has requested scopes.
+func newGrant(scopes []string, form url.Values) *grant {
+	return &grant{form: form, record: &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(),
+		Requested: scopes, Granted: scopes}}
 }
 
-// A codeGrant is the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
-type codeGrant struct {
-	login *loginData
-	code  string
+// newCodeGrant returns the grant of the code of a login (RFC 6749, section 4.1.3; RFC 7636, section
+// 4.5).
+func newCodeGrant(l *loginData, code string) *grant {
+	return newGrant(l.Scopes, url.Values{"grant_type": {"authorization_code"}, "code": {code},
+		"redirect_uri": {l.RedirectURI}, "code_verifier": {l.Verifier}})
 }
 
-func (g codeGrant) parameters() url.Values {
-	return url.Values{"grant_type": {"authorization_code"}, "code": {g.code},
-		"redirect_uri": {g.login.RedirectURI}, "code_verifier": {g.login.Verifier}}
-}
-
-func (g codeGrant) newRecord() *tokenRecord {
-	return newLoginRecord(g.login.Scopes)
-}
-
-func (g codeGrant) isReusable() bool { return false }
-
-// A refreshGrant is the refresh token of a login (RFC 6749, section 6). It requests the scopes that
-// were granted: a refresh cannot add any.
-type refreshGrant struct{ old *tokenRecord }
-
-func (g refreshGrant) parameters() url.Values {
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.old.Refresh}}
-	if len(g.old.Granted) > 0 {
-		form.Set("scope", joinScopes(g.old.Granted))
+// newRefreshGrant returns the grant of the refresh token of a login (RFC 6749, section 6). It
+// requests the scopes that were granted: a refresh cannot add any.
+func newRefreshGrant(old *tokenRecord) *grant {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}}
+	if len(old.Granted) > 0 {
+		form.Set("scope", joinScopes(old.Granted))
 	}
-	return form
+	record := *old
+	return &grant{form, &record, true}
 }
-
-func (g refreshGrant) newRecord() *tokenRecord {
-	record := *g.old
-	return &record
-}
-
-func (g refreshGrant) isReusable() bool { return true }
 
 // A tokenResponse is the response of a token endpoint (RFC 6749, sections 5.1 and 5.2).
 type tokenResponse struct {
@@ -84,6 +63,7 @@ type tokenResponse struct {
 	Refresh     string      `json:"refresh_token"`
 	Lifetime    json.Number `json:"expires_in"`
 	Scope       any         `json:"scope"`
+	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
 
 	skew string // describeSkew of a response that refuses the proof
 }
@@ -91,8 +71,8 @@ type tokenResponse struct {
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
 // provider of the authorization server.
 func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oauthClient,
-	resource string, g grant) (*tokenRecord, error) {
-	form, p := g.parameters(), s.providerFor(m.Issuer)
+	resource string, g *grant) (*tokenRecord, error) {
+	form, record, p := g.form, g.record, s.providerFor(m.Issuer)
 	if !p.NoResource {
 		form.Set("resource", resource)
 	}
@@ -102,53 +82,50 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	for name, value := range p.TokenParameters {
 		form.Set(name, value)
 	}
-	record := g.newRecord()
 	key, err := s.bindRecord(record)
 	if err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
-	response, err := s.sendTokenRequest(ctx, m.Token, client, form, key)
-	if response == nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err}
-	}
-	if err == nil && response.Code == "" && response.Access == "" {
-		err = errNoTokenResponse
-	}
-	if err != nil || response.Code != "" {
-		return nil, s.tokenError(ctx, m, client, response, err)
+	response, err := s.sendTokenRequest(ctx, m, client, form, key)
+	if err != nil {
+		return nil, err
 	}
 	if err := record.setResponse(response, p); err != nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable(),
-			unreadable: true}
+		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.reusable, unreadable: true}
 	}
 	record.ClientID = client.id
 	return record, nil
 }
 
 // sendTokenRequest sends a token request, with a proof of key unless that is nil. It is sent once
-// more if the authorization server wants a nonce in the proof (RFC 9449, section 8). The response
-// is nil if no request could be made.
-func (s *Source) sendTokenRequest(ctx context.Context, at string, client *oauthClient,
+// more if the authorization server wants a nonce in the proof (RFC 9449, section 8). The error is a
+// TokenError.
+func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client *oauthClient,
 	form url.Values, key *proofKey) (*tokenResponse, error) {
 	for again := false; ; again = true {
-		r, err := client.newRequest(ctx, at, form)
+		r, err := client.newRequest(ctx, m.Token, form)
 		if err == nil && key != nil {
-			err = s.addProof(r.Header, key, http.MethodPost, at, "")
+			err = s.addProof(r.Header, key, http.MethodPost, m.Token, "")
 		}
 		if err != nil {
-			return nil, err
+			return nil, &TokenError{Issuer: m.Issuer, Err: err}
 		}
 		r.Header.Set("Accept", "application/json")
 		body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
 			http.StatusAccepted, http.StatusNonAuthoritativeInfo)
-		response := readTokenResponse(h, body)
-		nonce := s.saveNonce(at, h)
-		if again || key == nil || nonce == "" || response.Code != needsNonce {
-			if key != nil && response.Code == badProof {
-				response.skew = describeSkew(h)
-			}
-			return response.redact(form, client.secret, r.Header.Get("DPoP")), err
+		response, nonce := readTokenResponse(h, body), s.saveNonce(m.Token, h)
+		switch {
+		case !again && key != nil && nonce != "" && response.Code == needsNonce:
+			continue
+		case err == nil && response.Code == "" && response.Access == "":
+			err = errNoTokenResponse
+		case err == nil && response.Code == "":
+			return response, nil
+		case key != nil && response.Code == badProof:
+			response.skew = describeSkew(h)
 		}
+		response.redact(form, client.secret, r.Header.Get("DPoP"))
+		return nil, s.tokenError(ctx, m, client, response, err)
 	}
 }
 
@@ -185,7 +162,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 }
 
 // redact drops the description of an error that quotes a secret of the request.
-func (r *tokenResponse) redact(form url.Values, secrets ...string) *tokenResponse {
+func (r *tokenResponse) redact(form url.Values, secrets ...string) {
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
 		"assertion", "subject_token"} {
 		secrets = append(secrets, form.Get(name))
@@ -195,7 +172,6 @@ func (r *tokenResponse) redact(form url.Values, secrets ...string) *tokenRespons
 			r.Description = ""
 		}
 	}
-	return r
 }
 
 // setResponse checks a token response and sets its fields.

@@ -48,6 +48,7 @@ func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, 
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
+func TestOlderAndModernClients(t *testing.T)   { gatewaytest.AcceptFallback(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, false) }
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	gatewaytest.AcceptReceipts(t, build, "elicitation.error")
@@ -317,3 +318,25 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 type audit func(elicitation.AuditEvent)
 
 func (f audit) Audit(e elicitation.AuditEvent) { f(e) }
+
+func TestForgottenCallsEnd(t *testing.T) {
+	gatewaytest.AcceptForgotten(t, func(t *testing.T, router *elicitation.Router,
+		handle func(context.Context, string, gatewaytest.Begun) (string, error)) http.Handler {
+		server := mcp.NewServer(impl, nil)
+		clients, err := gosdk.NewDownstream(router, server, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{gatewaytest.ToolPlain, gatewaytest.ToolAsk} {
+			server.AddTool(tool(name), func(ctx context.Context,
+				req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				said, err := handle(ctx, name, func(key elicitation.UpstreamKey) (
+					*elicitation.Call, error) {
+					return clients.Begin(ctx, req, key)
+				})
+				return text(said), err
+			})
+		}
+		return clients.Handler(streamable(server))
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/naming"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -117,9 +118,8 @@ func (d *Downstream) principalOf(r *http.Request) protocol.Principal {
 
 // Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
 // upstream connection named by key. Questions that come on the connection are asked on the
-// stream of that request, until [elicitation.Call.End], which must be called before the
-// request is answered. While one is open, a client that gave a progress token gets
-// progress.
+// stream of that request, until [elicitation.Call.End]. A call that the handler has not ended
+// ends when it returns. While one is open, a client that gave a progress token gets progress.
 //
 // ctx must be the context of the SDK's handler, from which the SDK finds the stream.
 func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
@@ -141,7 +141,11 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 	if extra := req.GetExtra(); extra != nil {
 		via.header = extra.Header
 	}
-	return d.router.Begin(ctx, origin, elicitation.ViaAsker(via), key)
+	call, err := d.router.Begin(ctx, origin, elicitation.ViaAsker(via), key)
+	if err == nil {
+		upstream.NoteCall(ctx, call)
+	}
+	return call, err
 }
 
 // isInMemory reports whether a session is over an [mcp.InMemoryTransport]. It looks at fields in

@@ -66,9 +66,11 @@ func (e unreachable) As(target any) bool {
 }
 
 // encodeRefusals is the receiving middleware of the gateway's server that gives errors of
-// the router, which a handler returns, their code and data.
+// the router, which a handler returns, their code and data, and ends the calls that it left.
 func encodeRefusals(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		ctx, end := upstream.WithRequest(ctx)
+		defer end()
 		result, err := next(ctx, method, req)
 		if refused, ok := errors.AsType[*elicitation.Error](err); ok {
 			return nil, encodeError(refused)

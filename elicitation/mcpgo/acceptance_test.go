@@ -51,6 +51,7 @@ func TestWhatIsPublished(t *testing.T)         { gatewaytest.AcceptPublished(t, 
 func TestPublishedLate(t *testing.T)           { gatewaytest.AcceptLate(t, build) }
 func TestNamesThatAreTaken(t *testing.T)       { gatewaytest.AcceptTaken(t, build) }
 func TestLinksInResults(t *testing.T)          { gatewaytest.AcceptLinks(t, build) }
+func TestOlderAndModernClients(t *testing.T)   { gatewaytest.AcceptFallback(t, build) }
 func TestChangesAreFollowed(t *testing.T)      { gatewaytest.AcceptChanges(t, build, true) }
 
 // What gateways hold whose connections are the host's own.
@@ -363,4 +364,29 @@ func TestAConnectionBreaks(t *testing.T) {
 			t.Fatal("the question is still open")
 		}
 	}
+}
+
+func TestForgottenCallsEnd(t *testing.T) {
+	gatewaytest.AcceptForgotten(t, func(t *testing.T, router *elicitation.Router,
+		handle func(context.Context, string, gatewaytest.Begun) (string, error)) http.Handler {
+		s := server.NewMCPServer("gateway", "1", server.WithElicitation())
+		clients, err := mcpgo.NewDownstream(router, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{gatewaytest.ToolPlain, gatewaytest.ToolAsk} {
+			s.AddTool(mcp.NewTool(name), func(ctx context.Context,
+				_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				said, err := handle(ctx, name, func(key elicitation.UpstreamKey) (
+					*elicitation.Call, error) {
+					return clients.Begin(ctx, key)
+				})
+				if err != nil {
+					return nil, err
+				}
+				return mcp.NewToolResultText(said), nil
+			})
+		}
+		return clients.Handler(server.NewStreamableHTTPServer(s, quiet))
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/naming"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -109,7 +110,7 @@ func NewDownstream(
 		s.GetHooks().AddOnRequestInitialization(d.refuseModern)
 	}
 	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
-	addTokenMiddleware(s)
+	addRequestMiddleware(s)
 	return d, nil
 }
 
@@ -126,8 +127,8 @@ func (d *Downstream) forgetSession(session server.ClientSession) {
 
 // Begin begins the call of a client's request, whose handler has ctx, on the upstream
 // connection named by key. Questions that come on the connection are asked on the stream
-// of that request, until [elicitation.Call.End], which must be called before the request
-// is answered. While one is open, a client that gave a progress token gets progress.
+// of that request, until [elicitation.Call.End]. A call that the handler has not ended ends when
+// it returns. While one is open, a client that gave a progress token gets progress.
 //
 // ctx must be the context of mcp-go's handler, which has the session and the stream. Pass
 // the call on with [WithCall].
@@ -154,7 +155,11 @@ func (d *Downstream) Begin(ctx context.Context,
 		ctx = humantime.WithoutWire(ctx)
 	}
 	via := elicitation.ViaAsker(&asker{clients: d, server: d.server})
-	return d.router.Begin(ctx, origin, via, key)
+	call, err := d.router.Begin(ctx, origin, via, key)
+	if err == nil {
+		upstream.NoteCall(ctx, call)
+	}
+	return call, err
 }
 
 // recordClient attaches a session that is registered and initialized, so that the router

@@ -106,7 +106,8 @@ func TestModernClientsThatAreServed(t *testing.T) {
 			}
 			up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 				Name: "up", Unprefixed: []string{gatewaytest.ToolAsk},
-				ProtocolVersion: test.version, Transport: func(string) (transport.Interface, error) {
+				ProtocolVersion: test.version,
+				Transport: func(string) (transport.Interface, error) {
 					return overHTTP(t, test.url)(), nil
 				}})
 			if err != nil {

@@ -12,39 +12,46 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 type tokenKey struct{}
 
-// addTokenMiddleware adds middleware to s that puts the progress token of each request into
-// the context of its handler.
-func addTokenMiddleware(s *server.MCPServer) {
+// addRequestMiddleware adds middleware to s that puts the progress token of each request into
+// the context of its handler, and ends the calls that the handler left.
+func addRequestMiddleware(s *server.MCPServer) {
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return next(withToken(ctx, r.Params.Meta), r)
+			ctx, end := withRequest(ctx, r.Params.Meta)
+			defer end()
+			return next(ctx, r)
 		}
 	})
 	server.WithPromptHandlerMiddleware(
 		func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
 			return func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-				return next(withToken(ctx, r.Params.Meta), r)
+				ctx, end := withRequest(ctx, r.Params.Meta)
+				defer end()
+				return next(ctx, r)
 			}
 		})(s)
 	resource := func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents,
 			error) {
-			return next(withToken(ctx, r.Params.Meta), r)
+			ctx, end := withRequest(ctx, r.Params.Meta)
+			defer end()
+			return next(ctx, r)
 		}
 	}
 	server.WithResourceHandlerMiddleware(resource)(s)
 }
 
-// withToken replaces the token of an outer request from which ctx is derived, as happens
+// withRequest replaces what ctx has of an outer request from which it is derived, as happens
 // within a process.
-func withToken(ctx context.Context, meta *mcp.Meta) context.Context {
-	return context.WithValue(ctx, tokenKey{}, progressToken(meta))
+func withRequest(ctx context.Context, meta *mcp.Meta) (context.Context, func()) {
+	return upstream.WithRequest(context.WithValue(ctx, tokenKey{}, progressToken(meta)))
 }
 
 // progressToken returns the token of a request, zero for none. mcp-go does not check the

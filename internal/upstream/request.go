@@ -2,8 +2,42 @@ package upstream
 
 import (
 	"context"
+	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
 )
+
+// requestCalls are those that a handler has begun.
+type requestCalls struct {
+	mu    sync.Mutex
+	calls []*elicitation.Call
+}
+
+type requestKey struct{}
+
+// WithRequest returns the context for the handler of a client's request, and what is called when it
+// has returned: it ends the calls that the handler has not. Whatever came on their connections would
+// be ambiguous.
+func WithRequest(ctx context.Context) (_ context.Context, end func()) {
+	r := &requestCalls{}
+	return context.WithValue(ctx, requestKey{}, r), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, call := range r.calls {
+			call.End()
+		}
+	}
+}
+
+// NoteCall adds a call to those of the request that ctx is of.
+func NoteCall(ctx context.Context, call *elicitation.Call) {
+	if r, ok := ctx.Value(requestKey{}).(*requestCalls); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.calls = append(r.calls, call)
+	}
+}
 
 // NewContext returns a context for requests upstream: it ends when that of the client's request
 // ends, and has none of its values, such as the session and the revision of the client.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,10 @@ func TestScopesOfAFunction(t *testing.T) {
 		}, "scopes files:read files:write", false},
 		"none":  {func(*bearer.Token) ([]string, error) { return nil, nil }, "scopes ", false},
 		"panic": {func(*bearer.Token) ([]string, error) { panic("oops") }, "panic: oops", true},
+		"end of the goroutine": {func(*bearer.Token) ([]string, error) {
+			runtime.Goexit()
+			return []string{"files:write"}, nil
+		}, "panic", true},
 		"error": {func(*bearer.Token) ([]string, error) { return nil, errors.ErrUnsupported },
 			"unsupported", true},
 		"a space": {func(*bearer.Token) ([]string, error) { return []string{"a b"}, nil },
@@ -133,8 +138,35 @@ func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
 			ScopesOf: func(*bearer.Token) ([]string, error) {
 				return []string{"files:read"}, nil
 			},
-		})
+			Type: "Bearer", Unmarked: true, Machines: true,
+		}, bearer.Issuer{URL: "https://login.example.com/{tenantid}/v2.0", AnyTenant: true,
+			KeysURL: keysURL, LoginURL: issuerURL})
 	})
+	for name, row := range map[string]struct {
+		kind    string
+		changes map[string]any
+		why     string
+		is      string // who it is at the issuer that permits it
+	}{
+		"type": {"Bearer", map[string]any{}, "type", "alice of %s, client app"},
+		"unmarked": {"JWT", map[string]any{"scope": nil, "client_id": nil}, "type",
+			"alice of %s, client "},
+		"machines": {"at+jwt", map[string]any{"sub": nil}, "subject", " of %s, client app"},
+		"a tenant": {"at+jwt", map[string]any{"tid": tenantA}, "", "alice of %s, client app"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := func() string {
+				return sign(t, jose.ES256, f.signer, row.kind, claimsOf(row.changes))
+			}
+			if row.why != "" {
+				wantRefused(t, g, token(), row.why)
+			}
+			row.changes["iss"] = other
+			wantPassed(t, send(t, g, token()), fmt.Sprintf(row.is, other)+", scopes files:read")
+			row.changes["iss"] = other + "/" + tenantA + "/v2.0" // of the pattern of another host
+			wantRefused(t, g, token(), "issuer")
+		})
+	}
 	for name, changes := range map[string]map[string]any{
 		"audience":    {"aud": "name"},
 		"no audience": {"aud": nil},

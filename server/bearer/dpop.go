@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -38,27 +39,40 @@ const (
 // have it (RFC 9449): somebody who has read a token cannot use it. Proofs have a nonce of the
 // server, so that none can be made in advance.
 //
-// A proof is good once in each process. Whoever can read a whole request could send it again to
-// another replica within two minutes.
+// A proof is good once in each process. Without Store, whoever can read a whole request could send
+// it again to another replica within two minutes.
 type DPoP struct {
 	// Keys seal the nonces. Replicas must share them, also those that pass requests on. Nil: a
 	// key of this process.
 	Keys *keys.Keyring
+	// Store remembers the proofs for all replicas, so that each is good once, such as
+	// redisstore.Store. Requests get 503 while it fails. Nil: the memory of this process.
+	Store ProofStore
 	// Required refuses tokens that are not bound to a key.
 	Required bool
 	// MaxProofs bounds the remembered proofs, of 200 bytes each, one for each request of two
-	// minutes. When it is full, requests get 503. 0: 131072, which is 1000 requests a second.
+	// minutes, where Store is nil. When it is full, requests get 503. 0: 131072, which is 1000
+	// requests a second.
 	MaxProofs int
 }
+
+// A ProofStore remembers proofs that were used, for replicas that share it.
+type ProofStore interface {
+	// Spend remembers a proof by its digest, for at least as long as given. first is false if it
+	// was remembered already: of calls that overlap, at whatever replicas, one gets true. A store
+	// that cannot tell, or has no room, returns an error. ctx ends after five seconds.
+	Spend(ctx context.Context, proof [sha256.Size]byte, keep time.Duration) (first bool, err error)
+}
+
+// storeTimeout bounds a call of a ProofStore.
+const storeTimeout = 5 * time.Second
 
 // A proofChecker checks the proofs of a [DPoP].
 type proofChecker struct {
 	DPoP
 	nonces *keys.Keyring
 	forURL digest // of Options.Resource: a nonce is for one server
-
-	mu   sync.Mutex
-	seen *recent.Map[digest, time.Time] // expiry of accepted proofs
+	store  ProofStore
 }
 
 func newProofChecker(o *Options) *proofChecker {
@@ -66,10 +80,12 @@ func newProofChecker(o *Options) *proofChecker {
 		return nil
 	}
 	p := &proofChecker{DPoP: *o.DPoP, forURL: sha256.Sum256([]byte(o.Resource))}
-	if p.MaxProofs <= 0 {
-		p.MaxProofs = defaultMaxProofs
+	if p.store = p.Store; p.store == nil {
+		if p.MaxProofs <= 0 {
+			p.MaxProofs = defaultMaxProofs
+		}
+		p.store = &memoryProofs{seen: recent.New[digest, time.Time](p.MaxProofs, nonceLifetime)}
 	}
-	p.seen = recent.New[digest, time.Time](p.MaxProofs, nonceLifetime)
 	if p.Keys == nil {
 		p.Keys = keys.EphemeralKeyring()
 	}
@@ -145,22 +161,46 @@ func (g *ResourceServer) checkProof(r *http.Request, at, scheme string, token di
 	if err != nil {
 		return refuse(badProof, "", err)
 	}
-	return g.proofs.spendProof(sha256.Sum256([]byte(thumbprint + " " + proof.ID)))
+	return g.proofs.spendProof(r.Context(), thumbprint+" "+proof.ID)
 }
 
-// spendProof remembers a proof, and refuses one that was used. While the memory is full, no proof
-// is accepted: one that is not remembered could be used again.
-func (p *proofChecker) spendProof(sum digest) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, ok := p.seen.Get(sum); ok {
-		return refuse(badProof, "", errors.New("it was used before"))
+// spendProof remembers a proof, and refuses one that was used. A request that another replica has
+// passed on was counted there: here the proof of the hop is good once.
+func (p *proofChecker) spendProof(ctx context.Context, id string) error {
+	if p.Store != nil && hophttp.IsHop(ctx) {
+		id = "hop " + id
 	}
-	if oldest, ok := p.seen.Oldest(); ok && p.seen.Full() && time.Now().Before(oldest) {
-		return &unavailableError{proofsFull, max(time.Until(oldest), time.Second), nil}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	first, err := p.store.Spend(ctx, sha256.Sum256([]byte(id)), nonceLifetime)
+	if unavailable := (*unavailableError)(nil); err != nil && !errors.As(err, &unavailable) {
+		return &unavailableError{proofsLost, defaultRetry, err}
 	}
-	p.seen.Put(sum, time.Now().Add(nonceLifetime))
-	return nil
+	if err == nil && !first {
+		err = refuse(badProof, "", errors.New("it was used before"))
+	}
+	return err
+}
+
+// memoryProofs are the proofs of one process.
+type memoryProofs struct {
+	mu   sync.Mutex
+	seen *recent.Map[digest, time.Time] // expiry of accepted proofs
+}
+
+// Spend implements [ProofStore]. While the memory is full, no proof is accepted: one that is not
+// remembered could be used again.
+func (m *memoryProofs) Spend(_ context.Context, sum digest, keep time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.seen.Get(sum); ok {
+		return false, nil
+	}
+	if oldest, ok := m.seen.Oldest(); ok && m.seen.Full() && time.Now().Before(oldest) {
+		return false, &unavailableError{proofsFull, max(time.Until(oldest), time.Second), nil}
+	}
+	m.seen.Put(sum, time.Now().Add(keep))
+	return true, nil
 }
 
 // A proof has the claims of a DPoP proof (RFC 9449, section 4.2).

@@ -2,6 +2,7 @@ package bearer_test
 
 import (
 	"cmp"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,7 +10,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -235,6 +238,31 @@ func TestNonces(t *testing.T) {
 	})
 }
 
+// TestNoncesOutliveTheirKey: the key that seals is another one before the proof comes, and the old
+// one counts as long as the ring has it.
+func TestNoncesOutliveTheirKey(t *testing.T) {
+	f := newFakeIssuer(t)
+	with := func(ids ...string) *bearer.ResourceServer {
+		return newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: fleettest.NewKeyring(ids...)}))
+	}
+	h := newHolder(t, f)
+	h.sendBound(with("old"), h.prove(nil))
+	if status, challenge := h.sendBound(with("new", "old"), h.prove(nil)); status != 200 {
+		t.Errorf("with both keys: status %d, %s", status, challenge)
+	}
+	if status, challenge := h.sendBound(with("new"), h.prove(nil)); status != 401 ||
+		!strings.Contains(challenge, "use_dpop_nonce") {
+		t.Errorf("without the old key: status %d, %s", status, challenge)
+	}
+	f.rotate("k2") // that of the issuer: the token was verified with the one before
+	h.token = f.token(map[string]any{"cnf": map[string]string{"jkt": h.thumbprint()}})
+	g := with("new")
+	h.sendBound(g, h.prove(nil))
+	if status, challenge := h.sendBound(g, h.prove(nil)); status != 200 {
+		t.Errorf("with a new key of the issuer: status %d, %s", status, challenge)
+	}
+}
+
 // TestAProofIsGoodOnce, also for requests that come at the same time.
 func TestAProofIsGoodOnce(t *testing.T) {
 	f := newFakeIssuer(t)
@@ -419,10 +447,90 @@ func TestDPoPOverTheWire(t *testing.T) {
 	}
 }
 
-// TestDPoPAtReplicas: a request of a session that one replica passes on is checked by both, with
-// one proof, which is good at neither again.
+// proofSet is a [bearer.ProofStore] of this process, for several servers.
+type proofSet struct {
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]bool
+	err  error
+	hold bool // calls return when their context ends
+}
+
+func (s *proofSet) Spend(ctx context.Context, proof [sha256.Size]byte, keep time.Duration) (
+	bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold {
+		<-ctx.Done()
+		return true, ctx.Err()
+	}
+	if s.err != nil || keep != 2*time.Minute {
+		return true, cmp.Or(s.err, errors.ErrUnsupported)
+	}
+	used := s.seen[proof]
+	s.seen[proof] = true
+	return !used, nil
+}
+
+// TestAProofIsGoodOnceForAllReplicas that share a store; while it fails none is good, and tokens
+// that are not bound pass.
+func TestAProofIsGoodOnceForAllReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ring := newFakeIssuer(t), keys.EphemeralKeyring()
+		shared := &proofSet{seen: map[[sha256.Size]byte]bool{}}
+		replica := func() *bearer.ResourceServer {
+			return newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: ring, Store: shared,
+				MaxProofs: 1}))
+		}
+		one, two := replica(), replica()
+		h := newHolder(t, f)
+		h.sendBound(one, h.prove(nil))
+		proof := h.prove(nil)
+		for n, g := range []*bearer.ResourceServer{one, two, one} {
+			if status, _ := h.sendBound(g, proof); (status == 200) != (n == 0) {
+				t.Errorf("attempt %d: status %d", n, status)
+			}
+		}
+		if status, _ := h.sendBound(two, h.prove(nil)); status != 200 {
+			t.Errorf("another proof: status %d", status)
+		}
+		for name, fail := range map[string]func(){
+			"error":  func() { shared.err, shared.hold = io.ErrUnexpectedEOF, false },
+			"silent": func() { shared.hold = true },
+		} {
+			fail()
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+			r.Header = http.Header{"Authorization": {"DPoP " + h.token}, "Dpop": {h.prove(nil)}}
+			begun := time.Now()
+			wantUnavailable(t, sendRequest(one, r), "5")
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("%s: the request took %v", name, took)
+			}
+			wantPassed(t, send(t, one, f.token(nil)), alice)
+		}
+		shared.err, shared.hold = nil, false
+		if status, _ := h.sendBound(one, h.prove(nil)); status != 200 {
+			t.Errorf("when the store is back: status %d", status)
+		}
+	})
+}
+
+// TestDPoPAtReplicas: a request that one replica passes on is checked by both, with one proof,
+// which is good at neither again: of a session, and of revision 2026-07-28 with a state that names
+// its owner.
 func TestDPoPAtReplicas(t *testing.T) {
+	for _, store := range []bearer.ProofStore{nil,
+		&proofSet{seen: map[[sha256.Size]byte]bool{}}} {
+		for _, legacy := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%T, legacy %v", store, legacy), func(t *testing.T) {
+				checkDPoPAtReplicas(t, store, legacy)
+			})
+		}
+	}
+}
+
+func checkDPoPAtReplicas(t *testing.T, store bearer.ProofStore, legacy bool) {
 	f := newFakeIssuer(t)
+	var owner *serverhttp.Handler
 	fleet := fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
 		srv, err := server.New(&server.Options{
 			Info:      protocol.Implementation{Name: "fleet", Version: "1"},
@@ -431,14 +539,21 @@ func TestDPoPAtReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, err := serverhttp.New(srv, &serverhttp.Options{Replicas: r,
-			Authority: newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: r.Keys}))})
+			OwnerOf: func(context.Context, protocol.Principal, string) string {
+				return owner.OwnerToken()
+			},
+			Authority: newResourceServer(t, f, withDPoP(&bearer.DPoP{Keys: r.Keys,
+				Store: store}))})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if owner == nil {
+			owner = h
 		}
 		return h
 	}).Servers
 	h, session := newHolder(t, f), ""
-	post := func(replica int, body, proof string) int {
+	post := func(replica int, body, proof string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodPost, fleet[replica].URL+"/mcp",
 			strings.NewReader(body))
@@ -451,32 +566,52 @@ func TestDPoPAtReplicas(t *testing.T) {
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 			r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+		} else if !legacy {
+			r.Header.Set("MCP-Protocol-Version", "2026-07-28")
+			r.Header.Set("Mcp-Method", "tools/call")
+			r.Header.Set("Mcp-Name", "none")
 		}
 		response, err := fleet[replica].Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
+		answer, _ := io.ReadAll(response.Body)
 		session = cmp.Or(response.Header.Get("Mcp-Session-Id"), session)
 		h.nonce = cmp.Or(response.Header.Get("DPoP-Nonce"), h.nonce)
-		return response.StatusCode
+		return response.StatusCode, string(answer)
 	}
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
 		`"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"c","version":"1"}}}`
-	if status := post(0, initialize, h.prove(nil)); status != http.StatusUnauthorized {
+	body, want := `{"jsonrpc":"2.0","id":2,"method":"ping"}`, `"result"`
+	if !legacy {
+		body, want = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"none",`+
+			`"arguments":{},"requestState":"x","_meta":{"io.modelcontextprotocol/protocolVersion":`+
+			`"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`, "not found"
+	}
+	if status, _ := post(0, initialize, h.prove(nil)); status != http.StatusUnauthorized {
 		t.Fatalf("without a nonce: status %d", status)
 	}
-	if status := post(0, initialize, h.prove(nil)); status != http.StatusOK || session == "" {
-		t.Fatalf("status %d, session %q", status, session)
+	if legacy {
+		if status, _ := post(0, initialize, h.prove(nil)); status != 200 || session == "" {
+			t.Fatalf("status %d, session %q", status, session)
+		}
 	}
-	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	before := 0
+	if s, ok := store.(*proofSet); ok {
+		before = len(s.seen)
+	}
 	proof := h.prove(nil)
-	if status := post(1, ping, proof); status != http.StatusOK {
-		t.Errorf("by the other replica: status %d", status)
+	if status, said := post(1, body, proof); status == 401 || !strings.Contains(said, want) {
+		t.Errorf("by the other replica: status %d, %s", status, said)
+	}
+	if s, ok := store.(*proofSet); ok && len(s.seen) != before+2 {
+		t.Errorf("the proof was spent %d times, want by both replicas", len(s.seen)-before)
 	}
 	for replica := range fleet {
-		if status := post(replica, ping, proof); status != http.StatusUnauthorized {
+		if status, _ := post(replica, body, proof); status != http.StatusUnauthorized {
 			t.Errorf("the proof again at replica %d: status %d", replica, status)
 		}
 	}

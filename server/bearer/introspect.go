@@ -73,6 +73,10 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 // introspectionError returns the error of a failed introspection: the token is neither accepted nor
 // refused.
 func (i *issuer) introspectionError(cause error) error {
+	if e := (*authhttp.StatusError)(nil); errors.As(cause, &e) &&
+		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		cause = fmt.Errorf("%w: it does not accept Introspection.ClientID and ClientSecret", cause)
+	}
 	return &unavailableError{issuerUnreachable, defaultRetry,
 		fmt.Errorf("introspection by %s: %w", i.URL, cause)}
 }

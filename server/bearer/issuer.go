@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -86,7 +87,7 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
 		i.refreshKeysLocked()
 		if len(found) == 0 {
-			return nil, refuse(unknownKey, hintKey, nil)
+			return nil, refuseKey(id)
 		}
 		return found, nil
 	}
@@ -159,7 +160,7 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		return key.KeyID == id
 	})
 	if i.fetchErr == nil && (named || issued.Before(i.fetched)) {
-		return refuse(unknownKey, hintKey, nil)
+		return refuseKey(id)
 	}
 	after := max(i.fetchPauseLocked(), time.Second)
 	if i.fetchErr != nil {
@@ -167,6 +168,11 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	}
 	return &unavailableError{keyNotPublished, after,
 		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339))}
+}
+
+// refuseKey refuses a token of an unknown key.
+func refuseKey(id string) error {
+	return refuse(unknownKey, hintKey, fmt.Errorf("kid is %s", errtext.Value(id)))
 }
 
 // fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: one may.

@@ -100,7 +100,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 		return nil
 	}
 	if id != "" {
-		return refuse(badSignature, "", nil)
+		return refuse(badSignature, hintSignature, fmt.Errorf("kid is %s", errtext.Value(id)))
 	}
 	if keys, err = i.refetchKeys(ctx, algorithm, issued); err != nil {
 		return err

@@ -347,6 +347,29 @@ func TestIntrospection(t *testing.T) {
 	}
 }
 
+// TestIntrospectionsThatSayNothingOfTheToken are 503, however often: clients keep their tokens.
+func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
+	const good = `"active":true,"sub":"alice","aud":"` + resource + `"`
+	for name, body := range map[string]string{
+		"an error with status 200": `{"error":"invalid_client"}`,
+		"a member twice":           `{` + good + `,"active":false}`,
+		"two people":               `{` + good + `,"sub":"bob"}`,
+		"a form":                   `active=true&sub=alice`, "a page": `<p>`, "nothing": ``,
+		"too much": `{` + good + `,"x":"` + strings.Repeat("x", 64<<10) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
+				introspecting(o)
+				o.HTTPClient = &http.Client{Transport: providerFunc(
+					func(*http.Request) (int, string) { return 200, body })}
+			})
+			for range 3 {
+				wantUnavailable(t, send(t, g, "opaque"), "5")
+			}
+		})
+	}
+}
+
 // TestIntrospectionIsRemembered for 30 s where a token is active and 5 s where it is not.
 func TestIntrospectionIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,8 +3,9 @@ package bearer
 // This file has identity providers that need more than two fields of an [Issuer].
 
 // EntraID returns the issuer of one tenant of Microsoft Entra ID, a GUID in lower case, for a
-// server that is registered there as clientID, with tokens of version 2
-// (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
+// server that is registered there as clientID, with tokens of version 2, whose aud is that id
+// ("Access token claims reference",
+// https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
 // scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. The
 // app roles of a program without a person count as scopes; those of a person do not: who has a role
 // has not granted it to each client.
@@ -14,8 +15,8 @@ func EntraID(tenant, clientID string) Issuer {
 }
 
 // EntraIDAnyTenant returns the issuer of all tenants of Microsoft Entra ID, as [EntraID] that of
-// one: everybody who works or studies anywhere gets in
-// (https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
+// one: everybody who works or studies anywhere gets in ("Convert single-tenant app to multitenant",
+// https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
 func EntraIDAnyTenant(clientID string) Issuer {
 	i := EntraID(tenantMark, clientID)
 	i.AnyTenant = true

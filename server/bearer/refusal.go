@@ -35,6 +35,7 @@ const (
 	inactive          reason = "inactive"
 	issuerUnreachable reason = "the authorization server cannot be reached"
 	proofsFull        reason = "too many proofs are remembered"
+	proofsLost        reason = "the store of proofs cannot be used"
 	lookUpsSpent      reason = "too many tokens were looked up that did not count"
 	hostSilent        reason = "a function of the host has not returned"
 	keyNotPublished   reason = "the authorization server has not published the key of the token"
@@ -63,6 +64,7 @@ const (
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
 	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
 	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
+	hintSignature  hint = "the key of its issuer that has its id has not signed it"
 	hintAudience   hint = "the token must be for %s (see Issuer.Audiences)" // Options.Resource
 	hintNoAudience hint = "the token has no aud; it must be for %s (see Issuer.NoAudience)"
 	hintClient     hint = "the token has no aud, and its client is not in Issuer.NoAudience"

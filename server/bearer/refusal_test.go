@@ -57,7 +57,8 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 			log:    `tid is "` + tenantB},
 		"key": {token: sign(t, jose.ES256, jose.JSONWebKey{Key: f.signer.Key, KeyID: "other"}, "",
 			claimsOf(map[string]any{"iat": time.Now().Add(-time.Hour).Unix()})),
-			want: "key: its issuer does not publish the key (see Issuer.KeysURL)"},
+			want: "key: its issuer does not publish the key (see Issuer.KeysURL)",
+			log:  `kid is "other"`},
 		"audience": {token: f.token(map[string]any{"aud": "account"}), want: audience,
 			log: `aud is "account"`},
 		"no audience": {token: f.token(map[string]any{"aud": nil}), want: "audience: the token " +
@@ -78,9 +79,15 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 			i.ScopesOf = func(*bearer.Token) ([]string, error) { return nil, os.ErrInvalid }
 		}, want: "scopes: Issuer.ScopesOf refused it", log: os.ErrInvalid.Error()},
 		"no expiry": {token: f.token(map[string]any{"exp": nil}), want: "expired: it has no exp"},
-		"expired":   {token: f.token(map[string]any{"exp": 1}), want: "expired"},
+		"expired": {token: f.token(map[string]any{"exp": 1}), want: "expired",
+			log: "exp is 1970-01-01T00:00:01Z, and it is 2"},
 		"not yet": {token: f.token(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
-			want: "not yet valid: it is not valid yet (see Options.Leeway)"},
+			want: "not yet valid: it is not valid yet (see Options.Leeway)", log: "nbf is 2"},
+		"of tomorrow": {token: f.token(map[string]any{"iat": time.Now().Add(time.Hour).Unix()}),
+			want: "not yet valid: it is not valid yet (see Options.Leeway)", log: "iat is 2"},
+		"signature": {token: f.token(nil)[:len(f.token(nil))-8] + "AAAAAAAA",
+			want: "signature: the key of its issuer that has its id has not signed it",
+			log:  `kid is "k1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
@@ -183,4 +190,21 @@ func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	})
 	wantPassed(t, send(t, machines, "opaque-machine"),
 		" of "+issuerURL+", client app, scopes ")
+}
+
+// TestAnIssuerThatRefusesTheServer is named, with what it refuses.
+func TestAnIssuerThatRefusesTheServer(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, func(o *bearer.Options) {
+		introspecting(o)
+		o.Issuers[0].Introspection.ClientSecret = "rotated"
+	})
+	wantUnavailable(t, send(t, g, "opaque"), "5")
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer opaque")
+	_, err := g.Identify(r)
+	if err == nil || !strings.Contains(err.Error(), "status 401: it does not accept "+
+		"Introspection.ClientID and ClientSecret") {
+		t.Errorf("got %v", err)
+	}
 }

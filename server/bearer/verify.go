@@ -107,9 +107,11 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	case c.expiry.IsZero() && needExpiry:
 		return refuse(expired, hintNoExpiry, nil)
 	case !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
-		return refuse(expired, "", nil)
-	case now.Add(leeway).Before(c.notBefore), now.Add(leeway).Before(c.issued):
-		return refuse(notYetValid, hintClock, nil)
+		return refuse(expired, "", describeTime("exp", c.expiry))
+	case now.Add(leeway).Before(c.notBefore):
+		return refuse(notYetValid, hintClock, describeTime("nbf", c.notBefore))
+	case now.Add(leeway).Before(c.issued):
+		return refuse(notYetValid, hintClock, describeTime("iat", c.issued))
 	}
 	if err := i.checkTenant(c); err != nil {
 		return err
@@ -121,6 +123,12 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 		return refuse(badType, hintNotAccess, nil)
 	}
 	return nil
+}
+
+// describeTime returns a time in a token, as a cause.
+func describeTime(claim string, at time.Time) error {
+	return fmt.Errorf("%s is %s, and it is %s", claim, at.UTC().Format(time.RFC3339),
+		time.Now().UTC().Format(time.RFC3339))
 }
 
 // resolveIdentity makes the decision for verified claims: the principal and the access of the

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -84,6 +85,9 @@ func (e *AuthError) responseHeader() (name, value string) {
 func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
 	switch {
 	case h.opts.Authority != nil:
+		if rw.received != nil {
+			r = r.WithContext(hophttp.WithHop(r.Context()))
+		}
 		id, err := h.opts.Authority.Identify(r)
 		if err != nil {
 			return protocol.Principal{}, newAuthFault(r, "Authority", err)
