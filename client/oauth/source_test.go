@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
@@ -243,6 +244,40 @@ func TestLogoutWithoutARefreshToken(t *testing.T) {
 	}
 }
 
+// TestLogoutWhereTokensAreNotRevoked: that an authorization server revokes no access tokens is no
+// failure; that it revokes no refresh tokens is one, since they live on.
+func TestLogoutWhereTokensAreNotRevoked(t *testing.T) {
+	for _, tt := range []struct {
+		code      string
+		noRefresh bool
+		want      string // part of the error; empty: none
+	}{
+		{"unsupported_token_type", true, ""},
+		{"unsupported_token_type", false, "status 400"},
+		{"invalid_request", true, "status 400"},
+	} {
+		s := newSite(t, &oauthtest.Options{NoRefresh: tt.noRefresh}, nil)
+		source := s.source(t, func(o *oauth.Options) {
+			o.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (
+				*http.Response, error) {
+				if !strings.HasSuffix(r.URL.Path, "/revoke") {
+					return http.DefaultTransport.RoundTrip(r)
+				}
+				w := httptest.NewRecorder()
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"error":%q}`, tt.code)
+				return w.Result(), nil
+			})}
+		})
+		noError.check(t, s.call(t.Context(), source, "search"))
+		err := source.Logout(t.Context())
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil ||
+			!strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, want %q", tt.code, err, tt.want)
+		}
+	}
+}
+
 func TestLogoutTakesTokensBack(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
@@ -259,3 +294,7 @@ func TestLogoutTakesTokensBack(t *testing.T) {
 		t.Errorf("%s is the name of a time before the logout", name)
 	}
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

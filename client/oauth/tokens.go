@@ -288,6 +288,9 @@ func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, clien
 	if err != nil {
 		return err
 	}
-	_, _, err = s.guard.sendRequest(r, http.StatusOK)
+	body, _, err := s.guard.sendRequest(r, http.StatusOK)
+	if record.Refresh == "" && readTokenResponse(nil, body).Code == "unsupported_token_type" {
+		return nil // it revokes no access tokens (RFC 7009, section 2.2.1)
+	}
 	return err
 }

@@ -18,6 +18,9 @@ import (
 const serveStdio = "GATEWAY_TEST_SERVE_STDIO"
 
 func TestMain(m *testing.M) {
+	if serveChaosProcess() {
+		return
+	}
 	if os.Getenv(serveStdio) == "" {
 		os.Exit(m.Run())
 	}

@@ -163,7 +163,11 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	go func() {
 		result, err := g.runParked(life, u, conn, parked, call, params)
 		// A connection whose call was given up may still bring questions of that call.
-		release(life.Err() == nil && !isBroken(err))
+		broken := isBroken(err)
+		release(life.Err() == nil && !broken)
+		if life.Err() == nil && broken {
+			u.dropIdle()
+		}
 		stop()
 		cancel(nil)
 		g.finishParked(u, parked, result, err)

@@ -490,9 +490,9 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	awaitTool(t, c, "ops_x")
 	call := func() {
 		for range 50 {
-			r, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"})
-			if err != nil || p != nil {
-				t.Fatal(r, p, err)
+			// A machine that is slow has the question be shown: its call is over all the same.
+			if _, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"}); err != nil {
+				t.Fatal(err)
 			}
 		}
 		time.Sleep(300 * time.Millisecond)

@@ -50,9 +50,7 @@ func startNamed(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"}, echoNamed)
-	handler, err := serverhttp.New(srv, &serverhttp.Options{Limits: serverhttp.Limits{
-		Sessions: 5000, SessionsPerPrincipal: -1, RequestsPerSession: 5000,
-	}})
+	handler, err := serverhttp.New(srv, &serverhttp.Options{Limits: manySessions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +60,6 @@ func startNamed(t *testing.T) (url string) {
 		listener.Close()
 	})
 	return listener.URL
-}
-
-func unlimited() roundtrip.Options {
-	return roundtrip.Options{MinHumanTime: -1, Limits: roundtrip.Limits{
-		Waiting: -1, WaitingPerPrincipal: -1, WaitingPerSession: -1, WaitingBytes: -1,
-	}}
 }
 
 func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
@@ -81,10 +73,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 		t.Fatal(err)
 	}
 	handler, err := g.Handler(&serverhttp.Options{
-		Limits: serverhttp.Limits{RequestsPerSession: 5000},
-		Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-		},
+		Limits: manySessions(), Authenticate: subjectOf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -76,12 +77,7 @@ func encodeMeta(meta protocol.Meta) (mcp.Meta, error) {
 	if len(meta) == 0 {
 		return nil, nil
 	}
-	data, err := json.Marshal(meta)
-	if err != nil {
-		return nil, err
-	}
-	var out mcp.Meta
-	return out, json.Unmarshal(data, &out)
+	return upstream.Convert[mcp.Meta](meta)
 }
 
 // clientReply is what a client answered, before the SDK validates it. The router
@@ -110,14 +106,9 @@ func keepClientReply(next mcp.MethodHandler) mcp.MethodHandler {
 
 // notifyClient sends a notification of the router to the client of ss.
 func notifyClient(ctx context.Context, ss *mcp.ServerSession, m protocol.Message) error {
-	n, ok := m.(*protocol.Notification)
-	if !ok || n.Method != protocol.NotifyElicitationCompleted {
-		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
-	}
-	var params protocol.ElicitationCompleted
-	if err := json.Unmarshal(n.Params, &params); err != nil {
+	id, err := upstream.DecodeCompletion(m)
+	if err != nil {
 		return err
 	}
-	return ss.NotifyElicitationComplete(ctx,
-		&mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
+	return ss.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: id})
 }

@@ -150,17 +150,8 @@ func elicit(ctx context.Context, req *mcp.ElicitRequest, opts *elicitation.Elici
 	if err != nil {
 		return nil, encodeError(err)
 	}
-	return encodeResult(answer)
-}
-
-// encodeResult converts an answer to the SDK's type.
-func encodeResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
-	data, err := json.Marshal(answer)
+	result, err := upstream.Convert[mcp.ElicitResult](answer)
 	if err != nil {
-		return nil, encodeError(err)
-	}
-	var result mcp.ElicitResult
-	if err := json.Unmarshal(data, &result); err != nil {
 		return nil, encodeError(err)
 	}
 	return &result, nil

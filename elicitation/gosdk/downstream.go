@@ -3,7 +3,6 @@ package gosdk
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -248,22 +247,8 @@ func readClient(req mcp.Request) (caps protocol.ClientCapabilities,
 	case proposed.Known():
 		version = proposed
 	}
-	caps, err = decodeCapabilities(from.ClientCapabilities())
+	if declared := from.ClientCapabilities(); declared != nil {
+		caps, err = upstream.DecodeCapabilities(declared)
+	}
 	return caps, version, err
-}
-
-// decodeCapabilities converts the capabilities that a client declares, nil: none.
-func decodeCapabilities(declared *mcp.ClientCapabilities) (
-	caps protocol.ClientCapabilities, err error) {
-	if declared == nil {
-		return caps, nil
-	}
-	data, err := json.Marshal(declared)
-	if err == nil {
-		caps, err = protocol.DecodeClientCapabilities(data)
-	}
-	if err != nil {
-		return caps, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
-	}
-	return caps, nil
 }

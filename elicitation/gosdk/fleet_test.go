@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
@@ -33,7 +34,7 @@ type fleet struct {
 	t        *testing.T
 	gateways [3]*proctest.Process
 	urls     [3]string
-	links    [3][3]*link // from, to
+	links    [3][3]*fleettest.Link // from, to
 	killed   [3]bool
 	reasons  atomic.Int32
 
@@ -51,12 +52,8 @@ func startFleet(t *testing.T) *fleet {
 	for i := range f.gateways {
 		settings := gatewaySettings{Name: gatewayNames[i], URLs: map[string]string{}}
 		for j, name := range gatewayNames {
-			l, err := newLink()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(l.close)
-			f.links[i][j], settings.URLs[name] = l, l.url()
+			l := fleettest.NewLink(t)
+			f.links[i][j], settings.URLs[name] = l, l.URL()
 		}
 		text, err := json.Marshal(settings)
 		if err != nil {
@@ -67,9 +64,7 @@ func startFleet(t *testing.T) *fleet {
 	}
 	for i := range f.links {
 		for j, l := range f.links[i] {
-			l.mu.Lock()
-			l.target = strings.TrimPrefix(f.urls[j], "http://")
-			l.mu.Unlock()
+			l.Open(strings.TrimPrefix(f.urls[j], "http://"))
 		}
 	}
 	return f
@@ -86,12 +81,12 @@ func (f *fleet) kill(i int) {
 	f.killed[i] = true
 	f.gateways[i].Kill()
 	for from := range f.links {
-		f.links[from][i].close()
+		f.links[from][i].Close()
 	}
 }
 
 // linksOf are the links from and to a gateway.
-func (f *fleet) linksOf(i int) (all []*link) {
+func (f *fleet) linksOf(i int) (all []*fleettest.Link) {
 	for j := range f.links {
 		if j != i {
 			all = append(all, f.links[i][j], f.links[j][i])
@@ -238,11 +233,11 @@ func troubles() []trouble {
 		{"owner stopped", stopOwner, resumeOwner, false, allDelivered},
 		{"partition", func(f *fleet) {
 			for _, l := range f.linksOf(0) {
-				l.cut()
+				l.Cut()
 			}
 		}, func(f *fleet) {
 			for _, l := range f.linksOf(0) {
-				l.mend()
+				l.Mend()
 			}
 		}, true, allDelivered},
 		{"owner stopped, then killed", stopOwner, killOwner, false, ofOwner(lostReported)},

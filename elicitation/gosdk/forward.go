@@ -90,7 +90,7 @@ type forwardedRequest[Result any] struct {
 // forward has the upstream serve a request.
 func forward[Result any](ctx context.Context, u *Upstream,
 	req *forwardedRequest[Result]) (*Result, error) {
-	result, err := retryLost(func() (*Result, error) {
+	result, err := upstream.RetryLost(isSessionLost, func() (*Result, error) {
 		return callUpstream(ctx, u, req)
 	})
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -99,16 +99,6 @@ func forward[Result any](ctx context.Context, u *Upstream,
 	}
 	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
 		err = unreachable{upstream.Unreachable{Cause: err}}
-	}
-	return result, err
-}
-
-// retryLost makes a call, and makes it again where the upstream does not know the session and so
-// has not run it.
-func retryLost[Result any](call func() (*Result, error)) (*Result, error) {
-	result, err := call()
-	if errors.Is(err, mcp.ErrSessionMissing) {
-		return call()
 	}
 	return result, err
 }
@@ -151,12 +141,15 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 		call.ConfirmUpstreamEnd()
 		conn.answers.Wait(call.Origin().CallID)
 	}
-	if errors.Is(err, mcp.ErrSessionMissing) {
+	if isSessionLost(err) {
 		conn.lost.Store(true)
 	}
 	reuse = ctx.Err() == nil && (err == nil || isAnswer(err))
 	return result, err
 }
+
+// isSessionLost reports whether an error means that the upstream does not know the session.
+func isSessionLost(err error) bool { return errors.Is(err, mcp.ErrSessionMissing) }
 
 // isAnswer reports whether an error is one that the upstream has answered with.
 func isAnswer(err error) bool {

@@ -3,7 +3,6 @@ package gosdk
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -12,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -27,20 +27,10 @@ const messageUnreadable = "The upstream's response cannot be read"
 // maxErrorBody bounds what is read of the body of a response that refuses a request.
 const maxErrorBody = 1 << 20
 
-// A messageHead is what is known of the JSON-RPC message in a POST. Its zero value stands for
-// any other request.
-type messageHead struct {
-	method string
-	id     []byte // JSON, nil: a notification
-}
-
-func (h messageHead) isRequest() bool  { return h.method != "" && h.id != nil }
-func (h messageHead) isResponse() bool { return h.method == "" && h.id != nil }
-
 // opensConnection reports whether the SDK decides by the failure of the message how, and
 // whether, it speaks with the upstream.
-func (h messageHead) opensConnection() bool {
-	switch h.method {
+func opensConnection(h upstream.MessageHead) bool {
+	switch h.Method {
 	case protocol.MethodInitialize, protocol.NotifyInitialized, protocol.MethodDiscover,
 		protocol.MethodListen:
 		return true
@@ -48,53 +38,24 @@ func (h messageHead) opensConnection() bool {
 	return false
 }
 
-// readHead reads a copy of the body of a request.
-func readHead(r *http.Request) (head messageHead) {
-	if r.Method != http.MethodPost || r.GetBody == nil {
-		return head
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return head
-	}
-	defer body.Close()
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return head
-	}
-	err = jsonx.CheckMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case "id":
-			head.id = bytes.TrimSpace(value)
-		case "method":
-			return json.Unmarshal(value, &head.method)
-		}
-		return nil
-	})
-	if err != nil {
-		return messageHead{}
-	}
-	return head
-}
-
 // isolate changes the response to a message in place, where the SDK would end the connection.
 // A status that means that the session is gone stays.
-func isolate(head messageHead, response *http.Response) {
-	if head.method == "" && head.id == nil || head.opensConnection() {
+func isolate(head upstream.MessageHead, response *http.Response) {
+	if head.Method == "" && head.ID == nil || opensConnection(head) {
 		return
 	}
 	failed := response.StatusCode < http.StatusOK ||
 		response.StatusCode >= http.StatusMultipleChoices
 	switch {
-	case failed && (head.method == protocol.NotifyCancelled ||
-		head.method == protocol.NotifyProgress):
+	case failed && (head.Method == protocol.NotifyCancelled ||
+		head.Method == protocol.NotifyProgress):
 		// Nobody waits for these, and nobody should be asked to authorize for them.
 		response.Body.Close()
 		response.StatusCode, response.Body = http.StatusAccepted, http.NoBody
-	case response.StatusCode == http.StatusNotFound && head.isRequest():
+	case response.StatusCode == http.StatusNotFound && head.IsRequest():
 	case failed:
 		isolateRefusal(head, response)
-	case head.isRequest():
+	case head.IsRequest():
 		isolateResult(head, response)
 	}
 }
@@ -102,7 +63,7 @@ func isolate(head messageHead, response *http.Response) {
 // isolateRefusal gives a response that refuses a message an error as body, if it has none. With
 // it the SDK fails the message alone. The status stays: it may be one at which the SDK
 // authorizes.
-func isolateRefusal(head messageHead, response *http.Response) {
+func isolateRefusal(head upstream.MessageHead, response *http.Response) {
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	response.Body.Close()
 	if message, failed := jsonrpc.DecodeMessage(data); err == nil && failed == nil {
@@ -111,22 +72,22 @@ func isolateRefusal(head messageHead, response *http.Response) {
 			return
 		}
 	}
-	setBody(response, encodeFailure(head.id,
+	setBody(response, encodeFailure(head.ID,
 		fmt.Sprintf("The upstream refused the request with status %d", response.StatusCode)))
 }
 
 // isolateResult makes the body of a response one that the SDK can read.
-func isolateResult(head messageHead, response *http.Response) {
+func isolateResult(head upstream.MessageHead, response *http.Response) {
 	switch kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind {
 	case "application/json":
-		response.Body = &wholeBody{Closer: response.Body, from: response.Body, id: head.id}
+		response.Body = &wholeBody{Closer: response.Body, from: response.Body, id: head.ID}
 		response.ContentLength = -1
 		response.Header.Del("Content-Length")
 	case "text/event-stream":
 	default:
 		response.Body.Close()
 		response.Header.Set("Content-Type", "application/json")
-		setBody(response, encodeFailure(head.id, messageUnreadable))
+		setBody(response, encodeFailure(head.ID, messageUnreadable))
 	}
 }
 

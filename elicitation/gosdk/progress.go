@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,22 +40,14 @@ func (d *Downstream) extendQuestion(req mcp.Request) bool {
 	if session == nil {
 		return false // no call has begun in the session
 	}
-	params, err := json.Marshal(req.GetParams())
-	if err != nil {
-		return false
-	}
-	from := session.Sender()
-	if principal := d.opts.Principal(req.GetExtra()); !principal.Anonymous() {
-		from.Principal = principal
-	}
-	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	return d.router.HandleProgress(from, n) != elicitation.Unknown
+	return upstream.ExtendQuestion(d.router, session.Session, d.opts.Principal(req.GetExtra()),
+		req.GetParams())
 }
 
 // newProgressReporter returns a function that sends progress on a question to the upstream
 // which asked it, if that gave a token.
 func newProgressReporter(ctx context.Context,
-	upstream *mcp.ClientSession) func(*protocol.Progress) {
+	asking *mcp.ClientSession) func(*protocol.Progress) {
 	return func(p *protocol.Progress) {
 		if p.Token.IsZero() {
 			return
@@ -65,7 +58,7 @@ func newProgressReporter(ctx context.Context,
 		}
 		ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
-		_ = upstream.NotifyProgress(ctx, told) // progress may be lost; the answer follows
+		_ = asking.NotifyProgress(ctx, told) // progress may be lost; the answer follows
 	}
 }
 
@@ -78,22 +71,13 @@ func encodeProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, erro
 	return out, json.Unmarshal([]byte(p.Token.String()), &out.ProgressToken)
 }
 
-// progressToken returns the token of a request, zero for none. The SDK does not check the
-// type of the token; one of another type than string or number counts as none.
+// progressToken returns the token of a request, zero for none.
 func progressToken(req mcp.Request) protocol.ProgressToken {
 	with, ok := req.GetParams().(mcp.RequestParams)
 	if !ok || reflect.ValueOf(with).IsZero() { // a nil pointer: the client sent no params
 		return protocol.ProgressToken{}
 	}
-	data, err := json.Marshal(with.GetProgressToken())
-	if err != nil {
-		return protocol.ProgressToken{}
-	}
-	token, err := protocol.ParseID(data)
-	if err != nil {
-		return protocol.ProgressToken{}
-	}
-	return token
+	return upstream.DecodeToken(with.GetProgressToken())
 }
 
 // DeliverProgress implements [elicitation.ProgressDeliverer].

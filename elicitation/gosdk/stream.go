@@ -74,10 +74,10 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	head := readHead(r)
+	head := upstream.ReadHead(r.GetBody)
 	response, err := base.RoundTrip(r)
-	if head.isResponse() {
-		t.reportAnswer(head.id, response, err)
+	if head.IsResponse() {
+		t.reportAnswer(head.ID, response, err)
 	}
 	if err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 		tag = call.Origin().CallID
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind == "text/event-stream" && (tag != "" || head.isRequest()) {
+	if kind == "text/event-stream" && (tag != "" || head.IsRequest()) {
 		response.Body = &taggedStream{
 			Closer: response.Body, lines: bufio.NewReader(response.Body),
-			tag: tag, id: head.id, limit: t.maxEventSize,
+			tag: tag, id: head.ID, limit: t.maxEventSize,
 		}
 		response.ContentLength = -1
 		response.Header.Del("Content-Length")

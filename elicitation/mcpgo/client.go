@@ -107,7 +107,11 @@ func (h *elicitationHandler) Elicit(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return decodeResult(answer)
+	result, err := upstream.Convert[mcp.ElicitationResult](answer)
+	if err != nil {
+		return nil, errInternal()
+	}
+	return &result, nil
 }
 
 // handleRequest is Elicit for a question that the upstream sends. The client of mcp-go would
@@ -145,19 +149,6 @@ func (h *elicitationHandler) ask(ctx context.Context, question any,
 		return call.Elicit(ctx, params, opts)
 	}
 	return h.router.ElicitFrom(ctx, h.key, params, opts)
-}
-
-// decodeResult converts an answer to mcp-go's type.
-func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil, errInternal()
-	}
-	var result mcp.ElicitationResult
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, errInternal()
-	}
-	return &result, nil
 }
 
 // errInternal returns the error for an upstream that does not name the cause.

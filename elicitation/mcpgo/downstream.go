@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -251,15 +250,11 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 // notifyClient sends the client the notification that a visit is finished.
 func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession,
 	m protocol.Message) error {
-	n, ok := m.(*protocol.Notification)
-	if !ok || n.Method != protocol.NotifyElicitationCompleted {
-		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
-	}
-	var params protocol.ElicitationCompleted
-	if err := json.Unmarshal(n.Params, &params); err != nil { // the router's own bytes
+	id, err := upstream.DecodeCompletion(m)
+	if err != nil {
 		return err
 	}
-	return d.server.SendElicitationComplete(ctx, session, params.ElicitationID)
+	return d.server.SendElicitationComplete(ctx, session, id)
 }
 
 // readClient returns the capabilities and the revision of the client of a session. Clients
@@ -281,19 +276,7 @@ func readClient(ctx context.Context,
 	if !ok {
 		return caps, version, nil
 	}
-	caps, err = decodeCapabilities(from.GetClientCapabilities())
+	caps, err = upstream.DecodeCapabilities(mcp.ClientCapabilities{
+		Elicitation: from.GetClientCapabilities().Elicitation})
 	return caps, version, err
-}
-
-// decodeCapabilities converts what a client declares of elicitation.
-func decodeCapabilities(declared mcp.ClientCapabilities) (
-	caps protocol.ClientCapabilities, err error) {
-	data, err := json.Marshal(mcp.ClientCapabilities{Elicitation: declared.Elicitation})
-	if err == nil {
-		caps, err = protocol.DecodeClientCapabilities(data)
-	}
-	if err != nil {
-		return caps, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
-	}
-	return caps, nil
 }

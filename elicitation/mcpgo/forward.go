@@ -81,7 +81,7 @@ type forwardedRequest[Result any] func(ctx context.Context, on *client.Client,
 // forward has the upstream serve a request.
 func forward[Result any](ctx context.Context, u *Upstream,
 	send forwardedRequest[Result]) (*Result, error) {
-	result, err := retryLost(func() (*Result, error) {
+	result, err := upstream.RetryLost(isSessionLost, func() (*Result, error) {
 		return callUpstream(ctx, u, send)
 	})
 	switch {
@@ -102,16 +102,6 @@ func forward[Result any](ctx context.Context, u *Upstream,
 
 // roundTripError begins the text of mcp-go's error for a result whose questions it cannot put.
 const roundTripError = "multi round-trip: "
-
-// retryLost makes a call, and makes it again where the upstream does not know the session and so
-// has not run it.
-func retryLost[Result any](call func() (*Result, error)) (*Result, error) {
-	result, err := call()
-	if isSessionLost(err) {
-		return call()
-	}
-	return result, err
-}
 
 // callUpstream sends a request on a connection that suits it, and returns the result.
 func callUpstream[Result any](ctx context.Context, u *Upstream,

@@ -51,24 +51,11 @@ func addRequestMiddleware(s *server.MCPServer) {
 // withRequest replaces what ctx has of an outer request from which it is derived, as happens
 // within a process.
 func withRequest(ctx context.Context, meta *mcp.Meta) (context.Context, func()) {
-	return upstream.WithRequest(context.WithValue(ctx, tokenKey{}, progressToken(meta)))
-}
-
-// progressToken returns the token of a request, zero for none. mcp-go does not check the
-// type of the token; one of another type than string or number counts as none.
-func progressToken(meta *mcp.Meta) protocol.ProgressToken {
-	if meta == nil {
-		return protocol.ProgressToken{}
+	var token protocol.ProgressToken
+	if meta != nil {
+		token = upstream.DecodeToken(meta.ProgressToken)
 	}
-	data, err := json.Marshal(meta.ProgressToken)
-	if err != nil {
-		return protocol.ProgressToken{}
-	}
-	token, err := protocol.ParseID(data)
-	if err != nil {
-		return protocol.ProgressToken{}
-	}
-	return token
+	return upstream.WithRequest(context.WithValue(ctx, tokenKey{}, token))
 }
 
 // RelayProgress sends progress of the upstream on call to the call's client, as

@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,16 +40,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	if session == nil {
 		return false // no call has begun in the session
 	}
-	params, err := json.Marshal(n.Params)
-	if err != nil {
-		return false
-	}
-	from := session.Sender()
-	if principal := d.principalOf(ctx); !principal.Anonymous() {
-		from.Principal = principal
-	}
-	progress := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	return d.router.HandleProgress(from, progress) != elicitation.Unknown
+	return upstream.ExtendQuestion(d.router, session, d.principalOf(ctx), n.Params)
 }
 
 // transportKey is the context key of the connection on which [Transport] received a

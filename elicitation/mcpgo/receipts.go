@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"sync/atomic"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/upstream"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // HTTPClient returns an HTTP client for the transport of an [Upstream]:
@@ -77,7 +75,10 @@ func (w answerWatcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.base.RoundTrip(r)
 	}
 	answers.watched.Store(true) // the first request is that of the call
-	key := answeredKey(r)
+	key := ""
+	if head := upstream.ReadHead(r.GetBody); head.IsResponse() {
+		key = upstream.Key(head.ID)
+	}
 	response, err := w.base.RoundTrip(r)
 	switch {
 	case key == "":
@@ -89,35 +90,4 @@ func (w answerWatcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		answers.book.Settle(key, nil)
 	}
 	return response, err
-}
-
-// answeredKey returns the key of the question that the message in a POST answers, "" if it is
-// something else.
-func answeredKey(r *http.Request) string {
-	if r.Method != http.MethodPost || r.GetBody == nil {
-		return ""
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return ""
-	}
-	defer body.Close()
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return ""
-	}
-	key, isRequest := "", false
-	err = jsonx.CheckMembers(data, func(name, value []byte) error {
-		switch string(name) {
-		case "id":
-			key = upstream.Key(value)
-		case "method":
-			isRequest = true
-		}
-		return nil
-	})
-	if err != nil || isRequest {
-		return ""
-	}
-	return key
 }

@@ -49,6 +49,11 @@ func dialWithLogin(t *testing.T, endpoint, revision string, opts *oauth.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dialAs(t, endpoint, revision, login)
+}
+
+func dialAs(t *testing.T, endpoint, revision string, login *oauth.Source) caller {
+	t.Helper()
 	over, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +62,7 @@ func dialWithLogin(t *testing.T, endpoint, revision string, opts *oauth.Options)
 	if revision != modern {
 		era = protocol.Legacy
 	}
-	c, err := client.New(over, &client.Options{Era: era})
+	c, err := client.New(over, &client.Options{Era: era, Extensions: login.Extensions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +137,15 @@ func protectedRondoAt(t *testing.T, path string, issuer bearer.Issuer) (endpoint
 	ts := httptest.NewServer(mux)
 	t.Cleanup(ts.Close)
 	endpoint = ts.URL + path
-	guard, err := bearer.New(bearer.Options{Resource: endpoint,
+	protectRondo(t, mux, path, bearer.Options{Resource: endpoint,
 		Issuers: []bearer.Issuer{issuer}, Scopes: []string{"read"}})
+	return endpoint
+}
+
+// protectRondo adds our server to mux.
+func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Options) {
+	t.Helper()
+	guard, err := bearer.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +169,6 @@ func protectedRondoAt(t *testing.T, path string, issuer bearer.Issuer) (endpoint
 	}
 	mux.Handle(path, h)
 	mux.Handle(guard.Metadata())
-	return endpoint
 }
 
 // TestClientsLogInToOurServer and step up, whoever made them.

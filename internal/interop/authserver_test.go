@@ -96,31 +96,6 @@ func newLoopback(t *testing.T) *oauth.Loopback {
 	}}
 }
 
-// loginEvents counts what a client did.
-type loginEvents struct {
-	mu    sync.Mutex
-	kinds map[oauth.LoginEventKind]int
-	errs  []error
-}
-
-func (e *loginEvents) observe(event oauth.LoginEvent) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.kinds == nil {
-		e.kinds = map[oauth.LoginEventKind]int{}
-	}
-	e.kinds[event.Kind]++
-	if event.Err != nil {
-		e.errs = append(e.errs, event.Err)
-	}
-}
-
-func (e *loginEvents) count(kind oauth.LoginEventKind) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.kinds[kind]
-}
-
 // TestIndependentAuthorizationServer: our client gets tokens of an authorization server that we
 // have not written, by each kind of client id, and our server accepts them.
 func TestIndependentAuthorizationServer(t *testing.T) {

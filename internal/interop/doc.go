@@ -43,6 +43,14 @@
 // haproxy-sticky.cfg, with clients of both eras; they are killed, their keys are
 // changed, and a real Prometheus reads their metrics (production_test.go).
 //
+// Authorization servers: our client logs in there, and our server checks their tokens
+// (foreign_test.go; authserver_test.go has more of the first).
+//
+//	oidc-provider         foreign_node_test.go     also private_key_jwt and DPoP, and machines
+//	better-auth           foreign_node_test.go     JSON Web Tokens
+//	TypeScript SDK, demo  foreign_node_test.go     opaque tokens, bearer.Issuer.Verify
+//	zitadel/oidc          foreign_zitadel_test.go  JSON Web Tokens, introspection, Verify
+//
 // # Shapes
 //
 // A server that an author wrote before there was rondo, on both SDKs, behind the adapter and with

@@ -23,6 +23,7 @@ const (
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
 	authServerVersion = "9.13.3"
+	betterAuthVersion = "1.7.5" // the newest that its plugin oauth-provider was released with
 )
 
 // nodePackages are installed side by side.
@@ -34,6 +35,8 @@ func nodePackages() []string {
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 		"@modelcontextprotocol/server-everything@" + everythingVersion,
 		"oidc-provider@" + authServerVersion,
+		"better-auth@" + betterAuthVersion,
+		"@better-auth/oauth-provider@" + betterAuthVersion,
 	}
 }
 
@@ -62,7 +65,7 @@ func installed(t *testing.T) nodeDir {
 	cache = filepath.Join(cache, "rondo-interop")
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
 		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion +
-		"-oidc-" + authServerVersion
+		"-oidc-" + authServerVersion + "-better-" + betterAuthVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)
@@ -103,8 +106,10 @@ func fetch(t *testing.T, cache string, dir nodeDir) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund",
-		"--loglevel=error"}, nodePackages()...)
+	// The peers of better-auth, every web framework and database, would take npm half a minute to
+	// choose from, and none is needed.
+	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
+		"--no-fund", "--loglevel=error"}, nodePackages()...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
 		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(nodePackages(), ", "), err, out)
 	}

@@ -17,8 +17,8 @@ type requestCalls struct {
 type requestKey struct{}
 
 // WithRequest returns the context for the handler of a client's request, and what is called when it
-// has returned: it ends the calls that the handler has not. Whatever came on their connections would
-// be ambiguous.
+// has returned: it ends the calls that the handler has not. Whatever came on their connections
+// would be ambiguous.
 func WithRequest(ctx context.Context) (_ context.Context, end func()) {
 	r := &requestCalls{}
 	return context.WithValue(ctx, requestKey{}, r), func() {
@@ -71,3 +71,13 @@ func (e Unreachable) Error() string { return "The upstream server cannot be reac
 
 // Unwrap returns the cause.
 func (e Unreachable) Unwrap() error { return e.Cause }
+
+// RetryLost makes a call, and makes it again where the upstream does not know the session and so
+// has not run it.
+func RetryLost[Result any](isLost func(error) bool, call func() (Result, error)) (Result, error) {
+	result, err := call()
+	if isLost(err) {
+		return call()
+	}
+	return result, err
+}

@@ -128,6 +128,9 @@
 //	503  Replicas.Locate failed, or the owner hangs; the request was not delivered
 //	508  it was passed on already, to who does not own the session
 //
+// The answer to a question gets 202 within two seconds where the owner hangs, and is sent until the
+// owner has it, for five minutes at most.
+//
 // The owner sees the headers of the client and its address in RemoteAddr. It alone counts the
 // request; the other replica reports [event.RequestForwarded].
 //

@@ -31,7 +31,7 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 		case owner.Name == "":
 			f.cause = errUnreadableSession
 		case owner.Name != self.Name:
-			h.forwardRequest(rw, r, owner, d)
+			h.forwardRequest(rw, r, p, owner, d)
 			return nil
 		case owner != self:
 			f.cause = errFormerSession
@@ -56,8 +56,8 @@ var (
 
 // forwardRequest passes a request on to the owner of its session. A request that was passed on
 // to this replica is not passed on again.
-func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hophttp.Owner,
-	d *legacyPost) {
+func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol.Principal,
+	owner hophttp.Owner, d *legacyPost) {
 	if rw.received != nil {
 		rw.refuseRequest(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
 		return
@@ -65,22 +65,26 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hoph
 	if r.Method == http.MethodGet {
 		rw.task.DrainCause = ErrShutdown // the client resumes it through another replica
 	}
+	if d.isAnswer() {
+		h.forwardAnswer(rw, r, p, owner, d)
+		return
+	}
 	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
 	if !ok {
 		rw.refuseRequest(shutdownFault().withRequestID(d))
 		return
 	}
 	defer h.endRequest(&rw.task)
-	if e, answered := h.sendToOwner(rw, r.WithContext(ctx), owner, d.body); !answered {
+	if e, answered := h.sendToOwner(rw, r.WithContext(ctx), owner, d.body, 0); !answered {
 		rw.refuseRequest(forwardFault(e).withRequestID(d))
 	}
 }
 
 // sendToOwner passes r on and its response to the client. It reports false where there is none and
-// the client waits for one.
+// the client waits for one. patience is that of Forward.
 func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
-	body []byte) (e event.RequestForwarded, answered bool) {
-	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body)
+	body []byte, patience time.Duration) (e event.RequestForwarded, answered bool) {
+	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body, patience)
 	h.srv.Report(r.Context(), e) // the owner reports the request
 	switch {
 	case broken:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -32,7 +33,8 @@ type Handler struct {
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
 
-	forwarder *hophttp.Forwarder // nil: sessions of other replicas are unknown here
+	forwarder *hophttp.Forwarder              // nil: sessions of other replicas are unknown here
+	answers   *quota.Pool[protocol.Principal] // that are on their way to other replicas
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -50,7 +52,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
-		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
+		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire), answers: newAnswerQuota(),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -45,16 +47,20 @@ func (h *Handler) forwardToOwner(
 	defer h.endRequest(&task)
 	hop := r.Clone(ctx)
 	hop.Header[headerSession] = []string{token} // binds the hop to the owner; it means no session
-	e, answered := h.sendToOwner(rw, hop, owner, body)
+	e, answered := h.sendToOwner(rw, hop, owner, body, ownerPatience)
 	if answered {
 		return true
 	}
-	if e.Outcome == event.ForwardGone {
+	if hophttp.IsDead(e.Err) {
 		return false
 	}
 	rw.refuseRequest(ownerFault(request, e))
 	return true
 }
+
+// ownerPatience is how long an owner may give no sign of life before its client is told to come
+// back. It is less than the two seconds that hosts promise: proxies need time, too.
+const ownerPatience = 1500 * time.Millisecond
 
 // ownerToken returns the token in the state of a request, empty where there is none.
 func (h *Handler) ownerToken(

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -390,6 +391,33 @@ func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	if got.header.Get("Retry-After") == "" {
 		t.Error("the client is not told when to come back")
 	}
+}
+
+// TestAnAnswerDoesNotWaitForItsOwner: the client gets 202 from a replica that cannot reach the
+// owner of its session, which has the answer as soon as it can be reached.
+func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25")
+	asked := c.callFlow(1, "elicit")
+	question := asked.expect("elicitation/create")
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	f.move("a", "http://"+listener.Addr().String())
+	began := time.Now()
+	c.through(f.all["b"]).answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
+	if took := time.Since(began); took > 2*time.Second && !testkit.Race {
+		t.Errorf("202 took %v", took)
+	}
+	f.move("a", f.all["a"].ts.URL)
+	for m := asked.next(); !strings.Contains(m.raw, "Ada"); m = asked.next() {
+		if m.Method != "notifications/progress" {
+			t.Fatal(m.raw)
+		}
+	}
+	asked.end()
 }
 
 // getTicket has a replica prove that it is the owner of a session, and returns its ticket.

@@ -40,13 +40,10 @@ type ForwardAnswer func(r *http.Request, size int,
 // stopped, or cut off: it gets 202, and the answer is sent until the owner has it.
 func (h *wrapper) forwardAnswer(w http.ResponseWriter, r *http.Request, owner Owner,
 	body []byte) {
-	d := &answerDelivery{wrapper: h, owner: owner, body: body,
-		request: r.Clone(context.WithoutCancel(r.Context()))}
-	d.request.Header[headerAttempt] = []string{rand.Text()}
-	ended, err := h.opts.ForwardAnswer(r, len(body)+headerSize(r), d.send)
+	d := NewDelivery(h.forward, r, owner, body)
+	ended, err := h.opts.ForwardAnswer(r, d.Size(), d.Send)
 	switch {
-	case ended && d.response != nil:
-		d.response.writeTo(w)
+	case ended && d.WriteResponse(w):
 	case ended:
 		writeFailure(w, nil, outcomeOf(r.Context(), err))
 	case err == nil:
@@ -59,20 +56,9 @@ func (h *wrapper) forwardAnswer(w http.ResponseWriter, r *http.Request, owner Ow
 	}
 }
 
-// headerSize returns about how many bytes a request keeps beside its body.
-func headerSize(r *http.Request) int {
-	size := len(r.RequestURI)
-	for name, values := range r.Header {
-		for _, value := range values {
-			size += len(name) + len(value)
-		}
-	}
-	return size
-}
-
-// An answerDelivery is an answer on its way to the owner of its session.
-type answerDelivery struct {
-	wrapper   *wrapper
+// A Delivery is an answer on its way to the owner of its session.
+type Delivery struct {
+	forward   ForwardFunc
 	request   *http.Request
 	owner     Owner
 	body      []byte
@@ -80,10 +66,42 @@ type answerDelivery struct {
 	response  *answerResponse // of the owner; nil: there is none
 }
 
-// send sends the answer until the owner has taken or refused it, is gone for certain, or ctx
+// A ForwardFunc sends a request to its owner once, as [Forwarder.Forward] does.
+type ForwardFunc func(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
+	e event.RequestForwarded, broken bool)
+
+// NewDelivery returns the delivery of the answer that r has brought. r may end before it does.
+func NewDelivery(forward ForwardFunc, r *http.Request, owner Owner, body []byte) *Delivery {
+	d := &Delivery{forward: forward, owner: owner, body: body,
+		request: r.Clone(context.WithoutCancel(r.Context()))}
+	d.request.Header[headerAttempt] = []string{rand.Text()}
+	return d
+}
+
+// Size returns about how many bytes it keeps.
+func (d *Delivery) Size() int {
+	size := len(d.body) + len(d.request.RequestURI)
+	for name, values := range d.request.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
+// WriteResponse writes what the owner has answered, when Send has returned. It reports false where
+// the owner has not.
+func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
+	if d.response != nil {
+		d.response.writeTo(w)
+	}
+	return d.response != nil
+}
+
+// Send sends the answer until the owner has taken or refused it, is gone for certain, or ctx
 // ends. The second time follows at once: a connection that breaks may be the end of the owner, and
 // the client can still be told.
-func (d *answerDelivery) send(ctx context.Context) error {
+func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
 		if !again || humantime.Sleep(ctx, pause) != nil {
@@ -96,11 +114,11 @@ func (d *answerDelivery) send(ctx context.Context) error {
 	}
 }
 
-func (d *answerDelivery) sendProven(ctx context.Context) (again bool, err error) {
+func (d *Delivery) sendProven(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	response := &answerResponse{header: http.Header{}}
-	hop, _ := d.wrapper.forward(response, d.request.WithContext(ctx), d.owner, d.body)
+	hop, _ := d.forward(response, d.request.WithContext(ctx), d.owner, d.body)
 	switch status := hop.Status; {
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
 		return true, fmt.Errorf("the owner answered with status %d", status)

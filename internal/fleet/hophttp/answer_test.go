@@ -362,7 +362,7 @@ func TestOwnersThatAreDead(t *testing.T) {
 		{"no descriptor", syscall.EMFILE, false},
 	} {
 		err := &url.Error{Op: "Post", Err: test.err}
-		if got := hophttp.IsDead(err); got != test.want {
+		if got := hophttp.IsConnectDead(err); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 		if got := hophttp.IsChallengedDead(t.Context(), err); got != test.want {

@@ -11,8 +11,8 @@ func (f *Forwarder) DialWith(dial func(ctx context.Context, network, address str
 	f.transport.DialContext = dial
 }
 
-// IsDead reports whether an owner to which there is no connection cannot be alive.
-func IsDead(err error) bool { return newConnectFailure(err).dead }
+// IsConnectDead reports whether an owner to which there is no connection cannot be alive.
+func IsConnectDead(err error) bool { return IsDead(newConnectFailure(err)) }
 
 // IsChallengedDead is the same for an owner that has not answered a challenge.
 func IsChallengedDead(ctx context.Context, err error) bool {

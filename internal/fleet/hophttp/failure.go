@@ -28,6 +28,9 @@ func newFailure(outcome event.ForwardOutcome, err error) *failure {
 	return &failure{outcome: outcome, err: err, silent: failureOf(err).silent}
 }
 
+// IsDead reports whether the error of a hop says that the owner cannot be alive.
+func IsDead(err error) bool { return failureOf(err).dead }
+
 // failureOf returns the failure that err wraps, or one that says nothing.
 func failureOf(err error) failure {
 	if f, ok := errors.AsType[*failure](err); ok {

@@ -21,19 +21,24 @@ import (
 //
 // The URL is that of the owner with the query of r. Headers and Host are those of r, and the owner
 // authenticates by them; HeaderSession must be among them, once. It ends with the context of r, and
-// when nothing comes from the owner for half a minute.
+// when nothing comes from the owner for half a minute. patience is for requests that may be sent
+// again: they end when there is no sign of life of the owner for as long at first. 0: the others.
 //
 // The request is sent once, and a second time only where the owner has not accepted the ticket, and
 // so not served the request, or where no response came to a GET, which does nothing that could be
 // done twice.
-func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
-	e event.RequestForwarded, broken bool) {
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte,
+	patience time.Duration) (e event.RequestForwarded, broken bool) {
 	began := time.Now()
+	var until time.Time
+	if patience > 0 {
+		until = began.Add(patience)
+	}
 	e = event.RequestForwarded{Owner: owner.Name, HTTPMethod: r.Method, RemoteAddr: r.RemoteAddr}
-	response, err := f.sendProven(r, owner, body)
+	response, err := f.sendProven(r, owner, body, until)
 	if failed := failureOf(err); failed.stale || r.Method == http.MethodGet &&
 		failed.outcome == event.ForwardUnknown && !failed.silent {
-		response, err = f.sendProven(r, owner, body)
+		response, err = f.sendProven(r, owner, body, until)
 	}
 	if err == nil {
 		defer response.Body.Close()
@@ -45,13 +50,21 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 }
 
 // sendProven sends a request to an owner that proves itself and reads the head of the response,
-// whose body must be closed. The error is a failure, or the cause of the end of the context.
-func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte) (*http.Response, error) {
-	p, err := f.findProof(r.Context(), owner)
+// whose body must be closed. The error is a failure, or the cause of the end of the context. until,
+// unless zero, is when there must have been a sign of life of the owner.
+func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until time.Time) (
+	*http.Response, error) {
+	proving, cancel := r.Context(), func() {}
+	if !until.IsZero() {
+		proving, cancel = context.WithDeadlineCause(proving, until,
+			&failure{outcome: event.ForwardUnreachable, err: errSilent, silent: true})
+	}
+	p, err := f.findProof(proving, owner)
+	cancel()
 	if err != nil {
 		return nil, err
 	}
-	flight := f.watchFlight(r.Context(), p.peer)
+	flight := f.watchFlight(r.Context(), p.peer, until)
 	connected := false // a connection was ready to be written to
 	u := *p.url
 	u.RawQuery, u.ForceQuery = r.URL.RawQuery, false // a hook may authenticate by it

@@ -38,6 +38,7 @@ type peer struct {
 	failed  error         // of the last attempt, nil: requests are sent with last
 	until   time.Time     // until when last or failed count
 	heard   time.Time     // when something came from the owner last
+	proven  time.Time     // when the last challenge was sent that it has answered
 	attempt chan struct{} // closed when the attempt under way ends; nil: there is none
 }
 
@@ -108,12 +109,14 @@ func (f *Forwarder) beginAttemptLocked(p *peer) {
 func (f *Forwarder) attemptProof(p *peer) {
 	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
 	defer cancel()
+	began := time.Now()
 	got, err := f.proveOwner(ctx, p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p.failed, p.until = err, time.Now().Add(failureLife)
 	if err == nil {
 		p.last, p.heard, p.until = got, time.Now(), time.Now().Add(proofUse)
+		p.proven = began
 	}
 	close(p.attempt)
 	p.attempt = nil

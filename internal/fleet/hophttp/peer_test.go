@@ -25,7 +25,7 @@ import (
 // forwardTo passes a request on to an owner, and returns what came of it.
 func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) event.ForwardOutcome {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
-	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping))
+	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping), 0)
 	return e.Outcome
 }
 
@@ -328,7 +328,7 @@ func TestAttemptsOfOneSessionEvictNoOthers(t *testing.T) {
 		r := newRequest(t, http.MethodPost, "/", a.SealSession(session), answer,
 			"Rondo-Replica-Attempt", attempt)
 		w := httptest.NewRecorder()
-		if e, _ := b.Forward(w, r, a.Self(), []byte(answer)); e.Err != nil ||
+		if e, _ := b.Forward(w, r, a.Self(), []byte(answer), 0); e.Err != nil ||
 			w.Code != http.StatusAccepted {
 			t.Fatalf("got %d, %v", w.Code, e.Err)
 		}

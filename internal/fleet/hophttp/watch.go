@@ -15,6 +15,9 @@ const (
 	// maxSilence is after which time without a sign of life requests in flight end. Quiet
 	// streams carry a comment before it is over.
 	maxSilence = 30 * time.Second
+	// hastyPart is the part of a patience after which the owner has to prove itself. The rest is
+	// for the proof.
+	hastyPart = 4
 )
 
 // A flight is one request to an owner, and the body of its response. What is read of it is a sign
@@ -26,16 +29,21 @@ type flight struct {
 	ctx           context.Context // of the request
 	cut           context.CancelCauseFunc
 	began         time.Time
+	until         time.Time   // when there must have been a sign of life; zero: maxSilence counts
 	timer         *time.Timer // runs watchOwner
 }
 
 // watchFlight has the owner of a request watched until end or Close is called.
-func (f *Forwarder) watchFlight(ctx context.Context, p *peer) *flight {
-	x := &flight{forwarder: f, peer: p, began: time.Now()}
+func (f *Forwarder) watchFlight(ctx context.Context, p *peer, until time.Time) *flight {
+	x := &flight{forwarder: f, peer: p, began: time.Now(), until: until}
 	x.ctx, x.cut = context.WithCancelCause(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x.timer = time.AfterFunc(watchInterval, x.watchOwner)
+	wait := watchInterval
+	if !until.IsZero() {
+		wait = time.Until(until) / hastyPart
+	}
+	x.timer = time.AfterFunc(wait, x.watchOwner)
 	return x
 }
 
@@ -53,8 +61,17 @@ func (x *flight) watchOwner() {
 	defer f.mu.Unlock()
 	silence := min(time.Since(x.peer.heard), time.Since(x.began))
 	wait := watchInterval - silence
-	switch {
+	if x.peer.proven.After(x.began) { // what was heard may have been said before
+		x.until = time.Time{}
+	}
+	switch left := time.Until(x.until); {
 	case x.ctx.Err() != nil:
+		return
+	case !x.until.IsZero() && left > 0:
+		f.beginAttemptLocked(x.peer)
+		wait = left
+	case !x.until.IsZero() && (x.peer.failed == nil || failureOf(x.peer.failed).silent):
+		x.cut(&failure{outcome: event.ForwardUnknown, err: errSilent, silent: true})
 		return
 	case silence >= maxSilence && failureOf(x.peer.failed).silent:
 		x.cut(&failure{outcome: event.ForwardUnknown, err: errSilent, silent: true})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -280,4 +282,52 @@ func serveAsOwner() {
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()
+}
+
+// A request that may be sent again does not wait for an owner that is silent, whenever it fell
+// silent, and does for one that works.
+func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
+	const patience = 1500 * time.Millisecond
+	for _, test := range []struct {
+		name    string
+		cut     time.Duration // after the request was sent; negative: never
+		outcome event.ForwardOutcome
+		limit   time.Duration
+	}{
+		{"before a proof", 0, event.ForwardUnreachable, patience},
+		{"after the request was sent", 100 * time.Millisecond, event.ForwardUnknown, patience},
+		{"an hour later", -1, event.ForwardAnswered, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newForwarder(t, "a")
+				n := newNetwork(pipehttp.Serve(t, a.Wrap(http.HandlerFunc(
+					func(_ http.ResponseWriter, r *http.Request) {
+						select {
+						case <-time.After(time.Hour):
+						case <-r.Context().Done():
+						}
+					}), hophttp.WrapOptions{})))
+				b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+				b.DialWith(n.DialContext)
+				if test.cut >= 0 {
+					go func() {
+						time.Sleep(test.cut)
+						n.cut()
+					}()
+					if test.cut == 0 {
+						synctest.Wait()
+					}
+				}
+				began := time.Now()
+				e, _ := b.Forward(httptest.NewRecorder(), newRequest(t, "POST", pipehttp.URL,
+					a.SealSession("x"), ping), a.Self(), []byte(ping), patience)
+				if took := time.Since(began); e.Outcome != test.outcome || took > test.limit {
+					t.Errorf("%s (%v) after %v", e.Outcome, e.Err, took)
+				}
+				time.Sleep(5 * time.Second) // a challenge may be under way
+				b.CloseIdle()
+			})
+		})
+	}
 }

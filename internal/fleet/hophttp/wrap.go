@@ -129,7 +129,7 @@ func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner O
 // forward is [Forwarder.Forward] with the observer.
 func (h *wrapper) forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
 	e event.RequestForwarded, broken bool) {
-	e, broken = h.forwarder.Forward(w, r, owner, body)
+	e, broken = h.forwarder.Forward(w, r, owner, body, 0)
 	if h.opts.Observer != nil {
 		h.opts.Observer.Observe(r.Context(), e)
 	}

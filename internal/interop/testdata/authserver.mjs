@@ -1,11 +1,15 @@
 // An authorization server that nobody of ours has written, npm's oidc-provider. Its person is alice, who is logged in and consents
 // to everything.
 //
-//	node authserver.mjs FOLDER-WITH-NODE_MODULES
+//	node authserver.mjs FOLDER-WITH-NODE_MODULES [SETTINGS]
+//
+// SETTINGS is JSON: with "pages" the person logs in and consents on the pages that oidc-provider brings, by any name; "key" is the
+// public JWK of the client "keyed" (private_key_jwt), and with "nonces" proofs of DPoP need a nonce.
 //
 // It prints its issuer, and then a line for each command that it has carried out: "rotate" replaces the key that it signs with, and
 // from "brief" on access tokens end after a second. They are opaque for a resource whose path ends with /opaque, and JSON Web Tokens
 // for all others. It ends with its standard input.
+import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -13,6 +17,7 @@ import { pathToFileURL } from 'node:url';
 
 console.warn = console.info = () => {}; // it warns of what tests have no use for: memory, http, development keys
 const folder = process.argv[2] + '/';
+const { pages = false, key, nonces = false } = JSON.parse(process.argv[3] ?? '{}');
 const load = async name => import(pathToFileURL(createRequire(folder).resolve(name)));
 const { default: Provider } = await load('oidc-provider');
 // With its own store each provider would forget what the one before has issued.
@@ -24,6 +29,8 @@ async function newKey() {
     const { privateKey } = await generateKeyPair('ES256', { extractable: true });
     return { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig' };
 }
+
+const nonceSecret = randomBytes(32);
 
 const tokenFormat = resource => ({
     scope: 'read write',
@@ -43,17 +50,26 @@ const clients = [
         redirect_uris: [], grant_types: [], response_types: []
     }
 ];
+if (key) {
+    clients.push({
+        client_id: 'keyed', jwks: { keys: [key] }, token_endpoint_auth_method: 'private_key_jwt',
+        application_type: 'native', redirect_uris: ['http://127.0.0.1/callback'],
+        grant_types: ['authorization_code', 'refresh_token', 'client_credentials'], scope: 'openid offline_access read write'
+    });
+}
 
 async function newProvider(issuer) {
     const provider = new Provider(issuer, {
         adapter: SharedAdapter,
         clients,
         clientDefaults: { id_token_signed_response_alg: 'ES256' },
-        clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
+        clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
         cookies: { keys: ['cookies of a test'] },
         features: {
+            clientCredentials: { enabled: true },
             clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
-            devInteractions: { enabled: false },
+            devInteractions: { enabled: pages },
+            dPoP: { enabled: true, nonceSecret, requireNonce: () => nonces },
             introspection: { enabled: true },
             registration: { enabled: true },
             revocation: { enabled: true },
@@ -66,14 +82,14 @@ async function newProvider(issuer) {
         // Without its guard against addresses such as those of the test's documents.
         fetch: (url, { dispatcher, ...options }) => globalThis.fetch(url, options),
         findAccount: (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
-        interactions: { url: (_, interaction) => '/consent/' + interaction.uid },
+        ...(pages ? {} : { interactions: { url: (_, interaction) => '/consent/' + interaction.uid } }),
         issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
         jwks: { keys: [await newKey()] },
         pkce: { required: () => true },
         rotateRefreshToken: true,
         scopes: ['openid', 'offline_access', 'read', 'write'],
         ttl: {
-            AccessToken: () => lifetime,
+            AccessToken: () => lifetime, ClientCredentials: () => lifetime,
             AuthorizationCode: 60, Grant: 3600, IdToken: 3600, Interaction: 60, RefreshToken: 3600, Session: 3600
         }
     });

@@ -19,7 +19,8 @@ type Begun func(elicitation.UpstreamKey) (*elicitation.Call, error)
 func AcceptForgotten(t *testing.T, build func(t *testing.T, router *elicitation.Router,
 	handle func(ctx context.Context, tool string, begin Begun) (string, error)) http.Handler) {
 	router := newRouter(t, nil)
-	handler := build(t, router, func(ctx context.Context, tool string, begin Begun) (string, error) {
+	handler := build(t, router, func(ctx context.Context, tool string, begin Begun) (string,
+		error) {
 		call, err := begin("up")
 		if err != nil || tool == ToolPlain {
 			return "forgotten", err

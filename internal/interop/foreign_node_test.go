@@ -1,0 +1,144 @@
+//go:build node
+
+package interop_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+// TestNodeAuthorizationServers: those that npm has, each on its own pages.
+func TestNodeAuthorizationServers(t *testing.T) {
+	testForeignServers(t, []foreignServer{
+		{name: "oidc-provider", start: func(t *testing.T, _ string) foreignTrust {
+			return startOIDCProvider(t, nil, false)
+		}},
+		{name: "oidc-provider, private_key_jwt", start: func(t *testing.T, _ string) foreignTrust {
+			return startOIDCProvider(t, newKey(t), false)
+		}},
+		{name: "oidc-provider, private_key_jwt, machine", start: func(t *testing.T,
+			_ string) foreignTrust {
+			return startOIDCProvider(t, newKey(t), false).asMachine()
+		}},
+		{name: "oidc-provider, DPoP with nonces", start: func(t *testing.T, _ string) foreignTrust {
+			return startOIDCProvider(t, nil, true)
+		}},
+		{name: "oidc-provider, DPoP, private_key_jwt, machine", start: func(t *testing.T,
+			_ string) foreignTrust {
+			return startOIDCProvider(t, newKey(t), true).asMachine()
+		}},
+		{name: "better-auth", start: startBetterAuth},
+		{name: "TypeScript SDK, demo", start: startDemoAuth, noRefresh: true, noRevocation: true},
+	})
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// startOIDCProvider starts npm's oidc-provider with its own pages. key authenticates the client;
+// nil: it is registered dynamically. With bound, tokens are bound to a key, and both servers want
+// nonces.
+func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey, bound bool) foreignTrust {
+	t.Helper()
+	settings := map[string]any{"pages": true, "nonces": bound}
+	trust := foreignTrust{subject: foreignUser}
+	if key != nil {
+		settings["key"] = jose.JSONWebKey{Key: key.Public(), Algorithm: "ES256", Use: "sig"}
+	}
+	raw, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := &authServer{process: startNode(t, "authserver.mjs", string(raw))}
+	as.url = as.process.Line()
+	as.command(t, "brief")
+	trust.server.Issuers = []bearer.Issuer{{URL: as.url}}
+	if key != nil {
+		trust.client.Registrations = []oauth.Registration{{Issuer: as.url, ClientID: "keyed",
+			PrivateKey: key}}
+	}
+	if bound {
+		trust.server.DPoP = &bearer.DPoP{Required: true}
+		trust.client.DPoP = true
+	}
+	return trust
+}
+
+// asMachine is the same for a program without a person.
+func (f foreignTrust) asMachine() foreignTrust {
+	f.client.Machine, f.subject = oauth.ClientCredentials{}, "keyed"
+	f.server.Leeway = time.Second // else the test waits until a minute after a token has ended
+	return f
+}
+
+func startBetterAuth(t *testing.T, endpoint string) foreignTrust {
+	t.Helper()
+	p := startNode(t, "betterauth.mjs", foreignUser, foreignPassword, endpoint,
+		fmt.Sprint(foreignLifetime.Seconds()))
+	return foreignTrust{server: bearer.Options{Issuers: []bearer.Issuer{{URL: p.Line()}}},
+		subject: p.Line()}
+}
+
+// startDemoAuth starts the demo of the TypeScript SDK. It names nobody, and checks tokens in a way
+// of its own, with status 401 for one that is not active.
+func startDemoAuth(t *testing.T, endpoint string) foreignTrust {
+	t.Helper()
+	issuer := startNode(t, "demoauth.mjs", endpoint).Line()
+	verify := func(ctx context.Context, token string) (*bearer.Token, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, issuer+"introspect",
+			strings.NewReader(url.Values{"token": {token}}.Encode()))
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		switch response.StatusCode {
+		case http.StatusOK:
+		case http.StatusUnauthorized:
+			return nil, bearer.ErrInactive
+		default:
+			return nil, fmt.Errorf("introspection: %s", response.Status)
+		}
+		var said struct {
+			ClientID   string `json:"client_id"`
+			Scope, Aud string
+			Exp        int64
+		}
+		if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
+			return nil, err
+		}
+		return &bearer.Token{ClientID: said.ClientID, Audience: []string{said.Aud},
+			Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
+	}
+	return foreignTrust{subject: "demo_user", server: bearer.Options{
+		Issuers: []bearer.Issuer{{URL: issuer, Verify: verify}},
+		Subject: func(token *bearer.Token) (protocol.Principal, error) {
+			return protocol.Principal{Issuer: token.Issuer, Subject: "demo_user"}, nil
+		},
+	}}
+}

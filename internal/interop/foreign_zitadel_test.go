@@ -1,0 +1,182 @@
+package interop_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zitadel/oidc/v3/example/server/exampleop"
+	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+// TestZitadelAuthorizationServer: the OpenID provider of zitadel/oidc in its example, with a login
+// page, registered clients and refresh tokens that are good for one use. It has no resource
+// indicators: the audience of a token is the client. It writes the scopes of a JWT where the host
+// wants them, here where the product does, and issues ID tokens for the same audience.
+func TestZitadelAuthorizationServer(t *testing.T) {
+	testForeignServers(t, []foreignServer{
+		{name: "zitadel/oidc, JWT", start: func(t *testing.T, _ string) foreignTrust {
+			z := startZitadel(t, op.AccessTokenTypeJWT)
+			z.trust.server.Issuers[0].Audiences = []string{zitadelClient}
+			z.trust.server.Issuers[0].ScopesOf = zitadelRoles
+			return z.trust
+		}},
+		{name: "zitadel/oidc, introspection", start: func(t *testing.T, _ string) foreignTrust {
+			z := startZitadel(t, op.AccessTokenTypeBearer)
+			issuer := &z.trust.server.Issuers[0]
+			issuer.Introspection = &bearer.Introspection{URL: z.introspection,
+				ClientID: zitadelClient, ClientSecret: zitadelSecret}
+			issuer.NoAudience = &bearer.NoAudience{Clients: []string{zitadelClient}, Scope: "read"}
+			return z.trust
+		}},
+		{name: "zitadel/oidc, Verify", start: func(t *testing.T, _ string) foreignTrust {
+			z := startZitadel(t, op.AccessTokenTypeBearer)
+			z.trust.server.Issuers[0].Verify = z.verify
+			z.trust.server.Issuers[0].Audiences = []string{zitadelClient}
+			return z.trust
+		}},
+	})
+}
+
+const zitadelClient, zitadelSecret = "notes", "secret"
+
+// A zitadel is an OpenID provider.
+type zitadel struct {
+	introspection string
+	trust         foreignTrust
+}
+
+func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
+	t.Helper()
+	var provider http.Handler
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		provider.ServeHTTP(w, r)
+	}))
+	t.Cleanup(ts.Close)
+	clients := map[string]*storage.Client{zitadelClient: storage.WebClient(zitadelClient,
+		zitadelSecret, "http://127.0.0.1/callback")}
+	keeps := &zitadelStorage{kind: kind,
+		Storage: storage.NewStorageWithClients(storage.NewUserStore(ts.URL), clients)}
+	provider = exampleop.SetupServer(ts.URL, keeps, nil, false)
+	return &zitadel{introspection: ts.URL + "/oauth/introspect", trust: foreignTrust{
+		subject: "id2",
+		server:  bearer.Options{Issuers: []bearer.Issuer{{URL: ts.URL}}},
+		client: oauth.Options{Registrations: []oauth.Registration{{Issuer: ts.URL,
+			ClientID: zitadelClient, ClientSecret: zitadelSecret}}},
+	}}
+}
+
+// verify is what a host writes where an issuer has an endpoint of its own.
+func (z *zitadel) verify(ctx context.Context, token string) (*bearer.Token, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, z.introspection,
+		strings.NewReader(url.Values{"token": {token}}.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth(zitadelClient, zitadelSecret)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("introspection: %s", response.Status)
+	}
+	var said struct {
+		Active     bool
+		Sub, Scope string
+		ClientID   string `json:"client_id"`
+		Exp        int64
+	}
+	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
+		return nil, err
+	}
+	if !said.Active {
+		return nil, bearer.ErrInactive
+	}
+	return &bearer.Token{Subject: said.Sub, ClientID: said.ClientID,
+		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
+}
+
+const zitadelRolesClaim = "urn:zitadel:iam:org:project:roles"
+
+// zitadelRoles returns the roles in a token as scopes.
+func zitadelRoles(t *bearer.Token) ([]string, error) {
+	var roles map[string]any
+	if _, err := t.Claim(zitadelRolesClaim, &roles); err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range roles {
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// A zitadelStorage is the storage of the example, with the scopes of our server.
+type zitadelStorage struct {
+	*storage.Storage
+	kind op.AccessTokenType
+}
+
+// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get whole seconds of what
+// is left of it.
+func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
+	current string) (id, refresh string, expires time.Time, err error) {
+	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
+	return id, refresh, time.Now().Add(foreignLifetime * 3 / 2), err
+}
+
+// GetPrivateClaimsFromScopes returns the roles for a JWT.
+func (s *zitadelStorage) GetPrivateClaimsFromScopes(_ context.Context, _, _ string,
+	scopes []string) (map[string]any, error) {
+	roles := map[string]any{}
+	for _, scope := range scopes {
+		if isZitadelRole(scope) {
+			roles[scope] = map[string]string{"1": "example.org"}
+		}
+	}
+	return map[string]any{zitadelRolesClaim: roles}, nil
+}
+
+func isZitadelRole(scope string) bool { return scope == "read" || scope == "write" }
+
+// SetIntrospectionFromToken adds the person, whom the example names with the scope openid alone.
+func (s *zitadelStorage) SetIntrospectionFromToken(ctx context.Context,
+	response *oidc.IntrospectionResponse, id, subject, client string) error {
+	err := s.Storage.SetIntrospectionFromToken(ctx, response, id, subject, client)
+	response.Subject = subject
+	return err
+}
+
+// GetClientByClientID returns the client with the scopes of our server.
+func (s *zitadelStorage) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	c, err := s.Storage.GetClientByClientID(ctx, id)
+	return zitadelRegistration{c, s.kind}, err
+}
+
+type zitadelRegistration struct {
+	op.Client
+	kind op.AccessTokenType
+}
+
+func (c zitadelRegistration) AccessTokenType() op.AccessTokenType { return c.kind }
+
+func (c zitadelRegistration) IsScopeAllowed(scope string) bool { return isZitadelRole(scope) }
+
+// ApplicationType is one whose ports of loopback addresses are not compared.
+func (c zitadelRegistration) ApplicationType() op.ApplicationType {
+	return op.ApplicationTypeNative
+}

@@ -1,0 +1,149 @@
+package fleettest
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// A Link carries connections to a process, until the end of the test. While it is cut nothing
+// arrives, as in a network that drops packets: no connection breaks.
+type Link struct {
+	t       testing.TB
+	address string
+
+	mu       sync.Mutex
+	listener net.Listener // nil: it is closed
+	target   string
+	mended   chan struct{} // closed when the link works again; nil: it works
+	carried  map[net.Conn]struct{}
+}
+
+// NewLink returns a link that leads nowhere yet.
+func NewLink(t testing.TB) *Link {
+	t.Helper()
+	l := &Link{t: t, address: "127.0.0.1:0", carried: make(map[net.Conn]struct{})}
+	l.Open("")
+	t.Cleanup(l.Close)
+	return l
+}
+
+// URL returns where the link is entered. It stays the same.
+func (l *Link) URL() string { return "http://" + l.address }
+
+// Open has new connections go to a target, host and port, and opens the link if it is closed.
+func (l *Link) Open(target string) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
+	if l.listener != nil {
+		return
+	}
+	listener, err := net.Listen("tcp", l.address)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.listener, l.address = listener, listener.Addr().String()
+	go l.accept(listener)
+}
+
+func (l *Link) accept(listener net.Listener) {
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go l.carry(from)
+	}
+}
+
+func (l *Link) carry(from net.Conn) {
+	l.awaitMended()
+	l.mu.Lock()
+	target := l.target
+	l.mu.Unlock()
+	to, err := net.Dial("tcp", target)
+	if err != nil {
+		from.Close()
+		return
+	}
+	l.mu.Lock()
+	l.carried[from], l.carried[to] = struct{}{}, struct{}{}
+	l.mu.Unlock()
+	go l.copy(to, from)
+	l.copy(from, to)
+}
+
+// copy carries one direction. When it ends, both do.
+func (l *Link) copy(to, from net.Conn) {
+	defer func() {
+		to.Close()
+		from.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.carried, to)
+		delete(l.carried, from)
+	}()
+	for buffer := make([]byte, 32<<10); ; {
+		n, err := from.Read(buffer)
+		l.awaitMended()
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *Link) awaitMended() {
+	l.mu.Lock()
+	mended := l.mended
+	l.mu.Unlock()
+	if mended != nil {
+		<-mended
+	}
+}
+
+// Cut has nothing arrive until Mend.
+func (l *Link) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mended == nil {
+		l.mended = make(chan struct{})
+	}
+}
+
+// Mend ends what Cut began.
+func (l *Link) Mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mended != nil {
+		close(l.mended)
+		l.mended = nil
+	}
+}
+
+// Close ends the link as the death of its target does: nobody listens, and connections break.
+func (l *Link) Close() {
+	l.mu.Lock()
+	if l.listener != nil {
+		l.listener.Close()
+		l.listener = nil
+	}
+	l.mu.Unlock()
+	l.Mend()
+	l.Break()
+}
+
+// Break breaks the connections. New ones can be opened.
+func (l *Link) Break() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.carried {
+		conn.Close()
+	}
+}
