@@ -171,6 +171,17 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	return s.newTokens(pointer.Issuer, pointer.Resource, record), nil
 }
 
+// StoredLogin returns an id of the login in the store, also of one that another process has
+// finished, for hosts that wait for a person ([Source.Begin]). It is the same for all tokens of a
+// login. Empty: there is none that can be used. Calls may overlap.
+func (s *Source) StoredLogin(ctx context.Context) (string, error) {
+	found, err := s.loadTokens(ctx)
+	if err != nil || found == nil || found.unusable != nil {
+		return "", err
+	}
+	return found.record.Login, nil
+}
+
 // saveLogin saves a login to the store, and then to memory.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {

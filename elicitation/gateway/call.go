@@ -28,6 +28,8 @@ type flowState struct {
 	Owner  string `json:"owner,omitempty"`
 	Parked string `json:"parked,omitempty"`
 	Round  int    `json:"round,omitempty"`
+	// Login is what the call waits for before it goes on; nil: it waits for no login.
+	Login *loginState `json:"login,omitempty"`
 }
 
 // An askedQuestion pairs the key that the client sees with that of the upstream. A modern upstream
@@ -47,6 +49,24 @@ func (g *Gateway) callUpstream(
 	if resumed && state.Parked != "" {
 		return g.resumeParked(ctx, call, &state)
 	}
+	if state.Login != nil {
+		if again, err := g.awaitLogin(ctx, u, call, state); again != nil || err != nil {
+			return again, err
+		}
+		state.Login = nil
+	}
+	result, err := g.callOnce(ctx, u, call, params, &state)
+	if needed, ok := errors.AsType[*loginNeeded](err); ok {
+		return g.askLogin(ctx, u, call, state, needed)
+	}
+	return result, err
+}
+
+// callOnce passes on one leg of a call that is not parked.
+func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
+	params protocol.Params, state *flowState,
+) (protocol.Result, error) {
+	resumed := state.Asked != nil || state.Upstream != nil
 	if !resumed && g.park.isClosed() {
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
@@ -67,7 +87,7 @@ func (g *Gateway) callUpstream(
 		return nil, err
 	}
 	if conn.modern() {
-		result, err := g.relayLeg(ctx, u, conn, call, params, &state)
+		result, err := g.relayLeg(ctx, u, conn, call, params, state)
 		release(true)
 		return result, err
 	}
@@ -263,6 +283,12 @@ func (u *upstream) explain(err error) error {
 	}
 	if _, ok := errors.AsType[*client.ResponseError](err); ok {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
+	}
+	if _, ok := errors.AsType[*loginNeeded](err); ok {
+		return &upstreamError{u.config.Name, "wants you to log in there: call one of its tools", err}
+	}
+	if _, ok := errors.AsType[*unhandled](err); ok {
+		return &upstreamError{u.config.Name, "refuses the credentials of this caller", err}
 	}
 	return &upstreamError{u.config.Name, "cannot be reached", err}
 }

@@ -43,6 +43,15 @@
 // decides as whom the gateway speaks. Callers with one credential see what the upstream shows to
 // that credential, and are told when it changes.
 //
+// # Logins
+//
+// Where an upstream wants the person to log in, their call asks them to visit a link, and goes on
+// when they have: see [Logins]. The link leads to the gateway, which lets only them pass on to the
+// authorization server. A client without URL elicitation gets an error that says what to do. Logins
+// of a person count in all their clients. Before that they see the lists of the zero principal,
+// whose credential is one of the gateway's own; anonymous callers have it, too, unless Credential
+// refuses them.
+//
 // # What is not passed on
 //
 // Extensions, tasks among them, and changes of roots. The end of a visit

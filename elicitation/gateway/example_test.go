@@ -1,12 +1,16 @@
 package gateway_test
 
 import (
+	"context"
 	"log"
 	"net/http"
+	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 func ExampleNew() {
@@ -25,4 +29,65 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	log.Fatal(http.ListenAndServe("localhost:8080", handler))
+}
+
+// accounts are those of people at one upstream.
+type accounts struct {
+	store   oauth.TokenStore // FileStore keeps them for the other replicas, too
+	machine gateway.Credential
+
+	mu      sync.Mutex
+	sources map[protocol.Principal]*oauth.Source
+}
+
+func (a *accounts) credential(
+	_ context.Context, caller protocol.Principal,
+) (gateway.Credential, error) {
+	if caller.Anonymous() {
+		return a.machine, nil // an account of the gateway's own, which reads the lists
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sources[caller] == nil {
+		source, err := oauth.New("https://docs.example/mcp", &oauth.Options{
+			RedirectURI: "https://gateway.example/login",
+			Account:     caller.String(), Store: a.store,
+		})
+		if err != nil {
+			return gateway.Credential{}, err
+		}
+		a.sources[caller] = source
+	}
+	return gateway.Credential{Key: caller.String(), Authorizer: a.sources[caller]}, nil
+}
+
+// People log in at an upstream with links that the gateway shows in the middle of their calls.
+func ExampleLogins() {
+	people := &accounts{
+		store: oauth.NewMemoryStore(), sources: map[protocol.Principal]*oauth.Source{},
+	}
+	mux := http.NewServeMux()
+	g, err := gateway.New(&gateway.Options{
+		Upstreams: []gateway.Upstream{{
+			Name: "docs", Connect: gateway.HTTP("https://docs.example/mcp", nil),
+			Credential: people.credential,
+		}},
+		Logins: &gateway.Logins{URL: "https://gateway.example/login", Visitor: whoseBrowser},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("/login", g.LoginHandler())
+	log.Fatal(http.ListenAndServe("localhost:8080", mux))
+}
+
+// whoseBrowser stands for the login of the host.
+func whoseBrowser(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
+	name, password, _ := r.BasicAuth()
+	if name != "alice" || password != "a password of hers" {
+		w.Header().Set("WWW-Authenticate", `Basic realm="gateway"`)
+		http.Error(w, "Log in at the gateway.", http.StatusUnauthorized)
+		return protocol.Principal{}, false
+	}
+	return protocol.Principal{Subject: name}, true
 }

@@ -27,6 +27,7 @@ type Gateway struct {
 	log       *zap.Logger
 	park      *park
 	metrics   *metrics
+	logins    *logins
 	requests  atomic.Int64           // that run and may call upstreams
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
@@ -62,6 +63,9 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
+	if g.logins, err = newLogins(opts); err != nil {
+		return nil, err
+	}
 	with.PrivateLists = with.PrivateLists || slices.ContainsFunc(opts.Upstreams,
 		func(u Upstream) bool { return u.Credential != nil })
 	if g.metrics, err = newMetrics(opts.Registerer); err != nil {

@@ -26,6 +26,8 @@ type Options struct {
 	Server server.Options
 	// Upstreams are the servers behind the gateway, at least one, with names that differ.
 	Upstreams []Upstream
+	// Logins have people log in at upstreams. Nil: calls that need a login fail.
+	Logins *Logins
 	// Limits bound the calls to upstreams.
 	Limits Limits
 	// Logger is told what happens to upstreams and to what they publish. Nil: nobody.

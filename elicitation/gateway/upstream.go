@@ -133,17 +133,9 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 func (g *Gateway) connect(
 	ctx context.Context, u *upstream, call *server.Call,
 ) (*connection, func(reuse bool), error) {
-	var credential Credential
-	if u.config.Credential != nil {
-		var err error
-		if credential, err = u.config.Credential(ctx, call.Principal); err != nil {
-			if said, ok := protocol.AsError(err); ok {
-				return nil, nil, said
-			}
-			return nil, nil, &upstreamError{
-				u.config.Name, "has no credentials for this caller", err,
-			}
-		}
+	credential, err := u.credentialFor(ctx, call.Principal)
+	if err != nil {
+		return nil, nil, err
 	}
 	key := connectionKey{credential.Key, u.capabilities(call.Capabilities())}
 	for {

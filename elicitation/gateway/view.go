@@ -71,8 +71,8 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 		return u.own
 	}
 	credential, err := u.config.Credential(ctx, caller)
-	if err != nil {
-		return u.own // a call gets the error
+	if err != nil || !u.hasView(credential.Key) && isLoggedOut(ctx, credential) {
+		return u.own // a call gets the error, or asks for the login
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,6 +90,12 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	}
 	v.lastUsed = time.Now()
 	return v
+}
+
+func (u *upstream) hasView(key string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.views[key] != nil
 }
 
 func (u *upstream) dropOldestViewLocked() {

@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"roundtrip": {"protocol", "roundtrip/event", "roundtrip/keys",
 		"roundtrip/store"},
 	"server":            withRoundtrip("protocol"),
+	"server/tasks":      withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
@@ -35,8 +36,8 @@ var layers = map[string][]string{
 	"client/clienthttp": {"protocol", "client"},
 	"client/oauth":      {"protocol", "client", "client/clienthttp"},
 	"elicitation":       {"protocol"},
-	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "server",
-		"server/replicas", "server/serverhttp"),
+	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
+		"server", "server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),
@@ -73,6 +74,7 @@ var mayUseHTTP = map[string]string{
 	"internal/testing/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
+	"elicitation/gateway": "serves the pages of logins at upstreams",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",

@@ -93,9 +93,10 @@ func (c *claims) isNotAccessToken() bool {
 // the scopes, or the client that may use the token. azp does not count, which ID tokens have
 // (OpenID Connect Core, section 2), nor do roles, which those of Entra ID have. azpacr is how the
 // client has authenticated itself to Entra ID, in access tokens alone.
-func (c *claims) marksAccess() bool {
-	return slices.ContainsFunc([]string{"scope", "scp", "client_id", "cid", "appid", "azpacr"},
-		c.hasClaim)
+func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
+
+func accessClaims() []string {
+	return []string{"scope", "scp", "client_id", "cid", "appid", "azpacr"}
 }
 
 // maxSeconds is the last second of the year 9999, the latest time that is accepted.

@@ -42,7 +42,8 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 		return decision{err: err}
 	}
 	if kind, _ := readType(header); !isAccessType(kind) && !c.marksAccess() && !i.Unmarked {
-		return decision{err: refuse(badType, hintUnmarked, nil)}
+		return decision{err: refuse(badType, hintUnmarked, fmt.Errorf("typ in its header is %s, "+
+			"and it has none of %s", errtext.Value(kind), strings.Join(accessClaims(), ", ")))}
 	}
 	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }

@@ -1,0 +1,397 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Logins let people log in at upstreams with their browsers (client/elicitation, "URL Mode
+// Elicitation for OAuth Flows"). An upstream takes part where the Authorizer of its credential is
+// an [oauth.Source] without Interaction, whose RedirectURI is URL or lies below it. Credential
+// returns the same Source, or one with the same store and Account, each time that it gets the same
+// caller.
+type Logins struct {
+	// URL is where [Gateway.LoginHandler] is served, as browsers see it: https, or http to this
+	// machine, without query and fragment.
+	URL string
+	// Visitor returns who uses the browser that sent a request, by the host's own login, such as a
+	// cookie. Only the principal whose call led to the login may go on, so that nobody logs in for
+	// another. Where the browser is not known, Visitor responds by itself, for example with the
+	// page of that login, and returns false. Calls may overlap.
+	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
+}
+
+const (
+	// linkTime is how long a link to a login is good. A [oauth.Login] is good for as long.
+	linkTime = 15 * time.Minute
+	// maxLinkBytes bounds a link, which becomes a cookie: browsers take 4096 bytes.
+	maxLinkBytes = 3800
+	// linkPurpose tells links from whatever else is sealed with the key.
+	linkPurpose  = "login at an upstream of a gateway"
+	cookiePrefix = "rondo_login_"
+)
+
+// logins are what a gateway knows of logins at upstreams: nothing but those that failed. The rest
+// is sealed in links and cookies, so that a browser may come to any replica.
+type logins struct {
+	config *Logins // nil: nobody can log in
+	sealer keys.Sealer
+
+	mu     sync.Mutex
+	failed *recent.Map[string, error] // by the id of the link
+}
+
+func newLogins(opts *Options) (*logins, error) {
+	l := &logins{config: opts.Logins, sealer: opts.Server.Roundtrip.Sealer,
+		failed: recent.New[string, error](1000, linkTime)}
+	if l.sealer == nil {
+		l.sealer = keys.EphemeralKeyring()
+	}
+	if l.config == nil {
+		return l, nil
+	}
+	u, err := url.Parse(l.config.URL)
+	switch {
+	case l.config.Visitor == nil:
+		return nil, errors.New("gateway: Logins.Visitor is missing: it says whose browser it is")
+	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
+		u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("gateway: Logins.URL: it is https, without query and fragment")
+	case u.Scheme == "http" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" &&
+		u.Hostname() != "::1":
+		return nil, errors.New("gateway: Logins.URL: http is for this machine alone; use https")
+	}
+	return l, nil
+}
+
+// A loginLink is a login that a person was asked for. It holds secrets of the login.
+type loginLink struct {
+	Purpose  string       `json:"purpose"`
+	ID       string       `json:"id"`
+	Upstream string       `json:"upstream"`
+	Caller   string       `json:"caller"`
+	Login    *oauth.Login `json:"login"`
+	Ends     time.Time    `json:"ends"`
+
+	upstream *upstream // of the browser that came with it
+	caller   protocol.Principal
+}
+
+// A loginState is the login that a call waits for, among what is kept with the client.
+type loginState struct {
+	Key    string `json:"key"` // of the question
+	LinkID string `json:"linkId"`
+	Link   string `json:"link"`
+	Before string `json:"before,omitempty"` // id of the login that is not enough
+}
+
+// callerOf names a principal in a link.
+func callerOf(p protocol.Principal) string {
+	return fmt.Sprintf("%q %q %v", p.Issuer, p.Subject, p.IsLocal())
+}
+
+// A loginAuthorizer marks the refusals after which a person has to log in.
+type loginAuthorizer struct{ *oauth.Source }
+
+// Refused implements [clienthttp.Authorizer]. A message that is refused was not handled: the
+// request can be sent again. That is not so where a stream is refused on which the response of a
+// request was to come.
+func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (bool, error) {
+	again, err := a.Source.Refused(ctx, r)
+	if required, ok := errors.AsType[*oauth.LoginRequiredError](err); ok && r.RPC != "" {
+		return false, &loginNeeded{a.Source, required}
+	}
+	if err != nil && r.RPC != "" {
+		err = &unhandled{err}
+	}
+	return again, err
+}
+
+// An unhandled is the error of a request whose credentials an upstream has refused, so that it did
+// nothing.
+type unhandled struct{ cause error }
+
+func (e *unhandled) Error() string { return e.cause.Error() }
+func (e *unhandled) Unwrap() error { return e.cause }
+
+// A loginNeeded is the error of a request that an upstream has not handled: the person has to log
+// in before.
+type loginNeeded struct {
+	source *oauth.Source
+	cause  *oauth.LoginRequiredError
+}
+
+func (e *loginNeeded) Error() string { return e.cause.Error() }
+func (e *loginNeeded) Unwrap() error { return e.cause }
+
+// credentialFor returns the credential of a caller, with an authorizer that reports logins.
+func (u *upstream) credentialFor(
+	ctx context.Context, caller protocol.Principal,
+) (Credential, error) {
+	if u.config.Credential == nil {
+		return Credential{}, nil
+	}
+	credential, err := u.config.Credential(ctx, caller)
+	if said, ok := protocol.AsError(err); ok {
+		return Credential{}, said
+	} else if err != nil {
+		return Credential{}, &upstreamError{
+			u.config.Name, "has no credentials for this caller", err,
+		}
+	}
+	if source, ok := credential.Authorizer.(*oauth.Source); ok {
+		credential.Authorizer = loginAuthorizer{source}
+	}
+	return credential, nil
+}
+
+// isLoggedOut reports whether a caller has to log in before anything can be read for them.
+func isLoggedOut(ctx context.Context, credential Credential) bool {
+	source, ok := credential.Authorizer.(*oauth.Source)
+	if !ok {
+		return false
+	}
+	login, err := source.StoredLogin(ctx)
+	return err != nil || login == ""
+}
+
+// sourceFor returns what the caller logs in with.
+func (u *upstream) sourceFor(
+	ctx context.Context, caller protocol.Principal,
+) (*oauth.Source, error) {
+	credential, err := u.credentialFor(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	a, ok := credential.Authorizer.(loginAuthorizer)
+	if !ok {
+		return nil, &upstreamError{u.config.Name, "has no login for this caller any more", nil}
+	}
+	return a.Source, nil
+}
+
+// askLogin returns the question that has a person log in at an upstream, or an error that says
+// what to do where they cannot be asked. The request goes on in a later round, with the answers
+// that it had.
+func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, state flowState,
+	needed *loginNeeded,
+) (protocol.Result, error) {
+	refuse := func(why string) (protocol.Result, error) {
+		return nil, &upstreamError{u.config.Name, "wants you to log in there, and " + why, needed}
+	}
+	switch {
+	case g.logins.config == nil:
+		return refuse("this gateway has no page for that: its operator sets Options.Logins")
+	case call.Principal.Anonymous():
+		return refuse("the gateway does not know who you are: authenticate at the gateway, then " +
+			"call again")
+	case !roundtrip.CanAsk(ctx, protocol.KindElicitURL):
+		return refuse("this client cannot show links (URL elicitation): call once from a client " +
+			"that can, and log in; then it works here, too")
+	}
+	next, err := g.beginLogin(ctx, u, call.Principal, needed)
+	if err != nil {
+		g.log.Error("gateway.login_failed", zap.String("upstream", u.config.Name), zap.Error(err))
+		return refuse("the login cannot begin: the log of the gateway says why")
+	}
+	next.Key = "login-" + strconv.Itoa(roundtrip.RoundOf(ctx).Number)
+	state.Login = next
+	return u.askToVisit(state), nil
+}
+
+func (u *upstream) askToVisit(state flowState) protocol.Result {
+	return inputRequired(protocol.InputRequests{{Key: state.Login.Key,
+		Request: &protocol.ElicitURL{URL: state.Login.Link, Message: "The server " +
+			u.config.Name + " wants you to log in. Open the link to do so."},
+	}}, state)
+}
+
+// beginLogin begins a login and seals it into a link.
+func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.Principal,
+	needed *loginNeeded,
+) (*loginState, error) {
+	before, err := needed.source.StoredLogin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	login, err := needed.source.Begin(ctx, needed.cause)
+	if err != nil {
+		return nil, err
+	}
+	v := loginLink{Purpose: linkPurpose, ID: rand.Text(), Upstream: u.config.Name,
+		Caller: callerOf(caller), Login: login, Ends: time.Now().Add(linkTime)}
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := g.logins.sealer.Seal(ctx, plain)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) > maxLinkBytes {
+		return nil, fmt.Errorf("gateway: the login takes %d bytes, and a cookie has room for %d: "+
+			"request fewer scopes", len(sealed), maxLinkBytes)
+	}
+	link := g.logins.config.URL + "?" + url.Values{"visit": {sealed}}.Encode()
+	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
+}
+
+// awaitLogin waits until the login that a call has asked for is finished. The result asks for it
+// again; it is nil where the call can go on.
+func (g *Gateway) awaitLogin(
+	ctx context.Context, u *upstream, call *server.Call, state flowState,
+) (protocol.Result, error) {
+	source, err := u.sourceFor(ctx, call.Principal)
+	if err != nil {
+		return nil, err
+	}
+	err = roundtrip.Await(ctx, state.Login.Key, func(ctx context.Context) (bool, error) {
+		if err := g.logins.failure(state.Login.LinkID); err != nil {
+			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
+				"login has failed: call again to try once more", err}
+		}
+		login, err := source.StoredLogin(ctx)
+		return login != "" && login != state.Login.Before, err
+	})
+	if errors.Is(err, roundtrip.ErrNotFinished) {
+		return u.askToVisit(state), nil
+	}
+	return nil, err
+}
+
+func (l *logins) failure(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err, _ := l.failed.Get(id)
+	return err
+}
+
+// LoginHandler returns the handler of [Logins].URL and of all paths below it: people come there
+// with the link that they were asked to visit, and from authorization servers. Without Logins it
+// answers 404. Any replica with the same Sealer and the same store of logins can serve it.
+func (g *Gateway) LoginHandler() http.Handler {
+	if g.logins.config == nil {
+		return http.NotFoundHandler()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		if r.Method != http.MethodGet {
+			h.Set("Allow", http.MethodGet)
+			http.Error(w, "This page is opened by a link.", http.StatusMethodNotAllowed)
+			return
+		}
+		if text := r.URL.Query().Get("visit"); text != "" {
+			g.followLink(w, r, text)
+			return
+		}
+		g.endLogin(w, r)
+	})
+}
+
+// followLink sends the browser to the authorization server, and gives it the link as a cookie.
+func (g *Gateway) followLink(w http.ResponseWriter, r *http.Request, text string) {
+	v := g.openLink(w, r, text)
+	if v == nil {
+		return
+	}
+	to, err := url.Parse(v.Login.URL)
+	if err != nil {
+		http.Error(w, "This link cannot be opened.", http.StatusInternalServerError)
+		return
+	}
+	http.SetCookie(w, g.loginCookie(to.Query().Get("state"), text, linkTime))
+	http.Redirect(w, r, v.Login.URL, http.StatusFound)
+}
+
+// endLogin finishes the login of a browser that comes back from an authorization server.
+func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
+	state := r.URL.Query().Get("state")
+	cookie, err := r.Cookie(g.loginCookie(state, "", 0).Name)
+	if err != nil {
+		http.Error(w, "This login was begun in another browser, or too long ago. "+
+			"Use the browser in which you opened the link.", http.StatusForbidden)
+		return
+	}
+	v := g.openLink(w, r, cookie.Value)
+	if v == nil {
+		return
+	}
+	http.SetCookie(w, g.loginCookie(state, "", -time.Second))
+	source, err := v.upstream.sourceFor(r.Context(), v.caller)
+	if err == nil {
+		err = source.Finish(r.Context(), v.Login, r.URL)
+	}
+	if err != nil {
+		g.log.Warn("gateway.login_failed", zap.String("upstream", v.Upstream), zap.Error(err))
+		g.logins.mu.Lock()
+		g.logins.failed.Put(v.ID, err)
+		g.logins.mu.Unlock()
+		http.Error(w, "The login at "+v.Upstream+" has failed. Nothing was changed; close this "+
+			"page and try again.", http.StatusForbidden)
+		return
+	}
+	g.log.Info("gateway.login", zap.String("upstream", v.Upstream))
+	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
+}
+
+// openLink opens a link for the browser of the person that was asked. It returns nil after it has
+// responded to any other.
+func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
+	v := &loginLink{}
+	plain, err := g.logins.sealer.Open(r.Context(), text)
+	if err == nil {
+		err = json.Unmarshal(plain, v)
+	}
+	if err != nil || v.Purpose != linkPurpose || v.Login == nil || !time.Now().Before(v.Ends) {
+		http.Error(w, "This link is not good, or not any more: it is for 15 minutes. "+
+			"Try again what led to it.", http.StatusForbidden)
+		return nil
+	}
+	var known bool
+	if v.caller, known = g.logins.config.Visitor(w, r); !known {
+		return nil
+	}
+	i := slices.IndexFunc(g.upstreams, func(u *upstream) bool {
+		return u.config.Name == v.Upstream
+	})
+	if i < 0 || v.caller.Anonymous() || callerOf(v.caller) != v.Caller {
+		http.Error(w, "This link is for somebody else. If it came to you from another person, "+
+			"do not open it: your login would be theirs.", http.StatusForbidden)
+		return nil
+	}
+	v.upstream = g.upstreams[i]
+	return v
+}
+
+// loginCookie returns the cookie that holds the link whose login has a state.
+func (g *Gateway) loginCookie(state, value string, age time.Duration) *http.Cookie {
+	sum := sha256.Sum256([]byte(state))
+	u, _ := url.Parse(g.logins.config.URL) // New has parsed it
+	return &http.Cookie{Name: cookiePrefix + hex.EncodeToString(sum[:8]), Value: value,
+		Path: u.EscapedPath(), MaxAge: int(age / time.Second), HttpOnly: true,
+		Secure: u.Scheme == "https", SameSite: http.SameSiteLaxMode}
+}

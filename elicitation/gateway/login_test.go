@@ -1,0 +1,438 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A loginSite is a gateway before an upstream that wants each person to log in.
+type loginSite struct {
+	url      string // of the gateway
+	host     string // of the pages of logins
+	store    oauth.TokenStore
+	as       *oauthtest.Server
+	resource *oauthtest.Resource
+
+	mu      sync.Mutex
+	commits []string // subjects of the calls that were confirmed
+}
+
+// fixed is the credential of the gateway itself, which reads the lists.
+type fixed string
+
+func (f fixed) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
+	return http.Header{"Authorization": {"Bearer " + string(f)}}, nil
+}
+
+func (fixed) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+
+func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
+
+// whoIs authenticates the clients of the gateway.
+func whoIs(r *http.Request) (protocol.Principal, error) {
+	for _, name := range []string{"alice", "bob"} {
+		if r.Header.Get("Authorization") == "Bearer "+tokenOf(name) {
+			return protocol.Principal{Subject: name}, nil
+		}
+	}
+	return protocol.Principal{}, nil // anonymous
+}
+
+// visitor reads who uses a browser from a cookie, which stands for the login of the host.
+func visitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
+	cookie, err := r.Cookie("who")
+	if err != nil {
+		http.Error(w, "log in at the gateway first", http.StatusUnauthorized)
+		return protocol.Principal{}, false
+	}
+	return protocol.Principal{Subject: cookie.Value}, true
+}
+
+func startLoginSite(
+	t *testing.T, era protocol.Era, change func(*gateway.Options),
+) *loginSite {
+	t.Helper()
+	s := &loginSite{as: oauthtest.NewServer(t, nil), store: oauth.NewMemoryStore()}
+	srv := newServer(t, nil)
+	server.AddTool(srv, server.Tool{Name: "whoami"}, s.whoami)
+	handler, err := serverhttp.New(srv, &serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			grant, _ := s.as.Check(token)
+			return protocol.Principal{Subject: grant.Subject}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.resource = oauthtest.NewResource(t, &oauthtest.ResourceOptions{
+		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}, Handler: handler})
+	s.url = s.startGateway(t, era, change)
+	return s
+}
+
+// startGateway serves a gateway. The pages of logins are those of the first one.
+func (s *loginSite) startGateway(
+	t *testing.T, era protocol.Era, change func(*gateway.Options),
+) (endpoint string) {
+	t.Helper()
+	var mux http.ServeMux
+	listener := httptest.NewServer(&mux)
+	if s.host == "" {
+		s.host = listener.URL
+	}
+	opts := &gateway.Options{Logger: zaptest.NewLogger(t),
+		Upstreams: []gateway.Upstream{{Name: "docs", Era: era,
+			Connect: gateway.HTTP(s.resource.URL, nil), Credential: s.credentials()}},
+		Logins: &gateway.Logins{URL: s.host + "/login", Visitor: visitor}}
+	if change != nil {
+		change(opts)
+	}
+	g, err := gateway.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := g.Handler(&serverhttp.Options{Authenticate: whoIs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("/mcp", front)
+	mux.Handle("/login", g.LoginHandler())
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	return listener.URL + "/mcp"
+}
+
+// credentials are those of the people at the upstream, each with a Source of their own.
+func (s *loginSite) credentials() func(
+	context.Context, protocol.Principal) (gateway.Credential, error) {
+	var mu sync.Mutex
+	sources := map[string]*oauth.Source{}
+	return func(_ context.Context, p protocol.Principal) (gateway.Credential, error) {
+		if p.Anonymous() {
+			return gateway.Credential{Key: "gateway", Authorizer: fixed(s.as.Issue(oauthtest.Grant{
+				Resource: s.resource.Identifier, Scopes: []string{"read"}}))}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		source := sources[p.Subject]
+		if source == nil {
+			var err error
+			source, err = oauth.New(s.resource.URL, &oauth.Options{Account: p.Subject,
+				RedirectURI: s.host + "/login", Store: s.store})
+			if err != nil {
+				return gateway.Credential{}, err
+			}
+			sources[p.Subject] = source
+		}
+		return gateway.Credential{Key: p.Subject, Authorizer: source}, nil
+	}
+}
+
+func (s *loginSite) whoami(
+	ctx context.Context, call *server.ToolCall, _ struct{},
+) (protocol.CallToolOutcome, error) {
+	if _, err := roundtrip.Ask[target](ctx, "where", "Deploy where?"); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commits = append(s.commits, call.Principal.Subject)
+	return server.Text("at the upstream you are " + call.Principal.Subject), nil
+}
+
+// A visitingPerson is one with a browser.
+type visitingPerson struct {
+	person
+	name  string
+	site  *loginSite
+	links []string // that were shown
+	visit func(link string)
+}
+
+func (s *loginSite) newPerson(t *testing.T, name string) *visitingPerson {
+	p := &visitingPerson{name: name, site: s}
+	browser := newBrowser(t, s.url, name)
+	p.visit = func(link string) { go s.open(browser, link, name) }
+	return p
+}
+
+// newBrowser returns a browser in which somebody is logged in at the gateway; empty: nobody is.
+func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(gatewayURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != "" {
+		jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Jar: jar, Transport: transport}
+}
+
+// open opens a link in a browser, whose person consents at the authorization server.
+func (s *loginSite) open(browser *http.Client, link, subject string) (status int, page string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.as.SetSubject(subject + "-at-docs")
+	resp, err := browser.Get(link)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body)
+}
+
+func (p *visitingPerson) goTo(
+	_ context.Context, q *client.URLQuestion,
+) (*protocol.ElicitResult, error) {
+	p.mu.Lock()
+	again := len(p.links) > 0 && p.links[len(p.links)-1] == q.URL
+	if !again {
+		p.links = append(p.links, q.URL)
+	}
+	p.mu.Unlock()
+	if p.visit == nil {
+		return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
+	}
+	if !again {
+		p.visit(q.URL)
+	}
+	return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
+}
+
+// connect connects the client of a person.
+func (p *visitingPerson) connect(
+	t *testing.T, era protocol.Era, change func(*client.Options),
+) *client.Client {
+	t.Helper()
+	header := http.Header{"Authorization": {"Bearer " + tokenOf(p.name)}}
+	transport, err := clienthttp.New(p.site.url, &clienthttp.Options{Header: header})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era,
+		Cache: &client.CacheOptions{Disabled: true}}
+	if change != nil {
+		change(opts)
+	}
+	c, err := client.New(transport, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	awaitTool(t, c, "docs_whoami")
+	return c
+}
+
+func (p *visitingPerson) wantShown(t *testing.T, links, forms int) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.links) != links || len(p.shown) != forms {
+		t.Errorf("%s was shown %d links and %q, want %d and %d", p.name, len(p.links), p.shown,
+			links, forms)
+	}
+}
+
+// wantCommits compares the effects, and looks for what must not have gone upstream.
+func (s *loginSite) wantCommits(t *testing.T, want ...string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fmt.Sprint(s.commits) != fmt.Sprint(want) {
+		t.Errorf("commits of %q, want %q", s.commits, want)
+	}
+	for _, r := range s.resource.Requests(oauthtest.Call) {
+		if strings.Contains(fmt.Sprint(r.Header, string(r.Body)), "at-the-gateway") {
+			t.Errorf("a token of a caller went upstream: %v", r.Header)
+		}
+	}
+}
+
+func TestEachPersonLogsInAtTheUpstreamOnce(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		s := startLoginSite(t, upstreamEra, nil)
+		var want []string
+		for _, name := range []string{"alice", "bob"} {
+			p := s.newPerson(t, name)
+			c := p.connect(t, clientEra, nil)
+			for range 2 { // the second call finds the login
+				result, err := c.CallTool(t.Context(), "docs_whoami", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := textOf(result); got != "at the upstream you are "+name+"-at-docs" {
+					t.Errorf("got %q", got)
+				}
+				want = append(want, name+"-at-docs")
+			}
+			p.wantShown(t, 1, 2)
+		}
+		s.wantCommits(t, want...)
+	})
+}
+
+func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
+	s := startLoginSite(t, 0, nil)
+	alice := s.newPerson(t, "alice")
+	links := make(chan string, 1)
+	alice.visit = func(link string) { links <- link }
+	c := alice.connect(t, protocol.Modern, nil)
+	done := make(chan string, 1)
+	go func() {
+		result, err := c.CallTool(t.Context(), "docs_whoami", nil)
+		done <- fmt.Sprint(textOf(result), err)
+	}()
+	link := <-links
+	tryFrom := func(who, what, link string, status int) {
+		t.Helper()
+		got, page := s.open(newBrowser(t, s.url, who), link, "mallory")
+		if got != status {
+			t.Errorf("%s: status %d, want %d: %s", what, got, status, page)
+		}
+	}
+	tryFrom("bob", "another person", link, http.StatusForbidden)
+	tryFrom("", "a browser that nobody is logged in with", link, http.StatusUnauthorized)
+	tryFrom("alice", "a link that was changed", link[:len(link)-4]+"AAAA", http.StatusForbidden)
+	if n := s.as.Count(oauthtest.Authorize); n != 0 {
+		t.Errorf("%d visits came to the authorization server", n)
+	}
+
+	// Alice consents in her browser, and the response is opened in others.
+	browser := newBrowser(t, s.url, "alice")
+	var callback string
+	browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Query().Has("code") {
+			callback = r.URL.String()
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	s.open(browser, link, "alice")
+	if callback == "" {
+		t.Fatal("the authorization server did not send the browser back")
+	}
+	tryFrom("alice", "another browser of the person", callback, http.StatusForbidden)
+	tryFrom("bob", "the browser of another person", callback, http.StatusForbidden)
+	at, _ := url.Parse(s.url)
+	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "bob", Path: "/"}})
+	if status, page := s.open(browser, callback, "alice"); status != http.StatusForbidden {
+		t.Errorf("another person in the browser: status %d: %s", status, page)
+	}
+	if n := s.as.Count(oauthtest.Token); n != 0 {
+		t.Errorf("%d codes were redeemed", n)
+	}
+	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "alice", Path: "/"}})
+	if status, page := s.open(browser, callback, "alice"); status != http.StatusOK {
+		t.Errorf("status %d: %s", status, page)
+	}
+	if got := <-done; got != "at the upstream you are alice-at-docs<nil>" {
+		t.Error(got)
+	}
+	s.wantCommits(t, "alice-at-docs")
+}
+
+func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		for _, c := range []struct {
+			name   string
+			change func(*visitingPerson)
+			opts   func(*client.Options)
+			want   string
+		}{
+			{"denied", func(p *visitingPerson) { p.site.as.Deny(true) }, nil, "login has failed"},
+			{"declined", func(p *visitingPerson) { p.visit = nil }, nil, "declined"},
+			{"closed", func(p *visitingPerson) { p.visit = func(string) {} }, nil,
+				"not finished in time"},
+			{"no links", func(*visitingPerson) {}, func(o *client.Options) { o.ElicitURL = nil },
+				"this client cannot show links (URL elicitation): call once from a client that can"},
+		} {
+			t.Run(fmt.Sprintf("%v %s", era, c.name), func(t *testing.T) {
+				s := startLoginSite(t, 0, func(o *gateway.Options) {
+					o.Server.Roundtrip.HumanTimeout = 2 * time.Second
+					o.Server.Roundtrip.MinHumanTime = -1
+				})
+				p := s.newPerson(t, "alice")
+				c.change(p)
+				result, err := p.connect(t, era, c.opts).CallTool(t.Context(), "docs_whoami", nil)
+				if got := fmt.Sprint(textOf(result), err); !strings.Contains(got, c.want) {
+					t.Errorf("got %q, want %q in it", got, c.want)
+				}
+				s.wantCommits(t)
+			})
+		}
+	}
+}
+
+// TestALoginThatEndsWithinACall: the person answers, and logs in again before the answer counts.
+func TestALoginThatEndsWithinACall(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		s := startLoginSite(t, upstreamEra, nil)
+		p := s.newPerson(t, "alice")
+		c := p.connect(t, clientEra, nil)
+		for range 2 { // before the second one the gateway reads the lists of the person
+			if _, err := c.CallTool(t.Context(), "docs_whoami", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if upstreamEra == protocol.Modern {
+			p.answer = func(string) *protocol.ElicitResult {
+				p.answer = nil
+				s.as.RevokeAll()
+				result, _ := client.Accept(target{"production"})
+				return result
+			}
+		} else {
+			s.as.RevokeAll()
+		}
+		result, err := c.CallTool(t.Context(), "docs_whoami", nil)
+		if err != nil || textOf(result) != "at the upstream you are alice-at-docs" {
+			t.Errorf("got %q, %v", textOf(result), err)
+		}
+		p.wantShown(t, 2, 3)
+		s.wantCommits(t, "alice-at-docs", "alice-at-docs", "alice-at-docs")
+	})
+}
+
+// TestALoginIsFinishedByAnotherReplica: the call waits at one, and the browser comes to the other.
+func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
+	ring := keys.EphemeralKeyring()
+	share := func(o *gateway.Options) { o.Server.Roundtrip.Sealer = ring }
+	s := startLoginSite(t, 0, share)
+	p := s.newPerson(t, "alice") // whose browser comes to the first
+	s.url = s.startGateway(t, 0, share)
+	result, err := p.connect(t, 0, nil).CallTool(t.Context(), "docs_whoami", nil)
+	if err != nil || textOf(result) != "at the upstream you are alice-at-docs" {
+		t.Errorf("got %q, %v", textOf(result), err)
+	}
+	p.wantShown(t, 1, 1)
+	s.wantCommits(t, "alice-at-docs")
+}
