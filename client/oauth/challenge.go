@@ -14,6 +14,7 @@ type challenge struct {
 	found    bool     // there is one
 	isBound  bool     // it is that of DPoP, and there is none of Bearer
 	code     string   // the parameter error
+	why      string   // the parameter error_description
 	scopes   []string // the parameter scope
 	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
 }
@@ -75,6 +76,8 @@ func (c *challenge) setParameter(name, value string) {
 	switch strings.ToLower(name) {
 	case "error":
 		c.code = value
+	case "error_description":
+		c.why = value
 	case "scope":
 		c.scopes = headers.ParseScopes(value)
 	case "resource_metadata":

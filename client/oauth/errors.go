@@ -3,6 +3,7 @@ package oauth
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,8 +38,14 @@ type InsufficientScopeError struct {
 
 // Error returns a text with both sets of scopes.
 func (e *InsufficientScopeError) Error() string {
-	return fmt.Sprintf("oauth: the server needs the scopes %q, and %q were granted",
+	text := fmt.Sprintf("oauth: the server needs the scopes %q, and %q were granted",
 		strings.Join(e.Needed, " "), strings.Join(e.Granted, " "))
+	if len(e.Needed) > 0 && !slices.ContainsFunc(e.Needed, func(scope string) bool {
+		return !slices.Contains(e.Granted, scope)
+	}) {
+		text += ": it does not find them in the token"
+	}
+	return text
 }
 
 // A TokenError reports a token request that failed or was refused.

@@ -500,3 +500,30 @@ func TestMetadataDocumentOfTheClient(t *testing.T) {
 		t.Errorf("POST: status %d", w.Code)
 	}
 }
+
+// TestCodeOfThePage does what the page says.
+func TestCodeOfThePage(t *testing.T) {
+	stage, notes := openNotes()
+	defer stage.close()
+	c, err := newClient(notes.resource.URL, &oauth.Loopback{Browse: notes.browser.Open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.CallTool(t.Context(), "list", nil)
+	noError.check(t, err)
+
+	key := newKeys(t)["ES256"]
+	notes.as.AddClient(oauthtest.Client{ID: "job", Key: key.Public()})
+	job, err := newJob(notes.resource.URL, notes.as.URL, "job", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	_, err = job.CallTool(t.Context(), "add", nil)
+	noError.check(t, err)
+	notes.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+
+	_, err = newEntraLogin(notes.resource.URL, "00000000-0000-0000-0000-00000000000a", "me")
+	noError.check(t, err)
+}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -181,11 +182,15 @@ var eras = map[string]protocol.Era{"2026-07-28": protocol.Modern, "2025-11-25": 
 func TestBoundTokens(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
-			b, store := newBoundSite(t), oauth.NewMemoryStore()
-			with := func(o *oauth.Options) { bound(o); o.Store = store }
+			b, folder := newBoundSite(t), t.TempDir()
+			with := func(o *oauth.Options) { // as of another process
+				store, err := oauth.NewFileStore(folder, [32]byte{1})
+				noError.check(t, err)
+				o.DPoP, o.Store = true, store
+			}
 			noError.check(t, b.callTool(t, era, b.source(t, with), "search", "search"))
 			b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 2})
-			again := b.source(t, with) // another process
+			again := b.source(t, with)
 			noError.check(t, b.callTool(t, era, again, "search"))
 			b.wantKeys(t, 1)
 			again.ExpireToken()
@@ -199,6 +204,24 @@ func TestBoundTokens(t *testing.T) {
 			noError.check(t, again.Logout(t.Context()))
 			noError.check(t, b.callTool(t, era, b.source(t, with), "search"))
 			b.wantKeys(t, 3)
+			b.wantProofs(t)
+		})
+	}
+}
+
+// TestCallersWithProofs: callers that have no nonce yet share a login, and each is sent again.
+func TestCallersWithProofs(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			b := newBoundSite(t)
+			source := b.source(t, bound)
+			var all sync.WaitGroup
+			for range 16 {
+				all.Go(func() { noError.check(t, b.callTool(t, era, source, "search")) })
+			}
+			all.Wait()
+			b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+			b.wantKeys(t, 1)
 			b.wantProofs(t)
 		})
 	}
@@ -696,8 +719,12 @@ func TestNoProofIsShown(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(text.String(), key.(*ecdsa.PrivateKey).D.String()) {
-		t.Errorf("a key is in %s", text.String())
+	secret, err := key.(*ecdsa.PrivateKey).Bytes()
+	noError.check(t, err)
+	for _, form := range []string{fmt.Sprintf("%x", secret), new(big.Int).SetBytes(secret).String()} {
+		if strings.Contains(text.String(), form) {
+			t.Errorf("a key is in %s", text.String())
+		}
 	}
 
 	b = newBoundSite(t)

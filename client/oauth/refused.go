@@ -168,8 +168,12 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 			return err // replaced, or a transient failure
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:
+		why := ""
+		if c.why != "" {
+			why = ", and says " + quoteUntrusted(c.why)
+		}
 		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+
-			"issued a moment ago: logging in again would not help", d.Issuer)
+			"issued a moment ago%s: logging in again would not help", d.Issuer, why)
 	}
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
 }

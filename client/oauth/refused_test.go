@@ -61,6 +61,31 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 	}
 }
 
+// TestRefusalsSayWhy: the error has what the server says of a new token, quoted and cut.
+func TestRefusalsSayWhy(t *testing.T) {
+	for description, want := range map[string]string{
+		`audience: the token must be for x`: `, and says "audience: the token must be for x": log`,
+		"\u202eé":                           `, and says "\u202e\u00e9": log`,
+		strings.Repeat("x", 1000):           `x\u2026": log`,
+		"":                                  " has issued a moment ago: log",
+	} {
+		s := newSite(t, nil, nil)
+		s.resource.Refuse(http.StatusUnauthorized)
+		challenged(func(right string) []string {
+			return []string{right + `, error="invalid_token", error_description="` +
+				description + `"`}
+		})(s)
+		err := s.call(t.Context(), s.source(t, nil), "search")
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 600 {
+			t.Errorf("%q: got %v", description, err)
+		}
+	}
+	lack := &oauth.InsufficientScopeError{Needed: []string{"read"}, Granted: []string{"read", "x"}}
+	if !strings.Contains(lack.Error(), "does not find them in the token") {
+		t.Errorf("got %v", lack)
+	}
+}
+
 // TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived, so the
 // answer must be awaited also when nobody waits for the call any more.
 func TestRefreshIsNotCancelled(t *testing.T) {

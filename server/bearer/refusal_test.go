@@ -35,7 +35,8 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		"opaque": {token: "gho_x", want: "malformed: it is not a JSON Web Token, and the server " +
 			"looks none up (see Issuer.Introspection, Issuer.Verify)"},
 		"encrypted": {token: "a.b.c.d.e", want: "malformed: it is encrypted, so request one that " +
-			"is signed, of Auth0 with the parameter audience"},
+			"is signed, of Auth0 with the parameter audience, or have the issuer look it up (see " +
+			"Issuer.Introspection)"},
 		"algorithm": {
 			token: sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", claimsOf(nil)),
 			want:  "algorithm: its signature algorithm is not accepted (see Options.Algorithms)",
@@ -46,7 +47,8 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		"ID token": {token: of("JWT", map[string]any{"at_hash": "x"}),
 			want: "type: it is an ID token, or another that is not for access"},
 		"unmarked": {token: of("JWT", unmarked),
-			want: "type: nothing tells it from an ID token (see Issuer.Unmarked)"},
+			want: "type: nothing tells it from an ID token (see Issuer.Unmarked)",
+			log:  `typ in its header is "jwt", and it has none of scope, scp, client_id, `},
 		"issuer": {token: f.token(map[string]any{"iss": issuerURL + "/"}),
 			want: "issuer: its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)",
 			log:  `iss is "` + issuerURL + `/"`},
