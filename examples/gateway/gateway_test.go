@@ -93,7 +93,8 @@ func TestDashboard(t *testing.T) {
 		}
 		labels[family.GetName()] = names
 	}
-	series, by := regexp.MustCompile(`(elicitation|rondo)_\w+`), regexp.MustCompile(`sum by \((\w+)\)`)
+	series := regexp.MustCompile(`(elicitation|rondo)_\w+`)
+	by := regexp.MustCompile(`sum by \((\w+)\)`)
 	shown := map[string]bool{}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
