@@ -161,8 +161,9 @@ func Command(
 		cmd := exec.Command(name, args...)
 		cmd.Env = []string{} // not nil, which is everything
 		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
-			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
-			"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
+			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE",
+			"COMSPEC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT",
+			"USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
 			if value, ok := os.LookupEnv(variable); ok {
 				cmd.Env = append(cmd.Env, variable+"="+value)
 			}
