@@ -129,8 +129,9 @@
 //   - mcp-go decodes questions and answers before this package sees them: the members of a
 //     form reach the client in alphabetical order, integers beyond 2^53 lose digits.
 //   - mcp-go sends a question and waits for its answer in one step, so that "delivered" is
-//     logged when the answer arrives; and it does not send the client a cancellation for a
-//     question that is withdrawn.
+//     logged when the answer arrives. That a question is withdrawn the client is told where
+//     [Downstream.Handler] or [Downstream.Listen] serves it, unless the result of the call
+//     follows at once.
 //   - Ids on the wire are mcp-go's, and it drops late, repeated and foreign answers by itself,
 //     so that the router does not count them.
 //   - Whether the upstream got an answer is known of an [Upstream] over an [HTTPClient] alone.
