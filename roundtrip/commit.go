@@ -50,7 +50,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 
 // runCommits calls the functions given to [OnCommit], if the flowRun has completed.
 func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
-	if r.flow == nil || err != nil {
+	if r.flow == nil || err != nil || r.flow.begins { // the task has run them
 		return
 	}
 	switch completed := result.(type) {

@@ -16,10 +16,11 @@ import (
 type TaskCall struct {
 	// Begin keeps a task that begins here, with the journal for its first run, and returns the
 	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
-	// and must get the same handle. An error that is no [*protocol.Error] says that the task
-	// cannot be kept now.
+	// and must get the same handle. What it returns is the outcome of the call: a
+	// [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a task that was over
+	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
 	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
-		*protocol.CreateTaskResult, error)
+		protocol.CallToolOutcome, error)
 	// Run means that the call is a run of a task that has begun.
 	Run *TaskRun
 }
@@ -205,14 +206,14 @@ func (r *run) suspendTask(ctx context.Context) (protocol.Result, error) {
 		task.Next, task.WaitsFor = journal, r.waitKeys()
 		return &protocol.InputRequiredResult{RequestState: protocol.StateText("waits")}, nil
 	}
-	handle, err := r.call.Task.Begin(ctx, next.Flow, journal)
+	outcome, err := r.call.Task.Begin(ctx, next.Flow, journal)
 	if err != nil {
 		if wire, ok := protocol.AsError(err); ok {
 			return nil, wire
 		}
 		return nil, r.reportUnserved(ctx, &storeError{resourceTasks, "create", err})
 	}
-	return handle, nil
+	return outcome, nil
 }
 
 // waitKeys returns the keys of what the run waits for: of visits where a handler in guard style

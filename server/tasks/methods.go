@@ -188,7 +188,7 @@ func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes 
 
 // lookAfter is the time to the next look at what a task waits for.
 func lookAfter(looks int) time.Duration {
-	return min(time.Second<<min(looks, 10), maxLook)
+	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
 // claim makes this process the holder of a task, unless it is closing.

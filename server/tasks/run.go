@@ -22,6 +22,7 @@ import (
 // A run is one run of the handler of a task, in this process.
 type run struct {
 	tasks *Tasks
+	id    [32]byte
 	stop  context.CancelCauseFunc
 	round roundtrip.TaskRun
 	spent atomic.Bool // the handler's call has been entered; calls that it makes are others
@@ -54,7 +55,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	switch {
 	case missing.IsZero():
 		tool.Call.Task = &roundtrip.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
-			journal []byte) (*protocol.CreateTaskResult, error) {
+			journal []byte) (protocol.CallToolOutcome, error) {
 			return t.begin(ctx, tool, flow, journal)
 		}}
 	case tool.Task == server.TaskMust:
@@ -63,9 +64,10 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	return next(ctx)
 }
 
-// begin keeps a task, and starts its first run.
+// begin keeps a task, and starts its first run. It returns the handle or, with Options.Inline, the
+// result of a task that was over soon.
 func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, journal []byte) (
-	*protocol.CreateTaskResult, error) {
+	protocol.CallToolOutcome, error) {
 	params, ok := tool.Request.Params.(*protocol.CallToolParams)
 	if !ok {
 		return nil, fmt.Errorf("not a call of a tool: %T", tool.Request.Params)
@@ -106,8 +108,51 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	case err != nil:
 		return nil, err
 	}
+	handle, err := handleOf(r)
+	if err != nil || t.opts.Inline == 0 || tool.Task == server.TaskMust {
+		t.start(task, r)
+		return handle, err
+	}
+	wake := make(chan struct{}, 1)
+	defer t.watch(task.ID, wake)()
 	t.start(task, r)
-	return handleOf(r)
+	return t.awaitInline(ctx, task.ID, handle, wake)
+}
+
+// awaitInline waits for a while until a task is over, and returns its result then; where it asks,
+// fails or takes longer it returns the handle. A client that goes away before has no handle, so
+// the task is cancelled.
+func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
+	wake <-chan struct{}) (protocol.CallToolOutcome, error) {
+	timer := time.NewTimer(t.opts.Inline)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return handle, nil
+		case <-ctx.Done():
+			t.cancelRun(id, errCancelled)
+			return nil, context.Cause(ctx)
+		case <-wake:
+		}
+		task, err := t.store.GetTask(ctx, id)
+		if err != nil {
+			continue // the handle is good all the same
+		}
+		rec, err := t.open(ctx, task)
+		if err != nil || rec.Status == statusWorking {
+			continue
+		}
+		shown, err := rec.toTask(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if done, ok := shown.State.(protocol.TaskCompleted); ok {
+			return done.Result, nil
+		}
+		handle.Task = *shown
+		return handle, nil
+	}
 }
 
 // taskRetry is when a client may try again that found no room for a task.
@@ -159,7 +204,7 @@ func (t *Tasks) start(task *store.Task, rec *record) {
 		return // this process is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
-	r := &run{tasks: t, stop: stop, task: task, rec: rec}
+	r := &run{tasks: t, id: task.ID, stop: stop, task: task, rec: rec}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
@@ -184,7 +229,7 @@ func (t *Tasks) start(task *store.Task, rec *record) {
 func (r *run) forget() {
 	r.tasks.mu.Lock()
 	defer r.tasks.mu.Unlock()
-	delete(r.tasks.running, r.task.ID)
+	delete(r.tasks.running, r.id)
 }
 
 // cancelRun ends the run of a task if it is in this process.
@@ -299,10 +344,12 @@ func (r *run) settleStopped(ctx context.Context, now time.Time) {
 	case errors.Is(cause, errRunTime):
 		failed := protocol.Errorf(protocol.CodeInternalError,
 			"the task was stopped: one run of it took longer than it may")
-		if r.rec.hasExpired(now) {
-			failed = errExpired()
-		}
-		r.finish(ctx, func(rec *record) { rec.fail(failed, now) })
+		r.finish(ctx, func(rec *record) {
+			if rec.hasExpired(now) {
+				failed = errExpired()
+			}
+			rec.fail(failed, now)
+		})
 	default:
 		r.giveBack(ctx, 0)
 	}
@@ -402,7 +449,8 @@ func (r *run) store(ctx context.Context, f func(*record), holder string,
 // storeOnceLocked tries once. After a conflict it goes on with what is in the store.
 func (r *run) storeOnceLocked(ctx context.Context, f func(*record), holder string,
 	after time.Duration) error {
-	if r.lost {
+	if r.lost || r.rec.isOver() {
+		r.lost = true
 		return errLost
 	}
 	t, now := r.tasks, time.Now()
@@ -428,7 +476,7 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), holder strin
 		}
 		return err
 	}
-	current, err := t.store.GetTask(ctx, r.task.ID)
+	current, err := t.store.GetTask(ctx, r.id)
 	if err != nil {
 		return err
 	}
@@ -518,7 +566,7 @@ func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 		case <-done:
 			return
 		case <-renew.C:
-			err := t.store.RenewTask(ctx, r.task.ID, t.holder, t.opts.Lease)
+			err := t.store.RenewTask(ctx, r.id, t.holder, t.opts.Lease)
 			switch {
 			case err == nil:
 				kept = time.Now()
@@ -527,7 +575,7 @@ func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 				return
 			}
 		case <-look.C:
-			task, err := t.store.GetTask(ctx, r.task.ID)
+			task, err := t.store.GetTask(ctx, r.id)
 			if err != nil || task.Number == r.number() {
 				continue
 			}

@@ -73,6 +73,10 @@ type Options struct {
 	// Sweep is how often a process looks for tasks that nobody runs, 0: 60 s; it waits up to half
 	// as long again.
 	Sweep time.Duration
+	// Inline is how long the request that begins a task of a tool that can be one is held before
+	// it gets the handle: if the task is over by then, the client gets the result itself. 0: not
+	// at all.
+	Inline time.Duration
 	// Prepare is called before each run, for what a request would have brought: it returns the
 	// context of the run, and what the run may do. A nil access is that of the call that began
 	// the task, without Implies. An error fails the run, which is tried again later. Nil: no
@@ -164,7 +168,8 @@ func (o *Options) check() error {
 	}
 	for name, n := range map[string]int64{"RunTimeout": int64(o.RunTimeout), "Runs": int64(o.Runs),
 		"TasksPerPrincipal": int64(o.TasksPerPrincipal), "Tasks": int64(o.Tasks),
-		"RecordBytes": int64(o.RecordBytes), "Lease": int64(o.Lease), "Sweep": int64(o.Sweep)} {
+		"RecordBytes": int64(o.RecordBytes), "Lease": int64(o.Lease), "Sweep": int64(o.Sweep),
+		"Inline": int64(o.Inline)} {
 		if n < 0 {
 			return fmt.Errorf("tasks: %s: must not be negative", name)
 		}
