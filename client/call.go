@@ -90,6 +90,13 @@ func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, 
 	if err != nil {
 		return none, err
 	}
+	if handle, task := result.(*protocol.CreateTaskResult); task {
+		ctx, done := c.beginCall(ctx)
+		defer done()
+		if result, err = c.driveTask(ctx, l.target, handle); err != nil {
+			return none, preferClosed(ctx, err)
+		}
+	}
 	r, ok := result.(R)
 	if !ok {
 		return none, &ResponseError{l.method, fmt.Errorf("unexpected result %T", result)}

@@ -210,6 +210,10 @@ func copyParams(p protocol.Params) protocol.Params {
 		return shallowCopy(p)
 	case *protocol.CompleteParams:
 		return shallowCopy(p)
+	case *protocol.TaskParams:
+		return shallowCopy(p)
+	case *protocol.ExtensionParams:
+		return shallowCopy(p)
 	}
 	// Legs are made in this package only, from the types above.
 	panic("client: internal error: parameters of unknown type")

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"time"
 
@@ -76,6 +77,11 @@ type Options struct {
 	// if the wait fits into the caller's deadline, Timeout and
 	// 30 s.
 	NoBusyRetry bool
+
+	// Tasks declares the tasks extension: [Client.CallTool] follows a task that a call becomes
+	// until it has a result, however long that takes, and cancels it when the context of the call
+	// ends. [Client.BeginTask] needs it, too.
+	Tasks bool
 
 	// Progress receives the progress of requests, as long as it increases.
 	// If it is set, every request asks for progress, under the caller's
@@ -215,6 +221,13 @@ func (o *Options) warn(ctx context.Context, err error) {
 // declaredCapabilities returns what the handlers can answer.
 func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
 	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
+	if o.Tasks {
+		caps.Extensions = maps.Clone(o.Extensions)
+		if caps.Extensions == nil {
+			caps.Extensions = map[string]json.RawMessage{}
+		}
+		caps.Extensions[protocol.ExtensionTasks] = json.RawMessage("{}")
+	}
 	if o.ElicitForm != nil || o.ElicitURL != nil {
 		caps.Elicitation = &protocol.ElicitationCapability{
 			Form: o.ElicitForm != nil, URL: o.ElicitURL != nil,

@@ -94,7 +94,14 @@ func (c *Client) sendOnce(
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return c.decodeResponse(ctx, conn.version, req, resp)
+	result, err := c.decodeResponse(ctx, conn.version, req, resp)
+	if err == nil {
+		err = checkHandle(result, meta.Capabilities)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
 }
 
 // fillMetadata declares version, name and capabilities. It overwrites what the

@@ -14,7 +14,7 @@ import (
 )
 
 // A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged],
-// [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
+// [PromptsChanged], [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
 type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
@@ -40,6 +40,13 @@ type ResourceUpdated struct {
 	URI string
 }
 
+// TaskChanged means that a task of this client has changed.
+type TaskChanged struct {
+	// Task is the task as it is now; its questions have not been checked.
+	Task *protocol.Task
+}
+
+func (TaskChanged) isEvent()      {}
 func (Acknowledged) isEvent()     {}
 func (ToolsChanged) isEvent()     {}
 func (PromptsChanged) isEvent()   {}
@@ -75,6 +82,7 @@ func (c *Client) Listen(
 		return context.Cause(ctx)
 	}
 	filter.ResourceSubscriptions = slices.Clone(filter.ResourceSubscriptions)
+	filter.TaskIDs = slices.Clone(filter.TaskIDs)
 	sub := &subscription{client: c, wanted: filter, handler: handler, cancel: cancel}
 	if limit := c.opts.Timeout; limit > 0 {
 		ctx = c.humanClock.Carry(ctx)
@@ -152,7 +160,7 @@ func (s *subscription) handleNotification(
 ) (bool, error) {
 	switch n.Method {
 	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated, protocol.NotifyTask:
 	default:
 		return false, nil
 	}
@@ -243,6 +251,11 @@ func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) 
 	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 &&
 		p.URI != "":
 		return ResourceUpdated{p.URI}, nil
+	case n.Method == protocol.NotifyTask:
+		task, err := protocol.DecodeTask(n.Params)
+		if err == nil && slices.Contains(filter.TaskIDs, task.ID) {
+			return TaskChanged{task}, nil
+		}
 	}
 	return nil, nil
 }
@@ -258,6 +271,11 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 		PromptsListChanged:   s.wanted.PromptsListChanged && said.PromptsListChanged,
 		ResourcesListChanged: s.wanted.ResourcesListChanged && said.ResourcesListChanged,
 	}
+	for _, id := range s.wanted.TaskIDs {
+		if slices.Contains(said.TaskIDs, id) {
+			honoured.TaskIDs = append(honoured.TaskIDs, id)
+		}
+	}
 	agreed := make(map[string]bool, len(said.ResourceSubscriptions))
 	for _, uri := range said.ResourceSubscriptions {
 		agreed[uri] = true
@@ -272,5 +290,6 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 	s.honoured = &honoured
 	copied := honoured
 	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
+	copied.TaskIDs = slices.Clone(honoured.TaskIDs)
 	return Acknowledged{copied}
 }

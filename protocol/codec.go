@@ -35,6 +35,8 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 		switch r.(type) {
 		case *InputRequiredResult:
 			w.addText("resultType", resultInputRequired)
+		case *CreateTaskResult:
+			w.addText("resultType", resultTask)
 		default:
 			w.addText("resultType", resultComplete)
 		}
@@ -82,6 +84,17 @@ func appendResult(w *objectWriter, v Version, method string, r Result) error {
 		return r.appendMembers(w, v)
 	case *EmptyResult:
 		w.addRawObject("_meta", r.Meta)
+	case *CreateTaskResult:
+		if v.Era() != Modern {
+			return fmt.Errorf("revision %s has no tasks", v)
+		}
+		r.Task.appendMembers(w, false)
+		w.addRawObject("_meta", r.Meta)
+	case *GetTaskResult:
+		r.Task.appendMembers(w, true)
+		w.addRawObject("_meta", r.Meta)
+	case *ExtensionResult:
+		r.appendMembers(w)
 	}
 	return nil
 }
@@ -116,6 +129,12 @@ func mayAnswer(method string, r Result) bool {
 		return r != nil && method == MethodInitialize
 	case *EmptyResult:
 		return r != nil && answersNothing(method)
+	case *CreateTaskResult:
+		return r != nil && method == MethodCallTool
+	case *GetTaskResult:
+		return r != nil && method == MethodGetTask
+	case *ExtensionResult:
+		return r != nil && newParams(method) == nil
 	}
 	return false
 }
@@ -132,7 +151,8 @@ func (r reporter) reportf(format string, args ...any) {
 // answersNothing reports whether method has no result of its own.
 func answersNothing(method string) bool {
 	switch method {
-	case MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe:
+	case MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe, MethodUpdateTask,
+		MethodCancelTask:
 		return true
 	}
 	return newParams(method) == nil
@@ -178,6 +198,12 @@ func DecodeResultReporting(
 			break
 		}
 		r, err = decodeInputRequired(data)
+	case resultTask:
+		if method != MethodCallTool {
+			err = fmt.Errorf("a task is not allowed here")
+			break
+		}
+		r, err = decodeCreateTask(data)
 	default:
 		// Such a result must not be used (basic/index, "ResultType").
 		err = fmt.Errorf("unknown resultType %s", quoteClipped(typ))
@@ -210,6 +236,11 @@ func decodeComplete(method string, data []byte, report reporter) (Result, error)
 		return decodeCompletion(data)
 	case MethodInitialize:
 		return decodeInitialize(data)
+	case MethodGetTask:
+		return decodeGetTask(data)
+	}
+	if newParams(method) == nil {
+		return decodeExtension(data)
 	}
 	var meta Meta
 	err := decodeMeta(data, &meta)

@@ -248,26 +248,30 @@ func (r *InputRequiredResult) appendMembers(w *objectWriter, v Version) error {
 		return fmt.Errorf("result: %w", err)
 	}
 	if len(r.InputRequests) > 0 {
-		w.addKey("inputRequests")
-		dst := append(w.dst, '{')
-		for i, q := range r.InputRequests {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = jsonx.AppendText(dst, q.Key)
-			dst = append(dst, ':')
-			var err error
-			if dst, err = AppendInputRequest(dst, v, q.Request); err != nil {
-				w.recordError("inputRequests."+quoteClipped(q.Key), err)
-			}
-		}
-		w.dst = append(dst, '}')
+		w.addInputRequests(v, r.InputRequests)
 	}
 	if text, present := r.RequestState.Text(); present {
 		w.addText("requestState", text)
 	}
 	w.addRawObject("_meta", r.Meta)
 	return nil
+}
+
+func (w *objectWriter) addInputRequests(v Version, requests InputRequests) {
+	w.addKey("inputRequests")
+	dst := append(w.dst, '{')
+	for i, q := range requests {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonx.AppendText(dst, q.Key)
+		dst = append(dst, ':')
+		var err error
+		if dst, err = AppendInputRequest(dst, v, q.Request); err != nil {
+			w.recordError("inputRequests."+quoteClipped(q.Key), err)
+		}
+	}
+	w.dst = append(dst, '}')
 }
 
 func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {

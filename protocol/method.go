@@ -14,6 +14,15 @@ const (
 	MethodListen                = "subscriptions/listen"
 )
 
+// Methods of the tasks extension. NotifyTask is its notification.
+const (
+	MethodGetTask    = "tasks/get"
+	MethodUpdateTask = "tasks/update"
+	MethodCancelTask = "tasks/cancel"
+
+	NotifyTask = "notifications/tasks"
+)
+
 // Methods of requests that only legacy clients send.
 const (
 	MethodInitialize  = "initialize"

@@ -43,6 +43,10 @@ func newParams(method string) Params {
 		return &PingParams{}
 	case MethodSetLevel:
 		return &SetLevelParams{}
+	case MethodGetTask, MethodCancelTask:
+		return &TaskParams{}
+	case MethodUpdateTask:
+		return &TaskParams{update: true}
 	case MethodSubscribe, MethodUnsubscribe:
 		return &SubscribeParams{}
 	}

@@ -5,7 +5,7 @@ package protocol
 // still satisfies it, but [EncodeResult] refuses everything but the exact
 // types.
 type Result interface {
-	// ResultType returns "complete" or "input_required".
+	// ResultType returns "complete", "input_required" or, for the handle of a task, "task".
 	ResultType() string
 	isResult()
 }
@@ -14,10 +14,12 @@ type Result interface {
 const (
 	resultComplete      = "complete"
 	resultInputRequired = "input_required"
+	resultTask          = "task" // of the tasks extension
 )
 
 // A CallToolOutcome is what tools/call may answer: a [*CallToolResult] or an
-// [*InputRequiredResult].
+// [*InputRequiredResult]; with the tasks extension also a [*CreateTaskResult], which no
+// handler returns itself.
 type CallToolOutcome interface {
 	Result
 	isCallToolOutcome()

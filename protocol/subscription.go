@@ -7,6 +7,8 @@ type SubscriptionFilter struct {
 	PromptsListChanged    bool     `json:"promptsListChanged,omitzero"`
 	ResourcesListChanged  bool     `json:"resourcesListChanged,omitzero"`
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
+	// TaskIDs are of the tasks extension.
+	TaskIDs []string `json:"taskIds,omitempty"`
 }
 
 // ListenParams are the parameters of subscriptions/listen.

@@ -59,6 +59,8 @@ type Call struct {
 	// its Arguments: of the _meta of the request, for example. They count for
 	// Options.Limits.WaitingBytes.
 	KeptBytes int32
+	// Task lets the handler begin a task, or tells that this call is a run of one. Nil: neither.
+	Task *TaskCall
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error

@@ -171,6 +171,9 @@ func (r *run) holdVisit(ctx context.Context, key string,
 		return false, err
 	}
 	limit := p.era().visitLimit(r, p)
+	if limit == 0 { // a run of a task looks once
+		return false, nil
+	}
 	w, err := p.beginWaiting(ctx, nil)
 	if err != nil {
 		return false, p.era().awaitRefusal(ctx, r, p, err)
@@ -259,6 +262,9 @@ func (r *run) suspendVisit(key string, again bool) error {
 		return f.end.err
 	}
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
+	if again && r.taskRun() != nil {
+		return r.waitLocked(key)
+	}
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	if i < 0 {
 		return r.notFinishedLocked(key)

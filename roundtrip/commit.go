@@ -24,7 +24,7 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // OnCommit has fn run after the handler has completed the flowRun, its result has
 // passed all checks, and a [store.Guard], if there is one, has recorded it: at most
 // once for every outcome that is handed to the client, never in a round that
-// asks, nor when the handler fails or returns an error result. A guard that
+// asks or begins a task, nor when the handler fails or returns an error result. A guard that
 // cannot record the outcome changes nothing, since the client gets it and the
 // state is spent already. Functions run in
 // the order in which they were given, in a context as of [CleanupContext],
@@ -50,16 +50,19 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 
 // runCommits calls the functions given to [OnCommit], if the flowRun has completed.
 func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
-	if r.flow == nil || err != nil {
+	if r.flow == nil || err != nil || r.flow.begins { // the task has run them
 		return
 	}
 	switch completed := result.(type) {
-	case *protocol.InputRequiredResult:
+	case *protocol.InputRequiredResult, *protocol.CreateTaskResult:
 		return
 	case *protocol.CallToolResult:
 		if completed.IsError {
 			return
 		}
+	}
+	if len(r.flow.commits) == 0 || !r.beginCommits(ctx) {
+		return
 	}
 	for _, fn := range r.flow.commits {
 		r.callCommit(ctx, fn)

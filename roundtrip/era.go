@@ -9,8 +9,9 @@ import (
 )
 
 // An era is what differs between calls of revision 2026-07-28, whose questions are returned and
-// whose client calls again with the answers ([modernEra]), and calls of older revisions, whose
-// questions are pushed while the call is open ([sessionEra]). Everything else asks the era and
+// whose client calls again with the answers ([modernEra]), runs of a task, whose questions go
+// into a record ([taskEra]), and calls of older revisions, whose questions are pushed while the
+// call is open ([sessionEra]). Everything else asks the era and
 // never tests which one it is.
 type era interface {
 	// returnsQuestions reports whether the client gets questions as a result, and carries the
@@ -63,6 +64,9 @@ type era interface {
 func (p *questioner) era() era {
 	if p.call.Version.Era() == protocol.Legacy {
 		return sessionEra{}
+	}
+	if p.taskRun() != nil {
+		return taskEra{}
 	}
 	return modernEra{}
 }

@@ -35,13 +35,20 @@ type flowRun struct {
 	pushes   int32 // questions of [PushRequest]
 	answered bool  // a question of the last of them has been answered
 
+	begins   bool     // the task begins here
+	waitsFor []string // keys of what a task waits for that is no question
+
 	unkeyed    *unkeyedTable // nil where nothing is asked without a key
 	visits     []Question    // to URLs, asked for in this run
 	unfinished []unfinishedVisit
 }
 
 // asksClient reports whether the run ends with a result that has the client come back.
-func (f *flowRun) asksClient() bool { return len(f.pending) > 0 }
+func (f *flowRun) asksClient() bool { return len(f.pending) > 0 || f.suspendsTask() }
+
+// suspendsTask reports whether the run ends because a task begins, or waits for something that is
+// no question.
+func (f *flowRun) suspendsTask() bool { return f.begins || len(f.waitsFor) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {

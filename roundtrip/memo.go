@@ -66,7 +66,9 @@ func computeMemo[T any](ctx context.Context, r *run, key string,
 	if value, err = jsonx.Marshal(v); err != nil {
 		return nil, r.endWithError(&journalError{key, "the value has no JSON: " + err.Error()})
 	}
-	err = r.keepMemo(key, value)
+	if err = r.keepMemo(key, value); err == nil {
+		err = r.saveJournal(ctx)
+	}
 	kept = err == nil
 	return value, err
 }

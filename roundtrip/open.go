@@ -23,6 +23,10 @@ import (
 // It returns a result instead of a run only for an exact replay of a claimed state. A refusal
 // is the frozen error: the reason goes to the observer only.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
+	if e.taskRun() != nil {
+		r, err := e.openJournal(ctx)
+		return r, nil, err
+	}
 	responses, state := e.era().retryMembers(e.call)
 	r := e.openRun(&e.first, responses, state)
 	r.opened = time.Now() // before guard and store are asked, whose time is not the person's

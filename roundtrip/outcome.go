@@ -102,7 +102,10 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 		r.reportFlowEnd(ctx, f.end.how)
 		result, err = r.answerRefusal(f.end.refusal)
 		return result, err, true
-	case f.asksClient():
+	case len(f.pending) > 0:
+	case f.suspendsTask():
+		result, err = r.suspendTask(ctx)
+		return result, err, true
 	case len(f.unfinished) > 0 && completes(result, err):
 		result, err = r.refuseUnfinished(ctx, f.unfinished[0].key)
 		return result, err, true

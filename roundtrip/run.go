@@ -50,6 +50,7 @@ type run struct {
 	id         [16]byte // of the flowRun, once identified
 	identified bool
 	versioned  bool                     // the handler's version is known, too
+	saving     sync.Mutex               // orders the journals that a task keeps
 	reworded   []event.QuestionReworded // answers to another version of the application
 	reported   int                      // how many of reworded the observer knows
 	acted      bool                     // something has begun that must not be repeated

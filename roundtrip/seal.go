@@ -23,6 +23,9 @@ func (r *run) askReturned(ctx context.Context,
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
+	if r.taskRun() != nil && r.showsVisitsOnly(d) {
+		return r.suspendTask(ctx) // the person knows the link
+	}
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
@@ -85,7 +88,7 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		return &ending{how: event.EndFailed,
 			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
 	}
-	limit := r.funnel.opts.Limits.Rounds
+	limit := r.maxRounds()
 	if len(r.reworded) > 0 { // random routing comes to the same version twice, but later
 		limit *= versionSlack
 	}
@@ -126,6 +129,10 @@ func endStateLost() *ending {
 // the call itself. It is no method of the era, whose arguments would be allocated.
 func (r *run) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
 	error) {
+	if task := r.taskRun(); task != nil {
+		task.Next = next.AppendTo(make([]byte, 0, next.EncodedSize()))
+		return protocol.RequestState{}, nil
+	}
 	if !r.era().returnsQuestions() {
 		return protocol.RequestState{}, r.encodeLocalState(next)
 	}
@@ -137,7 +144,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !r.funnel.silent {
-		left := max(0, r.funnel.opts.Limits.Rounds-r.countedRounds())
+		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
 		r.era().reportRequested(ctx, r, requested)
@@ -191,6 +198,9 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Flow, c.Version, c.Memos, c.State = r.flowIDLocked(), r.version, r.memos, r.state
 	r.mu.Unlock()
 	c.Principal = r.bindPrincipal(c.Flow)
+	if r.taskRun() != nil {
+		c.Principal = r.prior.Principal // a run of a task has no credential
+	}
 	if r.prior != nil {
 		c.Deadline, c.VisitRounds = r.prior.Deadline, r.prior.VisitRounds
 	} else {

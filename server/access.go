@@ -26,6 +26,9 @@ type Access struct {
 // [protocol.LocalPrincipal] over standard input and output and in process have it.
 func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 
+// Unlimited reports whether a was made by [UnlimitedAccess]. a may be nil.
+func (a *Access) Unlimited() bool { return a != nil && a.unlimited }
+
 // Check returns nil if all scopes of need were granted or are implied, else a [*ScopeError]
 // that names all of them. a may be nil.
 func (a *Access) Check(need ...string) error {

@@ -78,6 +78,17 @@ func newAdmission(s *Server, e era, message *protocol.Request, d *Delivery) *Adm
 	return a
 }
 
+// NamesTarget reports whether the header Mcp-Name must repeat the target of the request
+// (basic/transports/streamable-http, "Request Metadata").
+func (a *Admission) NamesTarget() bool {
+	method := a.request.Message.Method
+	if protocol.MultiRoundTrip(method) {
+		return true
+	}
+	m := a.request.server.extensionMethod(method)
+	return m != nil && m.Target != ""
+}
+
 // Request returns the request as middleware will see it. A transport may refuse
 // it, see [Request.Refuse].
 func (a *Admission) Request() *Request { return &a.request }

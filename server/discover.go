@@ -7,9 +7,11 @@ import (
 
 // answerDiscover answers server/discover: what the server is, speaks and offers.
 func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
+	c := s.declaredCapabilities()
+	s.declareExtensions(&c)
 	return &protocol.DiscoverResult{
 		SupportedVersions: revision.Modern(),
-		Capabilities:      s.declaredCapabilities(),
+		Capabilities:      c,
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.ListTTL.Milliseconds(),

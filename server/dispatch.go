@@ -36,7 +36,9 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	ctx = humantime.WithoutWire(ctx)
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
-	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))
+	admitted := s.admitRequest(req, &d, malformed)
+	admitted.request.noteTaskRun(ctx)
+	response := s.Serve(ctx, admitted)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
 	}
@@ -51,6 +53,8 @@ func targetOf(p protocol.Params) string {
 		return p.Name
 	case *protocol.ReadResourceParams:
 		return p.URI
+	case *protocol.TaskParams:
+		return p.TaskID
 	}
 	return ""
 }
@@ -153,6 +157,9 @@ func (s *Server) dispatchRequest(ctx context.Context, request *Request) (protoco
 	}
 	if result, err, ok := request.era.answerOwnMethod(ctx, request); ok {
 		return result, err
+	}
+	if m := s.extensionMethod(request.Message.Method); m != nil {
+		return s.callExtension(ctx, request, m)
 	}
 	switch p := request.Params.(type) {
 	case *protocol.CallToolParams:

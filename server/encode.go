@@ -51,6 +51,11 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 			return nil, err
 		}
 	}
+	if _, handle := result.(*protocol.CreateTaskResult); handle {
+		if err := refuseUndeclaredTask(request); err != nil {
+			return nil, err
+		}
+	}
 	nameless := request.era.namesServer()
 	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
@@ -148,6 +153,12 @@ func metaOf(result protocol.Result) *protocol.Meta {
 	case *protocol.ListenResult:
 		return &r.Meta
 	case *protocol.EmptyResult:
+		return &r.Meta
+	case *protocol.CreateTaskResult:
+		return &r.Meta
+	case *protocol.GetTaskResult:
+		return &r.Meta
+	case *protocol.ExtensionResult:
 		return &r.Meta
 	}
 	return nil

@@ -25,9 +25,9 @@ func (s *Server) admitRequest(
 	request := &a.request
 	request.Version = protocol.Latest
 	request.Refuse(malformed)
-	params, err := protocol.DecodeParams(request.Message.Method, request.Message.Params)
+	params, target, err := s.decodeParams(request.Message.Method, request.Message.Params)
 	if err == nil {
-		request.Params, request.Target = params, targetOf(params)
+		request.Params, request.Target = params, target
 		request.Meta = params.RequestMetadata()
 		request.boundMeta(request.Meta)
 		request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
@@ -59,7 +59,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
 		return protocol.UnsupportedVersion(string(meta.Version), revision.Modern())
-	case !s.offersMethod(method):
+	case !s.offersMethod(method) && s.extensionMethod(method) == nil:
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
 			clipQuoted(method))
 	case meta.Capabilities == nil:

@@ -60,6 +60,7 @@ type Request struct {
 
 	back             protocol.Back // of the Delivery; nil: none
 	private          bool          // of the Delivery
+	inTask           bool          // a run of a task
 	opensSession     bool          // an initialize that opened session
 	bodyCopied       bool          // Params and Meta hold nothing of a long body
 	droppedMeta      bool          // _meta was longer than maxMeta

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
@@ -21,6 +22,9 @@ type Server struct {
 	info    infoMeta
 
 	own Catalog // what every request sees
+
+	extending  sync.Mutex
+	extensions atomic.Pointer[extensions] // nil: none
 
 	localAccess *Access // of callers in process and on line streams
 

@@ -264,6 +264,11 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 			return nil, err
 		}
 	}
+	heard, announce, err := s.listenToTasks(ctx, request, p.Notifications.TaskIDs)
+	if err != nil {
+		return nil, err
+	}
+	filter.TaskIDs = heard
 	if request.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
@@ -287,12 +292,16 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 		subscriptionParams{Notifications: &filter}); err != nil {
 		return nil, newClientGoneError(err) // no result, for nothing may precede the acknowledgment
 	}
+	announced, end := startAnnouncing(ctx, announce)
+	defer end()
 	for {
 		select {
 		case <-s.hub.closed:
 			return l.endResult(), nil
 		case <-ctx.Done():
 			err = ctx.Err()
+		case n := <-announced:
+			err = l.sendAnnounced(ctx, n)
 		case <-sub.wake:
 			lists, updated := sub.takeDue()
 			err = l.sendDue(ctx, lists, updated)
@@ -323,6 +332,39 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 	}
 	return l.in.back.Notify(ctx,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
+}
+
+// startAnnouncing runs announce, and passes its notifications on until end is called, which waits
+// for it.
+func startAnnouncing(ctx context.Context, announce Announce) (
+	announced <-chan *protocol.Notification, end func()) {
+	if announce == nil {
+		return nil, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	notifications, done := make(chan *protocol.Notification), make(chan struct{})
+	go func() {
+		defer close(done)
+		announce(ctx, func(n *protocol.Notification) error {
+			select {
+			case notifications <- n:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return notifications, func() { cancel(); <-done }
+}
+
+// sendAnnounced sends a notification of an extension, with the id of the subscription.
+func (l *announcer) sendAnnounced(ctx context.Context, n *protocol.Notification) error {
+	params, err := protocol.Meta(n.Params).With("_meta", json.RawMessage(l.meta))
+	if err != nil {
+		return err
+	}
+	return l.in.back.Notify(ctx,
+		&protocol.Notification{Method: n.Method, Params: json.RawMessage(params)})
 }
 
 // sendDue sends the changes that a subscriber took with takeDue.

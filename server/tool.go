@@ -46,6 +46,8 @@ type Tool struct {
 	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
 	// for; see [roundtrip.Call].
 	AcceptUnsolicited bool
+	// Task says whether calls become tasks, where package server/tasks is in use.
+	Task TaskMode
 }
 
 // A ToolCall is one leg of a call of a tool.
@@ -64,6 +66,7 @@ type tool struct {
 	needs             protocol.ClientCapabilities
 	scopes            []string
 	acceptUnsolicited bool
+	task              TaskMode
 	input             *schema.Schema
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers
@@ -161,7 +164,7 @@ func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			InputSchema: input.Raw(), Annotations: t.Annotations, Meta: t.Meta,
 		},
-		needs: t.Needs, scopes: t.Scopes, acceptUnsolicited: t.AcceptUnsolicited,
+		needs: t.Needs, scopes: t.Scopes, acceptUnsolicited: t.AcceptUnsolicited, task: t.Task,
 		input: input, headers: mirrored, handle: handle,
 	}
 	if output != nil {
@@ -212,7 +215,7 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	call := roundtripCall(request, p.Arguments, &p.Retry)
 	call.AcceptUnsolicited, call.CheckOutput = t.acceptUnsolicited, t.check
 	request.releaseBody()
-	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
 		arguments, err := t.readArguments(p.Arguments,
 			sharesMemory(p.Arguments, request.checkedArguments))
 		if err != nil {
@@ -221,7 +224,11 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 		result, err := t.handle(ctx,
 			&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
 		return s.convertOutcome(ctx, request, result, err)
-	})
+	}
+	if s.extensions.Load() == nil {
+		return s.funnel.Do(ctx, call, handler)
+	}
+	return s.runTool(ctx, request, t, call, handler)
 }
 
 // readArguments returns arguments as the handler gets them, without the nulls that mean

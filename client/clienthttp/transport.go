@@ -88,6 +88,13 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	return t, nil
 }
 
+// ServerURL returns the endpoint without its query, which may hold secrets.
+func (t *Transport) ServerURL() string {
+	shown := *t.endpoint
+	shown.RawQuery, shown.Fragment, shown.User = "", "", nil
+	return shown.String()
+}
+
 // Handle posts a request and returns the response. Notifications that come
 // before it on a stream are passed to back in order; back may be nil. The end
 // of ctx closes the stream, which tells the server to stop

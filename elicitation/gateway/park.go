@@ -160,8 +160,10 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	if err != nil {
 		return nil, err
 	}
+	// The call of the first leg, and the HTTP request under it, are not kept.
+	principal, running := call.Principal, withProgress(life, call, parked.waitingCaller)
 	go func() {
-		result, err := g.runParked(life, u, conn, parked, call, params)
+		result, err := g.runParked(running, u, conn, parked, params)
 		// A connection whose call was given up may still bring questions of that call.
 		broken := isBroken(err)
 		release(life.Err() == nil && !broken)
@@ -172,19 +174,18 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		cancel(nil)
 		g.finishParked(u, parked, result, err)
 		g.metrics.parked.Dec()
-		g.park.end(call.Principal)
+		g.park.end(principal)
 	}()
 	return g.awaitParked(ctx, parked, leg, 0)
 }
 
 // runParked makes the call. The context has none of the values of the client's request.
 func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
-	parked *parkedCall, call *server.Call, params protocol.Params,
+	parked *parkedCall, params protocol.Params,
 ) (result protocol.Result, err error) {
 	conn.parked.Store(parked)
 	defer conn.parked.Store(nil)
 	defer g.recoverPanic(&err)
-	ctx = withProgress(ctx, call, parked.waitingCaller)
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		result, err = resultOf(conn.client.CallToolParams(ctx, p))

@@ -243,7 +243,9 @@ func (p *parkedCall) await(ctx context.Context, l *leg) (outcome, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.waiting--
+	if l.waiting--; l.waiting == 0 {
+		l.caller = nil // which holds its HTTP request
+	}
 	select {
 	case <-l.ready:
 		return l.outcome, nil
@@ -252,7 +254,6 @@ func (p *parkedCall) await(ctx context.Context, l *leg) (outcome, error) {
 	if l.waiting > 0 {
 		return outcome{}, context.Cause(ctx)
 	}
-	l.caller = nil
 	if len(p.legs) == 1 {
 		p.cancel(errClientLeft) // the client has no state to come back with
 	} else {

@@ -491,7 +491,8 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	call := func() {
 		for range 50 {
 			// A machine that is slow has the question be shown: its call is over all the same.
-			if _, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"}); err != nil {
+			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"})
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

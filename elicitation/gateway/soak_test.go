@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -141,18 +143,52 @@ func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.C
 	return c
 }
 
+// memoryVariable has [TestMemoryOfParkedCalls] measure one thing, in a process of its own.
+const memoryVariable = "GATEWAY_TEST_MEMORY"
+
 // TestMemoryOfParkedCalls compares what a parked call holds with an open call of the same client
-// without a gateway.
+// without a gateway. The upstream and its server are included. Each is measured in a process of its
+// own: what was freed before would be used again.
 func TestMemoryOfParkedCalls(t *testing.T) {
 	const calls = 2000
-	upstream := startNamed(t)
-	url := startForTwo(t, protocol.Legacy, upstream)
+	switch os.Getenv(memoryVariable) {
+	case "parked":
+		fmt.Println(memoryOfParkedCalls(t, calls))
+		return
+	case "floor":
+		fmt.Println(memoryOfOpenCalls(t, startNamed(t), calls))
+		return
+	}
+	var parked, floor memory
+	for name, m := range map[string]*memory{"parked": &parked, "floor": &floor} {
+		cmd := proctest.Self(t, memoryVariable+"="+name)
+		cmd.Args = append(cmd.Args, "-test.run=^"+t.Name()+"$")
+		if _, err := fmt.Sscan(proctest.Start(t, cmd).Line(), &m.heap, &m.stacks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("bytes of each of %d calls, heap and stacks: %v parked, %v open without a gateway",
+		calls, parked, floor)
+	if over := parked.heap + parked.stacks - floor.heap - floor.stacks; over > 8<<10 {
+		t.Errorf("%d bytes over the floor", over)
+	}
+}
+
+// beginAtOnce is how many calls begin at once. The stacks of more would be free later, and count.
+const beginAtOnce = 20
+
+func memoryOfParkedCalls(t *testing.T, calls int) memory {
+	t.Helper()
+	url := startForTwo(t, protocol.Legacy, startNamed(t))
 	c := byHand(t, url)
 	awaitTool(t, c, "up_echo")
-	before := heap()
+	before := readMemory()
 	var wg sync.WaitGroup
+	slots := make(chan struct{}, beginAtOnce)
 	for i := range calls {
+		slots <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{
 				Name: "up_echo", Arguments: fmt.Appendf(nil, `{"name":"n-%d"}`, i),
 			})
@@ -166,19 +202,18 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 		t.Error(err)
 	}
 	time.Sleep(time.Second) // the gateway closes its ends
-	parked := (heap() - before) / calls
-	floor := heapOfOpenCalls(t, upstream, calls)
-	t.Logf("heap of %d calls in bytes each: %d parked, upstream and its server included; "+
-		"%d open without a gateway", calls, parked, floor)
+	return readMemory().since(before, calls)
 }
 
-func heapOfOpenCalls(t *testing.T, upstream string, calls int) int {
+func memoryOfOpenCalls(t *testing.T, upstream string, calls int) memory {
 	t.Helper()
-	before := heap()
+	before := readMemory()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var asked, wg sync.WaitGroup
+	slots := make(chan struct{}, beginAtOnce)
 	for i := range calls {
+		slots <- struct{}{}
 		transport, err := clienthttp.New(upstream, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -188,6 +223,7 @@ func heapOfOpenCalls(t *testing.T, upstream string, calls int) int {
 			ElicitForm: func(
 				ctx context.Context, _ *client.FormQuestion,
 			) (*protocol.ElicitResult, error) {
+				<-slots
 				asked.Done()
 				<-ctx.Done()
 				return client.Cancel(), nil
@@ -201,16 +237,26 @@ func heapOfOpenCalls(t *testing.T, upstream string, calls int) int {
 		})
 	}
 	asked.Wait()
-	each := (heap() - before) / calls
+	each := readMemory().since(before, calls)
 	stop()
 	wg.Wait()
 	return each
 }
 
-func heap() int {
-	runtime.GC()
-	runtime.GC()
+// A memory is what is held, in bytes.
+type memory struct{ heap, stacks int }
+
+func (m memory) String() string { return fmt.Sprint(m.heap, " ", m.stacks) }
+
+func (m memory) since(before memory, calls int) memory {
+	return memory{(m.heap - before.heap) / calls, (m.stacks - before.stacks) / calls}
+}
+
+func readMemory() memory {
+	for range 8 { // each halves the stacks that are mostly empty
+		runtime.GC()
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc + m.StackInuse)
+	return memory{int(m.HeapAlloc), int(m.StackInuse)}
 }

@@ -390,3 +390,43 @@ func TestForgottenCallsEnd(t *testing.T) {
 		return clients.Handler(server.NewStreamableHTTPServer(s, quiet))
 	})
 }
+
+// TestSilentUser: the client's question is withdrawn, unless the result of the call overtakes that.
+func TestSilentUser(t *testing.T) {
+	for _, lines := range []bool{false, true} {
+		told := false
+		for range 20 {
+			router := newRouter(t, &elicitation.Options{Timeout: 100 * time.Millisecond})
+			clients, s := newLoggedGateway(t, router, gatewaytest.NewUpstream(t),
+				gatewaytest.SharedHTTP)
+			var c *gatewaytest.Client
+			if lines {
+				c = gatewaytest.ConnectLines(t, listen(clients, s), forms, "")
+			} else {
+				down := httptest.NewServer(clients.Handler(
+					server.NewStreamableHTTPServer(s, quiet)))
+				t.Cleanup(down.Close)
+				c = gatewaytest.Connect(t, down.URL, forms, "", nil)
+			}
+			stream := c.StartCall(t, gatewaytest.ToolAsk, `{"_meta":{"kept":"yes"},`+question[1:])
+			asked := stream.WaitForQuestion(t)
+			if text := string(asked.Params); strings.Contains(text, "rondo/") ||
+				!strings.Contains(text, `"kept":"yes"`) {
+				t.Errorf("the client is asked %s", text)
+			}
+			m, _ := stream.Next()
+			stream.Close()
+			if m.Method == "notifications/cancelled" {
+				if want := `"requestId":` + string(asked.ID); !strings.Contains(string(m.Params),
+					want) {
+					t.Errorf("got %s, want %s", m.Params, want)
+				}
+				told = true
+				break
+			}
+		}
+		if !told {
+			t.Errorf("lines %v: the client was not told", lines)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type asker struct {
 	server  *server.MCPServer
 	// session is the client's where there is no request that the context comes from.
 	session server.ClientSession
+	over    <-chan struct{} // closed when the request ends, nil: there is none
 	queued  *queuedProgress // the last progress that was delivered, nil: none
 }
 
@@ -43,6 +44,9 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Question,
 		ctx = a.server.WithContext(ctx, a.session)
 	} else if text := a.clients.cannotAsk(ctx); text != "" {
 		return nil, protocol.Errorf(protocol.CodeCannotAsk, "%s", text)
+	} else if a.clients.writesFor(ctx) {
+		mark := a.clients.asks.mark(&params)
+		defer func() { a.withdraw(ctx, a.clients.asks.forget(mark)) }()
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil && isGarbled(server.ClientSessionFromContext(ctx), err) {

@@ -57,6 +57,7 @@ type Downstream struct {
 	forwarder *hophttp.Forwarder  // nil: nothing is passed on
 	claims    naming.Claims       // of the upstreams
 	endpoint  accepthttp.Endpoint // of Handler
+	asks      questionIDs
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -153,7 +154,7 @@ func (d *Downstream) Begin(ctx context.Context,
 	if _, here := session.(*server.InProcessSession); here {
 		ctx = humantime.WithoutWire(ctx)
 	}
-	via := elicitation.ViaAsker(&asker{clients: d, server: d.server})
+	via := elicitation.ViaAsker(&asker{clients: d, server: d.server, over: ctx.Done()})
 	call, err := d.router.Begin(ctx, origin, via, key)
 	if err == nil {
 		upstream.NoteCall(ctx, call)

@@ -38,12 +38,8 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 			return
 		}
 		ctx := context.WithValue(r.Context(), openerKey{d}, from)
-		if r.Method != http.MethodPost {
-			next.ServeHTTP(w, r.WithContext(ctx))
-			return
-		}
-		ctx, refusals := d.withRefusals(ctx)
-		if !accepthttp.AdmitsEvents(r.Header) {
+		ctx, refusals := d.withRefusals(ctx) // a question may go out on a GET stream
+		if r.Method == http.MethodPost && !accepthttp.AdmitsEvents(r.Header) {
 			ctx = context.WithValue(ctx, headerKey{d}, r.Header)
 		}
 		next.ServeHTTP(newRefusalWriter(w, refusals), r.WithContext(ctx))

@@ -24,6 +24,7 @@ import (
 type refusals struct {
 	mu   sync.Mutex
 	byID map[string]*protocol.Error
+	asks *questionIDs // of the gateway
 }
 
 // maxRefusals bounds the refusals of a connection whose responses are not written.
@@ -33,7 +34,7 @@ const maxRefusals = 1000
 type refusalsKey struct{ clients *Downstream }
 
 func (d *Downstream) withRefusals(ctx context.Context) (context.Context, *refusals) {
-	r := &refusals{byID: make(map[string]*protocol.Error)}
+	r := &refusals{byID: make(map[string]*protocol.Error), asks: &d.asks}
 	return context.WithValue(ctx, refusalsKey{d}, r), r
 }
 
@@ -41,9 +42,8 @@ func (d *Downstream) withRefusals(ctx context.Context) (context.Context, *refusa
 // may be derived from that of another request, whose response is not this one's.
 func (d *Downstream) recordRefusal(ctx context.Context, id any, _ mcp.MCPMethod, _ any,
 	err error) {
-	r, ok := ctx.Value(refusalsKey{d}).(*refusals)
-	_, here := server.ClientSessionFromContext(ctx).(*server.InProcessSession)
-	if !ok || here {
+	r, _ := ctx.Value(refusalsKey{d}).(*refusals)
+	if !d.writesFor(ctx) {
 		return
 	}
 	wire := wireOf(err)
@@ -59,6 +59,13 @@ func (d *Downstream) recordRefusal(ctx context.Context, id any, _ mcp.MCPMethod,
 	if len(r.byID) < maxRefusals {
 		r.byID[string(key)] = wire
 	}
+}
+
+// writesFor reports whether what mcp-go writes to the client of a request passes through rewrite.
+func (d *Downstream) writesFor(ctx context.Context) bool {
+	_, wrapped := ctx.Value(refusalsKey{d}).(*refusals)
+	_, here := server.ClientSessionFromContext(ctx).(*server.InProcessSession)
+	return wrapped && !here
 }
 
 // wireOf returns the error of the router or of the upstream that a handler has returned, nil
@@ -88,6 +95,9 @@ func (e *upstreamError) Unwrap() error { return e.cause }
 // rewrite returns message, a response of mcp-go's, with the error that takes the place of its
 // own, nil if it is to be sent as it is.
 func (r *refusals) rewrite(message []byte) []byte {
+	if bytes.Contains(message, []byte(metaQuestion)) {
+		return r.asks.unmark(message)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.byID) == 0 {

@@ -95,6 +95,9 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)
+	if _, err := addTasks(srv); err != nil {
+		return nil, err
+	}
 	return srv, nil
 }
 

@@ -116,6 +116,7 @@ func connectIn(t *testing.T, era protocol.Era, opts client.Options) *client.Clie
 		if err := <-served; err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
+		_ = srv.Close()
 	})
 	return c
 }
@@ -305,6 +306,7 @@ func TestSurvey(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			defer srv.Close()
 			return srv.ServeStream(ctx, r, w, nil)
 		})
 	survey := &attack.Survey{Timeout: time.Minute, Target: &attack.Target{

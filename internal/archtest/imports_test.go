@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"roundtrip": {"protocol", "roundtrip/event", "roundtrip/keys",
 		"roundtrip/store"},
 	"server":            withRoundtrip("protocol"),
+	"server/tasks":      withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",

@@ -33,25 +33,18 @@ func readClaims(data []byte) (*claims, error) {
 	maps.DeleteFunc(c.all, func(_ string, raw json.RawMessage) bool {
 		return string(raw) == "null"
 	})
-	var err error
-	read := func(failed error) {
-		if failed != nil {
-			err = errClaims
-		}
-	}
-	read(c.readClaim("iss", &c.issuer))
-	read(c.readClaim("sub", &c.subject))
+	err := errors.Join(c.readClaim("iss", &c.issuer), c.readClaim("sub", &c.subject),
+		c.readTime("exp", &c.expiry), c.readTime("nbf", &c.notBefore),
+		c.readTime("iat", &c.issued), c.readList("aud", &c.audience), c.readScopes())
 	// Keycloak and Entra ID have the client in azp, Okta in cid, Entra ID of version 1 in appid.
 	for _, name := range []string{"client_id", "azp", "cid", "appid"} {
 		if c.clientID == "" {
-			read(c.readClaim(name, &c.clientID))
+			err = errors.Join(err, c.readClaim(name, &c.clientID))
 		}
 	}
-	read(c.readTime("exp", &c.expiry))
-	read(c.readTime("nbf", &c.notBefore))
-	read(c.readTime("iat", &c.issued))
-	read(c.readList("aud", &c.audience))
-	read(c.readScopes())
+	if err != nil {
+		err = errClaims // what is wrong could be about a person
+	}
 	return c, err
 }
 

@@ -27,7 +27,7 @@ type decision struct {
 	identity serverhttp.Identity
 	// thumbprint is of the key to which the token is bound. Empty: it is not.
 	thumbprint string
-	err        error     // *refusedError or *unavailableError; nil: the token is accepted
+	err        error     // a *refusedError; nil: the token is accepted
 	until      time.Time // expiry in the cache; zero: not cached
 }
 
@@ -54,7 +54,11 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision 
 	g.mu.Lock()
 	v := g.inFlight[sum]
 	if v == nil {
-		v = g.startVerificationLocked(ctx, p)
+		// It has a time limit of its own, and ends with no single request.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
+		v = &verification{done: make(chan struct{}), cancel: cancel}
+		g.inFlight[sum] = v
+		go g.runVerification(ctx, v, p)
 	}
 	v.waiters++
 	g.mu.Unlock()
@@ -63,18 +67,8 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision 
 		return v.decision
 	case <-ctx.Done():
 		g.releaseWaiter(sum, v)
-		return decision{err: &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}}
+		return decision{err: postpone(issuerUnreachable, defaultRetry, ctx.Err())}
 	}
-}
-
-// startVerificationLocked starts the verification of a token, in a goroutine and with a time limit
-// of its own.
-func (g *ResourceServer) startVerificationLocked(ctx context.Context, p *presented) *verification {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
-	v := &verification{done: make(chan struct{}), cancel: cancel}
-	g.inFlight[p.sum] = v
-	go g.runVerification(ctx, v, p)
-	return v
 }
 
 // releaseWaiter drops the reference of a request that stops waiting. The last one cancels the

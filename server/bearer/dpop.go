@@ -173,8 +173,8 @@ func (p *proofChecker) spendProof(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	first, err := p.store.Spend(ctx, sha256.Sum256([]byte(id)), nonceLifetime)
-	if unavailable := (*unavailableError)(nil); err != nil && !errors.As(err, &unavailable) {
-		return &unavailableError{proofsLost, defaultRetry, err}
+	if err != nil && !isRefusal(err) {
+		return postpone(proofsLost, defaultRetry, err)
 	}
 	if err == nil && !first {
 		err = refuse(badProof, "", errors.New("it was used before"))
@@ -197,7 +197,7 @@ func (m *memoryProofs) Spend(_ context.Context, sum digest, keep time.Duration) 
 		return false, nil
 	}
 	if oldest, ok := m.seen.Oldest(); ok && m.seen.Full() && time.Now().Before(oldest) {
-		return false, &unavailableError{proofsFull, max(time.Until(oldest), time.Second), nil}
+		return false, postpone(proofsFull, max(time.Until(oldest), time.Second), nil)
 	}
 	m.seen.Put(sum, time.Now().Add(keep))
 	return true, nil

@@ -190,15 +190,16 @@ func TestTheWantedAudienceIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnAudienceThatCannotBeQuotedIsNotSent: RFC 6750, 3 says what error_description may hold.
-func TestAnAudienceThatCannotBeQuotedIsNotSent(t *testing.T) {
+// TestAnAudienceThatCannotBeQuotedIsEscaped: RFC 6750, 3 says what error_description may hold.
+func TestAnAudienceThatCannotBeQuotedIsEscaped(t *testing.T) {
 	f := newFakeIssuer(t)
-	for _, path := range []string{`/a"b`, "/é"} {
+	for path, escaped := range map[string]string{`/a"b`: "/a%22b", "/é": "/%C3%A9"} {
 		g := newResourceServer(t, f, func(o *bearer.Options) {
 			o.Resource = "https://mcp.example.com" + path
 		})
 		said := send(t, g, f.token(nil)).Header.Get("WWW-Authenticate")
-		const want = `Bearer error="invalid_token", error_description="audience", `
+		want := `Bearer error="invalid_token", error_description="audience: the token must be ` +
+			`for https://mcp.example.com` + escaped + ` (see Issuer.Audiences)", `
 		if !strings.HasPrefix(said, want) {
 			t.Errorf("challenge %q", said)
 		}

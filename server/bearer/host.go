@@ -23,7 +23,7 @@ const (
 var errHostPanic = errors.New("panic")
 
 // callHost calls a function of the host in a goroutine, for one that does not return. The end of
-// ctx ends the wait with an *unavailableError. A panic is an error.
+// ctx ends the wait with status 503. A panic is an error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -33,7 +33,7 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
-		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+		return none, postpone(hostSilent, defaultRetry, ctx.Err())
 	}
 	done := make(chan result, 1)
 	go func() {
@@ -52,7 +52,7 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
-		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+		return none, postpone(hostSilent, defaultRetry, ctx.Err())
 	}
 }
 
@@ -74,8 +74,8 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 			fmt.Errorf("Issuer.Verify returned the issuer %s", errtext.Value(t.Issuer)))
 	}
 	if err != nil {
-		return nil, &unavailableError{issuerUnreachable, defaultRetry,
-			fmt.Errorf("Issuer.Verify of %s: %w", i.URL, err)}
+		return nil, postpone(issuerUnreachable, defaultRetry,
+			fmt.Errorf("Issuer.Verify of %s: %w", i.URL, err))
 	}
 	c := &claims{issuer: i.URL, subject: t.Subject, clientID: t.ClientID, expiry: t.Expiry,
 		audience: slices.Clone(t.Audience), scopes: slices.Clone(t.Scopes)}
@@ -94,10 +94,9 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 		return t.Scopes, nil
 	}
 	scopes, err := callHost(ctx, g.hostCalls, func() ([]string, error) { return i.ScopesOf(t) })
-	if unavailable := (*unavailableError)(nil); errors.As(err, &unavailable) {
-		return nil, err
-	}
 	switch {
+	case isRefusal(err): // it has not returned
+		return nil, err
 	case err != nil:
 	case len(scopes) > maxScopes:
 		err = fmt.Errorf("%d scopes, more than %d", len(scopes), maxScopes)

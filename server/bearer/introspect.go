@@ -27,13 +27,13 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	select {
 	case i.introspecting <- struct{}{}:
 	case <-ctx.Done():
-		return &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
+		return postpone(issuerUnreachable, defaultRetry, ctx.Err())
 	}
 	err := ctx.Err() // the slot may have become free at the same time
 	if err != nil {
-		err = &unavailableError{issuerUnreachable, defaultRetry, err}
+		err = postpone(issuerUnreachable, defaultRetry, err)
 	} else if pause := i.failures.pause(p.source); pause > 0 && !p.known {
-		err = &unavailableError{lookUpsSpent, max(pause, time.Second), nil}
+		err = postpone(lookUpsSpent, max(pause, time.Second), nil)
 	}
 	if err != nil {
 		<-i.introspecting
@@ -77,8 +77,8 @@ func (i *issuer) introspectionError(cause error) error {
 		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		cause = fmt.Errorf("%w: it does not accept Introspection.ClientID and ClientSecret", cause)
 	}
-	return &unavailableError{issuerUnreachable, defaultRetry,
-		fmt.Errorf("introspection by %s: %w", i.URL, cause)}
+	return postpone(issuerUnreachable, defaultRetry,
+		fmt.Errorf("introspection by %s: %w", i.URL, cause))
 }
 
 // readIntrospection decodes an introspection response and returns the claims of an active bearer

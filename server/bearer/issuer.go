@@ -130,17 +130,9 @@ func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Ti
 	}
 	i.mu.Lock()
 	if err := ctx.Err(); err != nil {
-		return &unavailableError{issuerUnreachable, defaultRetry, err}
+		return postpone(issuerUnreachable, defaultRetry, err)
 	}
 	return nil
-}
-
-// recordMiss records a fetch without the key of a token that has no key id, and returns the error
-// for the token.
-func (i *issuer) recordMiss(issued time.Time) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.recordMissLocked("", issued)
 }
 
 // recordMissLocked records that the last fetch did not bring the key of a token, and returns the
@@ -164,10 +156,10 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	}
 	after := max(i.fetchPauseLocked(), time.Second)
 	if i.fetchErr != nil {
-		return &unavailableError{issuerUnreachable, after, i.fetchErr}
+		return postpone(issuerUnreachable, after, i.fetchErr)
 	}
-	return &unavailableError{keyNotPublished, after,
-		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339))}
+	return postpone(keyNotPublished, after,
+		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339)))
 }
 
 // refuseKey refuses a token of an unknown key.

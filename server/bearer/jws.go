@@ -91,7 +91,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 		return refuse(malformed, "", nil)
 	}
 	id, algorithm := signed.Signatures[0].Protected.KeyID, signed.Signatures[0].Protected.Algorithm
-	issued = issued.Add(g.opts.effectiveLeeway())
+	issued = issued.Add(g.opts.Leeway)
 	keys, err := i.findKeys(ctx, id, algorithm, issued)
 	if err != nil {
 		return err
@@ -108,7 +108,9 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	if isSignedByAny(signed, keys, payload) {
 		return nil
 	}
-	return i.recordMiss(issued)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.recordMissLocked("", issued)
 }
 
 // isSignedByAny reports whether the signature is of one of the keys and over payload. The library

@@ -313,22 +313,13 @@ func (o *Options) checkAlgorithms() error {
 }
 
 // signatureAlgorithms returns the accepted algorithms in the type of package jose.
-func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
+func (o *Options) signatureAlgorithms() (accepted []jose.SignatureAlgorithm) {
 	names := o.Algorithms
 	if names == nil {
 		names = supportedAlgorithms()
 	}
-	accepted := make([]jose.SignatureAlgorithm, len(names))
-	for i, name := range names {
-		accepted[i] = jose.SignatureAlgorithm(name)
+	for _, name := range names {
+		accepted = append(accepted, jose.SignatureAlgorithm(name))
 	}
 	return accepted
-}
-
-// effectiveLeeway returns the effective value of Leeway.
-func (o *Options) effectiveLeeway() time.Duration {
-	if o.Leeway == 0 {
-		return defaultLeeway
-	}
-	return max(o.Leeway, 0)
 }

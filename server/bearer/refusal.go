@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ const (
 	hintOpaque hint = "it is not a JSON Web Token, and the server looks none up (see " +
 		"Issuer.Introspection, Issuer.Verify)"
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
-		"parameter audience"
+		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
 	hintAlgorithm hint = "its signature algorithm is not accepted (see Options.Algorithms)"
 	hintType      hint = "typ in its header is not that of an access token (see Issuer.Type, " +
 		"Options.StrictType)"
@@ -77,15 +78,21 @@ const (
 	hintClock      hint = "it is not valid yet (see Options.Leeway)"
 )
 
-// A refusedError refuses a token for good, or a request without one. The client gets 400 or 401.
+// A refusedError refuses a token, or a request without one: for good, with 400 or 401, or because
+// the token cannot be verified now, with 503.
 type refusedError struct {
-	why   reason
-	hint  hint  // may be empty
-	cause error // may be nil
+	why        reason
+	hint       hint          // may be empty
+	cause      error         // may be nil
+	retryAfter time.Duration // pause before the client may send the request again; 0: for good
 }
 
 func (e *refusedError) Error() string {
-	text := "bearer: token refused: " + string(e.why)
+	text := "bearer: "
+	if e.retryAfter == 0 {
+		text += "token refused: "
+	}
+	text += string(e.why)
 	if e.hint != "" {
 		text += ": " + string(e.hint)
 	}
@@ -99,25 +106,19 @@ func (e *refusedError) Unwrap() error { return e.cause }
 
 // refuse returns the error that refuses a token. hint may be empty, and cause nil.
 func refuse(why reason, hint hint, cause error) *refusedError {
-	return &refusedError{why, hint, cause}
+	return &refusedError{why, hint, cause, 0}
 }
 
-// An unavailableError is a transient failure: the token cannot be verified now. The client gets
-// 503.
-type unavailableError struct {
-	why        reason
-	retryAfter time.Duration // pause before the client may send the request again
-	cause      error         // may be nil
+// postpone returns the error of a transient failure. after is positive, and cause may be nil.
+func postpone(why reason, after time.Duration, cause error) *refusedError {
+	return &refusedError{why, "", cause, after}
 }
 
-func (e *unavailableError) Error() string {
-	if e.cause == nil {
-		return "bearer: " + string(e.why)
-	}
-	return fmt.Sprintf("bearer: %s: %v", e.why, e.cause)
+// isRefusal reports whether err is the error with which the request is refused.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*refusedError](err)
+	return ok
 }
-
-func (e *unavailableError) Unwrap() error { return e.cause }
 
 // defaultRetry is the pause before a client may send its request again if the issuer is
 // unreachable.
@@ -126,13 +127,13 @@ const defaultRetry = 5 * time.Second
 // authError returns the response to a request that [ResourceServer.authenticateRequest] refused
 // (RFC 6750, section 3.1).
 func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
-	if e := (*unavailableError)(nil); errors.As(err, &e) {
-		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable,
-			RetryAfter: e.retryAfter, Err: err}
-	}
-	refused := (*refusedError)(nil)
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*refusedError](err)
+	if !ok {
 		refused = refuse(malformed, "", err)
+	}
+	if refused.retryAfter > 0 {
+		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable,
+			RetryAfter: refused.retryAfter, Err: err}
 	}
 	switch refused.why {
 	case noToken: // a response to a request without a token has no error code
@@ -149,30 +150,20 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 			code = "use_dpop_nonce"
 		}
 	}
-	challenge := g.formatChallenge(code, describeRefusal(refused), g.opts.Scopes)
+	description := string(refused.why)
+	if refused.hint != "" {
+		description += ": " + string(refused.hint)
+	}
+	challenge := g.formatChallenge(code, description, g.opts.Scopes)
 	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge,
 		DPoPNonce: nonce, Err: err}
 }
 
-// describeRefusal returns the error_description of a refusal: the reason and the hint, unless
-// Options.Resource in it cannot be quoted.
-func describeRefusal(e *refusedError) string {
-	if e.hint == "" || !isDescription(string(e.hint)) {
-		return string(e.why)
-	}
-	return string(e.why) + ": " + string(e.hint)
-}
-
-// nameResource returns a hint about the audience with Options.Resource, which is public.
+// nameResource returns a hint about the audience with Options.Resource, which is public, escaped so
+// that it may stand in an error_description (RFC 6750, section 3).
 func (g *ResourceServer) nameResource(h hint) hint {
-	return hint(strings.Replace(string(h), "%s", g.opts.Resource, 1))
-}
-
-// isDescription reports whether text may stand in an error_description (RFC 6750, section 3).
-func isDescription(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r < ' ' || r > '~' || r == '"' || r == '\\'
-	})
+	u, _ := url.Parse(g.opts.Resource) // New has checked it
+	return hint(strings.Replace(string(h), "%s", u.String(), 1))
 }
 
 // Challenge implements [serverhttp.Authority]. Its challenge names the scopes of lack and

@@ -1,7 +1,6 @@
 package bearer
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -14,10 +13,9 @@ import (
 )
 
 // RequireBearer returns a handler that passes a request on to next if its token has the scopes and
-// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
-// Retry-After where the token cannot be verified now; the body is a JSON object with the error
-// code. It is for other handlers of the host; the MCP endpoint takes the ResourceServer as its
-// [serverhttp.Authority].
+// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, which has the
+// error code, or with 503 and Retry-After where the token cannot be verified now. It is for other
+// handlers of the host; the MCP endpoint takes the ResourceServer as its [serverhttp.Authority].
 //
 // next finds the claims of the token with [TokenFrom]. It does not get the token: the Authorization
 // header is removed. Requests are handled concurrently.
@@ -48,8 +46,7 @@ func (g *ResourceServer) urlOf(r *http.Request) string {
 	return strings.TrimSuffix(g.metadataURL, g.metadataPath) + r.URL.EscapedPath()
 }
 
-// writeRefusal sends the response to a refused request, with its error code as the body. err is an
-// AuthError, or is answered with 401.
+// writeRefusal sends the response to a refused request. An err that is no AuthError is 401.
 func writeRefusal(w http.ResponseWriter, err error) {
 	refused := (*serverhttp.AuthError)(nil)
 	if !errors.As(err, &refused) {
@@ -66,22 +63,6 @@ func writeRefusal(w http.ResponseWriter, err error) {
 		seconds := math.Ceil(max(refused.RetryAfter, time.Second).Seconds())
 		h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
-	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(refused.Status)
-	// Strings can always be encoded. An error of Write means that the client is gone.
-	body, _ := json.Marshal(map[string]string{"error": errorCode(refused)})
-	_, _ = w.Write(body)
-}
-
-// errorCode returns the error code of a refusal, which is that of its challenge.
-func errorCode(refused *serverhttp.AuthError) string {
-	if refused.Status == http.StatusServiceUnavailable {
-		return "temporarily_unavailable"
-	}
-	_, rest, ok := strings.Cut(refused.Challenge, `error="`)
-	if code, _, closed := strings.Cut(rest, `"`); ok && closed {
-		return code
-	}
-	return "unauthorized"
 }

@@ -23,9 +23,8 @@ type ResourceServer struct {
 	algorithms   []jose.SignatureAlgorithm
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
-	http         *http.Client
-	proofs       *proofChecker // nil: tokens that are bound to a key are refused
-	hostCalls    chan struct{} // semaphore: an element for each function of the host that runs
+	proofs       *proofChecker      // nil: tokens that are bound to a key are refused
+	hostCalls    chan struct{}      // semaphore: an element for each function of the host that runs
 
 	metadataURL, metadataPath string
 	metadata                  []byte
@@ -47,13 +46,18 @@ func New(opts Options) (*ResourceServer, error) {
 	if opts.Supported == nil {
 		opts.Supported = opts.Scopes
 	}
+	if opts.Leeway == 0 {
+		opts.Leeway = defaultLeeway
+	}
+	opts.Leeway = max(opts.Leeway, 0)
 	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
 		issuers: map[string]*issuer{},
 		proofs:  newProofChecker(&opts), hostCalls: make(chan struct{}, maxHostCalls),
-		http: newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
+		inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
+	client := newHTTPClient(opts.HTTPClient)
 	for _, configured := range opts.Issuers {
-		i, err := newIssuer(configured, &g.opts, g.http)
+		i, err := newIssuer(configured, &g.opts, client)
 		if err != nil {
 			return nil, err
 		}
@@ -90,27 +94,26 @@ func (g *ResourceServer) identify(r *http.Request, at string) (serverhttp.Identi
 	return id, nil
 }
 
-// authenticateRequest returns the identity of the token of a request. The error is a *refusedError
-// or an *unavailableError, for which authError makes the response.
+// authenticateRequest returns the identity of the token of a request. The error is a
+// *refusedError, for which authError makes the response.
 //
 //	Identify                        checks Options.Scopes afterwards
 //	→ authenticateRequest           reads the header
 //	  → findDecision                from the cache, by the digest of the token; or else
 //	  → verifyOnce                  requests with the same token share the one in flight
-//	    → startVerificationLocked   in a goroutine, with a context and a time limit of its own
-//	      → runVerification         caches the decision
-//	        → verifyToken
-//	          → selectIssuer        by the unverified iss claim
-//	          → verifySignature     by the keys of the issuer, or
-//	            verifyByLookUp      introspection, or Issuer.Verify
-//	          → checkClaims         time, audience, tenant, type
-//	          → resolveIdentity     scopes, principal and access
+//	    → runVerification           in a goroutine; caches the decision
+//	      → verifyToken
+//	        → selectIssuer          by the unverified iss claim
+//	        → verifySignature       by the keys of the issuer, or
+//	          verifyByLookUp        introspection, or Issuer.Verify
+//	        → checkClaims           time, audience, tenant, type
+//	        → resolveIdentity       scopes, principal and access
 //	  → checkProof                  of each request, where the token is bound to a key
 func (g *ResourceServer) authenticateRequest(r *http.Request, at string) (
 	serverhttp.Identity, error) {
 	scheme, token, err := g.readToken(r.Header)
 	if err != nil {
-		if refused := (*refusedError)(nil); g.opts.Anonymous && errors.As(err, &refused) &&
+		if refused, ok := errors.AsType[*refusedError](err); g.opts.Anonymous && ok &&
 			refused.why == noToken {
 			return serverhttp.Identity{Access: &server.Access{}}, nil // no scopes
 		}

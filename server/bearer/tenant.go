@@ -3,6 +3,7 @@ package bearer
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,15 +16,9 @@ const tenantMark = "{tenantid}"
 
 // isTenantID reports whether text is a GUID in lower case. Another spelling would make two
 // principals of one person.
-func isTenantID(text string) bool {
-	groups := strings.Split(text, "-")
-	lengths := []int{8, 4, 4, 4, 12}
-	return len(groups) == len(lengths) && !slices.ContainsFunc(groups, func(group string) bool {
-		want := lengths[0]
-		lengths = lengths[1:]
-		return len(group) != want || strings.Trim(group, "0123456789abcdef") != ""
-	})
-}
+func isTenantID(text string) bool { return tenantID.MatchString(text) }
+
+var tenantID = regexp.MustCompile(`\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z`)
 
 // checkTenants checks URL, LoginURL and AnyTenant against each other.
 func (i *Issuer) checkTenants() error {

@@ -91,7 +91,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	if err == nil {
 		d = g.resolveIdentity(ctx, i, c, maxActiveCacheTime)
 	}
-	if refused := (*refusedError)(nil); errors.As(d.err, &refused) {
+	if refused, ok := errors.AsType[*refusedError](d.err); ok && refused.retryAfter == 0 {
 		d.until = time.Now().Add(inactiveCacheTime)
 	}
 	if d.err != nil && !p.known {
@@ -103,7 +103,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
-	now, leeway := time.Now(), g.opts.effectiveLeeway()
+	now, leeway := time.Now(), g.opts.Leeway
 	switch {
 	case c.expiry.IsZero() && needExpiry:
 		return refuse(expired, hintNoExpiry, nil)
@@ -160,7 +160,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 		return decision{err: err}
 	}
 	until := time.Now().Add(keep)
-	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
+	if end := c.expiry.Add(g.opts.Leeway); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
 	return decision{until: until, thumbprint: thumbprint, identity: serverhttp.Identity{
@@ -186,8 +186,7 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token)
 	if err == nil && p.Anonymous() {
 		err = errors.New("the principal is anonymous")
 	}
-	unavailable, refused := (*unavailableError)(nil), (*refusedError)(nil)
-	if err != nil && !errors.As(err, &unavailable) && !errors.As(err, &refused) {
+	if err != nil && !isRefusal(err) {
 		return protocol.Principal{}, refuse(wrongSubject, hintSubject, err)
 	}
 	return p, err

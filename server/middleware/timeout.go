@@ -57,7 +57,7 @@ func Timeout(limit time.Duration) server.Middleware {
 			return next
 		}
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if request.Message.Method == protocol.MethodListen {
+			if request.Message.Method == protocol.MethodListen || request.InTask() {
 				return next(ctx, request)
 			}
 			c := startClock(ctx, limit)

@@ -38,7 +38,7 @@ func checkHeaders(header http.Header, admitted *server.Admission) {
 		admitted.ReplaceRefusal(e)
 		return
 	}
-	if request.Refusal() == nil && protocol.MultiRoundTrip(request.Message.Method) {
+	if request.Refusal() == nil && admitted.NamesTarget() {
 		request.Refuse(vetName(header[headerName], request.Target))
 	} else if len(header[headerName]) > 1 {
 		request.Refuse(repeatedHeader("Mcp-Name"))

@@ -1,0 +1,425 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// ErrTaskCancelled is the error of a call whose task was cancelled, by [Client.CancelTask], by
+// another holder of the handle, or by the server.
+var ErrTaskCancelled = errors.New("client: the task was cancelled")
+
+const (
+	// defaultTaskPoll is when a task is asked for again where the server does not say;
+	// minTaskPoll and maxTaskPoll bound what it says.
+	defaultTaskPoll = time.Second
+	minTaskPoll     = 100 * time.Millisecond
+	maxTaskPoll     = time.Minute
+	// maxTaskFailures is how often in a row a poll may fail before the task is given up: with
+	// pauses that grow to maxTaskPoll, a server may be away for a quarter of an hour.
+	maxTaskFailures = 20
+	// maxTaskRepeats is how many polls in a row may show nothing but questions that have been
+	// answered and acknowledged.
+	maxTaskRepeats = 60
+	// maxTaskQuestions is how many questions one task may ask.
+	maxTaskQuestions = 1024
+	// taskCancelTime is how long a call that is given up waits for its task to be cancelled.
+	taskCancelTime = 2 * time.Second
+)
+
+// A Task is the handle of a call that has become a task (the tasks extension). It comes from
+// [Client.BeginTask] and goes to [Client.FollowTask].
+//
+// It can be stored as JSON and followed in another process. Protect it: it holds people's answers
+// on their way, and for servers without authentication the id is all that it takes to read and
+// cancel the task. It holds no credentials. Printing and logging show neither.
+//
+// Its methods must not be called while it is followed, but from the keep function.
+type Task struct{ state *taskState }
+
+type taskState struct {
+	Format  int                        `json:"format"`
+	Server  string                     `json:"server"`
+	Tool    string                     `json:"tool"`
+	ID      string                     `json:"id"`
+	Created time.Time                  `json:"created"`
+	Poll    int64                      `json:"pollMs"`
+	Asked   []string                   `json:"asked"`             // wire keys that were answered
+	Answers map[string]json.RawMessage `json:"answers,omitempty"` // that the server still asks for
+}
+
+const taskFormat = 1
+
+// ID returns the id of the task, empty for a zero Task.
+func (t Task) ID() string {
+	if t.state == nil {
+		return ""
+	}
+	return t.state.ID
+}
+
+// String names the tool. The id is a secret of servers without authentication.
+func (t Task) String() string {
+	if t.state == nil {
+		return "no task"
+	}
+	return fmt.Sprintf("task of tool %.64q", t.state.Tool)
+}
+
+// Format prints [Task.String] for every verb.
+func (t Task) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(t.String())) }
+
+// LogValue returns [Task.String].
+func (t Task) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// MarshalJSON returns everything that [Client.FollowTask] needs.
+func (t Task) MarshalJSON() ([]byte, error) {
+	if t.state == nil {
+		return nil, errors.New("client: task: empty")
+	}
+	return jsonx.Encode(t.state)
+}
+
+// UnmarshalJSON reads the text of MarshalJSON. Any other text is an error and changes nothing.
+func (t *Task) UnmarshalJSON(data []byte) error {
+	s := &taskState{}
+	if err := jsonx.Decode(bytes.Clone(data), s); err != nil {
+		return errPrefix.Errorf("task: %w", err)
+	}
+	if s.Format != taskFormat || s.ID == "" || s.Created.IsZero() {
+		return errors.New("client: task: the text is not that of a task")
+	}
+	t.state = s
+	return nil
+}
+
+// BeginTask calls a tool, answers the questions that it asks first, and returns when it has become
+// a task, with its handle, or is done, with its result. Unlike with [Client.CallTool] nothing but
+// [Client.CancelTask] cancels the task then. [Options.Tasks] must be set. Errors are those of
+// CallTool. P is not changed.
+func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
+	*protocol.CallToolResult, *Task, error) {
+	if !c.opts.Tasks {
+		return nil, nil, errors.New("client: BeginTask: set Options.Tasks")
+	}
+	result, err := c.driveCall(ctx, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
+	if err != nil {
+		return nil, nil, err
+	}
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		return r, nil, nil
+	case *protocol.CreateTaskResult:
+		return nil, c.newTask(p.Name, r), nil
+	}
+	return nil, nil, &ResponseError{protocol.MethodCallTool,
+		fmt.Errorf("unexpected result %T", result)}
+}
+
+func (c *Client) newTask(tool string, handle *protocol.CreateTaskResult) *Task {
+	return &Task{&taskState{Format: taskFormat, Server: c.serverName(), Tool: tool,
+		ID: handle.Task.ID, Created: handle.Task.Created,
+		Poll: handle.Task.PollAfter.Milliseconds()}}
+}
+
+// serverName names the server that the handles of tasks are for, empty where it has no address.
+func (c *Client) serverName() string {
+	if peer, ok := c.peer.(interface{ ServerURL() string }); ok {
+		return peer.ServerURL()
+	}
+	return ""
+}
+
+// FollowTask waits until a task has a result, and answers the questions that it asks: each is put
+// to the handlers once, however often the server shows it. keep, which may be nil, is called with
+// the task before an answer is sent, so that another process can go on from there; an error of it
+// ends the call.
+//
+// The end of ctx, of the client or of the process does not cancel the task. A task that failed
+// gives a [*protocol.Error], one that was cancelled [ErrTaskCancelled]. Other errors are those of
+// [Client.CallTool]; a handle for another server is refused. Polls that fail are repeated for
+// about a quarter of an hour.
+func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
+	*protocol.CallToolResult, error) {
+	if err := c.checkTask(t); err != nil {
+		return nil, err
+	}
+	ctx, done := c.beginCall(ctx)
+	defer done()
+	result, err := c.followTask(ctx, t, keep)
+	return result, preferClosed(ctx, err)
+}
+
+func (c *Client) checkTask(t *Task) error {
+	switch {
+	case t == nil || t.state == nil:
+		return errors.New("client: task: nil or empty")
+	case !c.opts.Tasks:
+		return errors.New("client: task: set Options.Tasks")
+	case t.state.Server != c.serverName():
+		return errPrefix.Errorf("task: it belongs to another server, %.128q", t.state.Server)
+	}
+	return nil
+}
+
+// CancelTask asks the server to cancel a task. It may end with a result all the same.
+func (c *Client) CancelTask(ctx context.Context, t *Task) error {
+	if err := c.checkTask(t); err != nil {
+		return err
+	}
+	ctx, done := c.beginCall(ctx)
+	defer done()
+	_, err := c.sendTask(ctx, protocol.MethodCancelTask, t, nil)
+	return preferClosed(ctx, err)
+}
+
+// driveTask follows the task that a call has become, and cancels it when the call is given up:
+// nobody else has the handle.
+func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.CreateTaskResult) (
+	protocol.Result, error) {
+	t := c.newTask(tool, handle)
+	result, err := c.followTask(ctx, t, nil)
+	if err == nil {
+		return result, nil
+	}
+	if ended, ok := errors.AsType[*taskEndError](err); ok {
+		return nil, ended.error
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), taskCancelTime)
+	defer cancel()
+	_, _ = c.sendTask(ctx, protocol.MethodCancelTask, t, nil) // best effort
+	return nil, err
+}
+
+// A taskEndError is the error of a task that is over on the server.
+type taskEndError struct{ error }
+
+func (e *taskEndError) Unwrap() error { return e.error }
+
+// A taskPoll is the loop of one call that follows a task.
+type taskPoll struct {
+	client   *Client
+	task     *Task
+	keep     func(*Task) error
+	wake     chan struct{} // the server has announced a change
+	mu       sync.Mutex
+	heard    bool // the server announces changes
+	failures int  // polls in a row
+	repeats  int  // polls in a row that showed answered questions only
+}
+
+func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error) (
+	*protocol.CallToolResult, error) {
+	p := &taskPoll{client: c, task: t, keep: keep, wake: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	for polls := 0; ; polls++ {
+		if err := p.pause(ctx); err != nil {
+			return nil, err
+		}
+		if polls == 1 { // short tasks do without
+			listening.Go(func() { p.listen(ctx) })
+		}
+		task, err := p.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if task == nil {
+			continue
+		}
+		switch state := task.State.(type) {
+		case protocol.TaskCompleted:
+			return state.Result, nil
+		case protocol.TaskFailed:
+			return nil, &taskEndError{state.Error}
+		case protocol.TaskCancelled:
+			return nil, &taskEndError{ErrTaskCancelled}
+		case protocol.TaskInputRequired:
+			err = p.answer(ctx, state.Requests)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits until the task is to be asked for again.
+func (p *taskPoll) pause(ctx context.Context) error {
+	wait := time.Duration(p.task.state.Poll) * time.Millisecond
+	if wait == 0 {
+		wait = defaultTaskPoll
+	}
+	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
+	p.mu.Lock()
+	if p.heard && p.failures == 0 {
+		wait = maxTaskPoll / 2 // in case that an announcement is lost
+	}
+	p.mu.Unlock()
+	timer := time.NewTimer(wait + rand.N(wait/8+1))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	case <-p.wake:
+	}
+	return nil
+}
+
+// listen has the server announce changes, where it does.
+func (p *taskPoll) listen(ctx context.Context) {
+	id := p.task.state.ID
+	_ = p.client.Listen(ctx, protocol.SubscriptionFilter{TaskIDs: []string{id}},
+		func(_ context.Context, e ListenEvent) {
+			switch e := e.(type) {
+			case Acknowledged:
+				p.setHeard(slices.Contains(e.Filter.TaskIDs, id))
+			case TaskChanged:
+				select {
+				case p.wake <- struct{}{}:
+				default:
+				}
+			}
+		})
+	p.setHeard(false)
+}
+
+func (p *taskPoll) setHeard(heard bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = heard
+}
+
+// get asks for the task. It returns nil where the server could not say.
+func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
+	result, err := p.client.sendTask(ctx, protocol.MethodGetTask, p.task, nil)
+	if err != nil {
+		return nil, p.tolerate(ctx, err)
+	}
+	p.failures = 0
+	got, ok := result.(*protocol.GetTaskResult)
+	state := p.task.state
+	switch {
+	case !ok:
+		err = fmt.Errorf("unexpected result %T", result)
+	case got.Task.ID != state.ID:
+		err = errors.New("it is another task")
+	case !got.Task.Created.Equal(state.Created):
+		err = errors.New("its createdAt has changed")
+	default:
+		state.Poll = got.Task.PollAfter.Milliseconds()
+		return &got.Task, nil
+	}
+	return nil, &ResponseError{protocol.MethodGetTask, err}
+}
+
+// tolerate returns nil for a failure that may pass.
+func (p *taskPoll) tolerate(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	said, answered := protocol.AsError(err)
+	_, lost := errors.AsType[*TransportError](err)
+	passing := lost || answered && (said.Code == protocol.CodeInternalError ||
+		said.Code == protocol.CodeBusy)
+	if p.failures++; !passing || p.failures > maxTaskFailures {
+		return err
+	}
+	return nil
+}
+
+// answer puts the questions that are new to the handlers, and sends the answers to all that the
+// server shows.
+func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) error {
+	state := p.task.state
+	var fresh protocol.InputRequests
+	for _, q := range requests {
+		if !slices.Contains(state.Asked, q.Key) {
+			fresh = append(fresh, q)
+		}
+	}
+	if p.repeats++; len(fresh) > 0 {
+		p.repeats = 0
+	}
+	switch {
+	case p.repeats > maxTaskRepeats:
+		return &ResponseError{protocol.MethodGetTask,
+			errors.New("the server keeps asking for what has been answered")}
+	case len(state.Asked)+len(fresh) > maxTaskQuestions:
+		return &ResponseError{protocol.MethodGetTask, errors.New("the task asks too much")}
+	}
+	if err := p.ask(ctx, fresh); err != nil {
+		return err
+	}
+	var responses protocol.InputResponses
+	for _, q := range requests {
+		if answer := state.Answers[q.Key]; answer != nil {
+			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
+		}
+	}
+	if len(responses) == 0 {
+		return nil
+	}
+	if _, err := p.client.sendTask(ctx, protocol.MethodUpdateTask, p.task,
+		responses); err != nil {
+		return p.tolerate(ctx, err)
+	}
+	p.failures = 0
+	return nil
+}
+
+// ask puts questions to the handlers and remembers the answers, those of former questions no more.
+func (p *taskPoll) ask(ctx context.Context, fresh protocol.InputRequests) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	state := p.task.state
+	origin := QuestionOrigin{Method: protocol.MethodCallTool, Target: state.Tool,
+		Round: len(state.Asked) + 1}
+	answers, err := p.client.questions.answerQuestions(ctx, origin, fresh)
+	if err != nil {
+		return err
+	}
+	state.Answers = map[string]json.RawMessage{}
+	for _, a := range answers {
+		state.Asked = append(state.Asked, a.Key)
+		state.Answers[a.Key] = a.Result
+	}
+	if p.keep == nil {
+		return nil
+	}
+	return p.keep(p.task)
+}
+
+// sendTask sends a request about a task.
+func (c *Client) sendTask(ctx context.Context, method string, t *Task,
+	responses protocol.InputResponses) (protocol.Result, error) {
+	params := &protocol.TaskParams{TaskID: t.state.ID, InputResponses: responses}
+	l := leg{method: method, target: t.state.ID, params: params}
+	return c.sendWithBusyRetry(ctx, c.newCall(l), l)
+}
+
+// checkHandle refuses the handle of a task that the client has not declared to be able to handle.
+func checkHandle(result protocol.Result, declared *protocol.ClientCapabilities) error {
+	if _, handle := result.(*protocol.CreateTaskResult); !handle {
+		return nil
+	}
+	if declared != nil && declared.Extensions[protocol.ExtensionTasks] != nil {
+		return nil
+	}
+	return &ResponseError{protocol.MethodCallTool,
+		errors.New("a task, which this client has not declared to be able to handle")}
+}

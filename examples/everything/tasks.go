@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+// addTasks registers tools whose calls become tasks, or must.
+func addTasks(srv *server.Server) (*tasks.Tasks, error) {
+	added, err := tasks.New(srv, nil)
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "greet", Description: "Greets, at once."}, greetNow)
+	can := func(name, description string) server.Tool {
+		return server.Tool{Name: name, Description: description, Task: server.TaskCan}
+	}
+	must := func(name, description string) server.Tool {
+		return server.Tool{Name: name, Description: description, Task: server.TaskMust}
+	}
+	server.AddTool(srv, can("slow_compute", "Takes a while."), slowCompute)
+	server.AddTool(srv, must("failing_job", "Fails after a while."), failingJob)
+	server.AddTool(srv, must("protocol_error_job", "Breaks after a while."), protocolErrorJob)
+	server.AddTool(srv, can("confirm_delete", "Asks before it deletes nothing."), confirmDelete)
+	server.AddTool(srv, can("multi_input", "Asks two questions at once."), multiInput)
+	server.AddTool(srv, must("test_tool_with_task", "Asks for a name, then takes a while."),
+		greetInTask)
+	return added, nil
+}
+
+func greetNow(_ context.Context, _ *server.ToolCall, in userName) (outcome, error) {
+	return server.Text("Hello, " + in.Name + "!"), nil
+}
+
+type computation struct {
+	Seconds float64 `json:"seconds" jsonschema:"how long" minimum:"0" maximum:"60"`
+	Label   string  `json:"label,omitempty"`
+}
+
+func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outcome, error) {
+	if in.Seconds >= 1 {
+		if err := roundtrip.BeginTask(ctx); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case <-time.After(time.Duration(in.Seconds * float64(time.Second))):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return server.Text(fmt.Sprintf("computed %q in %g s", in.Label, in.Seconds)), nil
+}
+
+// jobTime is how long the jobs take that fail.
+const jobTime = time.Second
+
+// runJob begins a task and takes the time of a job.
+func runJob(ctx context.Context) error {
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(jobTime):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func failingJob(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	if err := runJob(ctx); err != nil {
+		return nil, err
+	}
+	return server.ErrorText("the job failed, as it always does"), nil
+}
+
+func protocolErrorJob(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	if err := runJob(ctx); err != nil {
+		return nil, err
+	}
+	return nil, protocol.Errorf(protocol.CodeInternalError, "the job broke, as it always does")
+}
+
+type deletion struct {
+	Filename string `json:"filename"`
+}
+
+type goAhead struct {
+	Confirm bool `json:"confirm" jsonschema:"go ahead?"`
+}
+
+func confirmDelete(ctx context.Context, _ *server.ToolCall, in deletion) (outcome, error) {
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	sure, err := roundtrip.Ask[goAhead](ctx, "confirm", "Delete "+in.Filename+"?")
+	if err != nil {
+		return nil, err
+	}
+	if !sure.Confirm {
+		return server.Text("kept " + in.Filename), nil
+	}
+	return server.Text("deleted " + in.Filename), nil
+}
+
+func multiInput(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	name, sure := askName.Answer(ctx), confirmTask.Answer(ctx)
+	switch {
+	case name.Outcome == roundtrip.Accepted && sure.Outcome == roundtrip.Accepted:
+		return server.Text(fmt.Sprintf("%s: %t", name.Content.Name, sure.Content.Confirm)), nil
+	case name.Outcome == roundtrip.Missing || sure.Outcome == roundtrip.Missing:
+		return roundtrip.InputRequired(askName.Elicit("What is your name?"),
+			confirmTask.Elicit("Go ahead?")), nil
+	}
+	return nil, errors.New("not both were answered")
+}
+
+var confirmTask = roundtrip.MustQuestion[goAhead]("confirm")
+
+func greetInTask(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	name, err := roundtrip.Ask[userName](ctx, "user_name", "What is your name?")
+	if err != nil {
+		return nil, err
+	}
+	if err := runJob(ctx); err != nil {
+		return nil, err
+	}
+	return server.Text("Hello, " + name.Name + "!"), nil
+}

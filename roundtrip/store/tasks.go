@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Task is what a [TaskStore] keeps of a task. What the task is about is in Record, sealed: the
+// store is trusted to be there and to be fresh, and with nothing else.
+type Task struct {
+	// ID is a digest of the id that the client has, Flow one of the flow that began the task,
+	// Owner one of its principal, zero for all anonymous callers. No two tasks have the same ID
+	// or Flow.
+	ID, Flow, Owner [32]byte
+	// Wakes are digests of what the task waits for, see [TaskStore].WakeTasks.
+	Wakes [][32]byte
+	// Number is 1 at creation and one more with each [TaskStore].PutTask.
+	Number int64
+	// Holder names who runs the task, empty for nobody.
+	Holder string
+	// Over means that the task will not change any more: it is never due.
+	Over   bool
+	Record []byte
+	// Due is set by the store when the task is read: that it is to be run now, by the clock of the
+	// store. With a Holder that means that its lease has run out.
+	Due bool
+}
+
+// TaskTimes are durations from now, by the clock of the store.
+type TaskTimes struct {
+	// Due is when the task is to be run, or when the lease of its Holder runs out. Negative:
+	// never.
+	Due time.Duration
+	// Keep is how long the task must be kept.
+	Keep time.Duration
+}
+
+// TaskRoom is how many tasks that are not over a store may hold, of one owner and in all. Zero is
+// no limit. Anonymous callers together are one owner.
+type TaskRoom struct{ Owner, All int }
+
+var (
+	// ErrNoTask is what a [TaskStore] answers for a task that it does not hold, or no longer.
+	ErrNoTask = errors.New("task store: no such task")
+	// ErrTaskChanged means that a task has changed since it was read, or is held by another.
+	ErrTaskChanged = errors.New("task store: the task has changed")
+	// ErrTaskExists means that the flow has begun a task already.
+	ErrTaskExists = errors.New("task store: the flow has a task already")
+)
+
+// A TaskStore keeps tasks, for the servers of a fleet or for one alone (package server/tasks).
+// What a call has written every replica must be able to read once the call has returned:
+// implementations read where they write. All methods may be called concurrently. Package
+// storetest checks an implementation against this contract.
+type TaskStore interface {
+	// CreateTask stores a task, whose Number becomes 1. It returns [ErrTaskExists] where a task
+	// has the same Flow, whatever room there is, and a [*QuotaError] where there is no room.
+	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
+	// GetTask and GetFlow return a task by its ID, or by its Flow, or [ErrNoTask].
+	GetTask(ctx context.Context, id [32]byte) (*Task, error)
+	GetFlow(ctx context.Context, flow [32]byte) (*Task, error)
+	// PutTask replaces the task of the same ID and Number, all but its Flow and Owner, and adds
+	// one to Number, in task too. It returns [ErrTaskChanged] where the number is another, and
+	// [ErrNoTask].
+	PutTask(ctx context.Context, task *Task, times TaskTimes) error
+	// RenewTask makes a task due later that holder holds. Its Number stays. It returns
+	// [ErrTaskChanged] where another holds it, or nobody does.
+	RenewTask(ctx context.Context, id [32]byte, holder string, due time.Duration) error
+	// DueTasks returns the IDs of at most limit tasks that are due, those first that have been so
+	// for longest.
+	DueTasks(ctx context.Context, limit int) ([][32]byte, error)
+	// WakeTasks makes all tasks due that wait for what the digest stands for and that nobody
+	// holds, and returns their IDs, at most limit.
+	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
+	// DropTasks drops the tasks that need not be kept any longer.
+	DropTasks(ctx context.Context) error
+}
+
+// A MemoryTaskStore is a [TaskStore] for a single process, with which its tasks end.
+type MemoryTaskStore struct {
+	mu    sync.Mutex
+	tasks map[[32]byte]*memoryTask
+	flows map[[32]byte]*memoryTask
+	owned map[[32]byte]int // tasks that are not over, by owner
+	open  int              // and in all
+}
+
+type memoryTask struct {
+	Task
+	due, keep time.Time // zero due: never
+}
+
+// NewMemoryTaskStore returns an empty store. How much it may hold the caller of CreateTask says.
+func NewMemoryTaskStore() *MemoryTaskStore {
+	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
+		owned: map[[32]byte]int{}}
+}
+
+// CreateTask implements [TaskStore].
+func (s *MemoryTaskStore) CreateTask(_ context.Context, task *Task, times TaskTimes,
+	room TaskRoom) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flows[task.Flow] != nil {
+		return ErrTaskExists
+	}
+	switch {
+	case room.Owner > 0 && s.owned[task.Owner] >= room.Owner:
+		return &QuotaError{Resource: "tasks", Limit: "principal"}
+	case room.All > 0 && s.open >= room.All:
+		return &QuotaError{Resource: "tasks", Limit: "server"}
+	}
+	task.Number = 1
+	t := &memoryTask{}
+	t.set(task, times)
+	s.tasks[task.ID], s.flows[task.Flow] = t, t
+	s.countLocked(t, 1)
+	return nil
+}
+
+// countLocked adds n for a task that is not over.
+func (s *MemoryTaskStore) countLocked(t *memoryTask, n int) {
+	if t.Over {
+		return
+	}
+	s.open += n
+	if s.owned[t.Owner] += n; s.owned[t.Owner] == 0 {
+		delete(s.owned, t.Owner)
+	}
+}
+
+// set replaces what is kept.
+func (t *memoryTask) set(task *Task, times TaskTimes) {
+	flow, owner, old := t.Flow, t.Owner, t.Number > 0
+	t.Task = *task
+	if old {
+		t.Flow, t.Owner = flow, owner
+	}
+	t.Record, t.Wakes = slices.Clone(task.Record), slices.Clone(task.Wakes)
+	now := time.Now()
+	t.due, t.keep = time.Time{}, now.Add(times.Keep)
+	if times.Due >= 0 && !task.Over {
+		t.due = now.Add(times.Due)
+	}
+}
+
+func (t *memoryTask) isDue(now time.Time) bool { return !t.due.IsZero() && !t.due.After(now) }
+
+// read returns a copy.
+func (t *memoryTask) read() (*Task, error) {
+	now := time.Now()
+	if t == nil || !t.keep.After(now) {
+		return nil, ErrNoTask
+	}
+	c := t.Task
+	c.Record, c.Wakes, c.Due = slices.Clone(t.Record), slices.Clone(t.Wakes), t.isDue(now)
+	return &c, nil
+}
+
+// GetTask implements [TaskStore].
+func (s *MemoryTaskStore) GetTask(_ context.Context, id [32]byte) (*Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tasks[id].read()
+}
+
+// GetFlow implements [TaskStore].
+func (s *MemoryTaskStore) GetFlow(_ context.Context, flow [32]byte) (*Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flows[flow].read()
+}
+
+// PutTask implements [TaskStore].
+func (s *MemoryTaskStore) PutTask(_ context.Context, task *Task, times TaskTimes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tasks[task.ID]
+	switch {
+	case t == nil || !t.keep.After(time.Now()):
+		return ErrNoTask
+	case t.Number != task.Number:
+		return ErrTaskChanged
+	}
+	s.countLocked(t, -1)
+	task.Number++
+	t.set(task, times)
+	s.countLocked(t, 1)
+	return nil
+}
+
+// RenewTask implements [TaskStore].
+func (s *MemoryTaskStore) RenewTask(_ context.Context, id [32]byte, holder string,
+	due time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tasks[id]
+	if t == nil || t.Over || t.Holder != holder || holder == "" {
+		return ErrTaskChanged
+	}
+	t.due = time.Now().Add(due)
+	return nil
+}
+
+// DueTasks implements [TaskStore].
+func (s *MemoryTaskStore) DueTasks(_ context.Context, limit int) ([][32]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []*memoryTask
+	now := time.Now()
+	for _, t := range s.tasks {
+		if t.isDue(now) {
+			due = append(due, t)
+		}
+	}
+	slices.SortFunc(due, func(a, b *memoryTask) int { return a.due.Compare(b.due) })
+	ids := make([][32]byte, min(limit, len(due)))
+	for i := range ids {
+		ids[i] = due[i].ID
+	}
+	return ids, nil
+}
+
+// WakeTasks implements [TaskStore].
+func (s *MemoryTaskStore) WakeTasks(_ context.Context, digest [32]byte, limit int) (
+	ids [][32]byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tasks {
+		if t.Holder != "" || t.Over || !slices.Contains(t.Wakes, digest) {
+			continue
+		}
+		t.due = time.Now()
+		if len(ids) < limit {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, nil
+}
+
+// DropTasks implements [TaskStore].
+func (s *MemoryTaskStore) DropTasks(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for id, t := range s.tasks {
+		if !t.keep.After(now) {
+			s.countLocked(t, -1)
+			delete(s.tasks, id)
+			delete(s.flows, t.Flow)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// A TaskCall is what a [Call] has to do with tasks. Exactly one of its fields is set.
+type TaskCall struct {
+	// Begin keeps a task that begins here, with the journal for its first run, and returns the
+	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
+	// and must get the same handle. What it returns is the outcome of the call: a
+	// [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a task that was over
+	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
+	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
+		protocol.CallToolOutcome, error)
+	// Run means that the call is a run of a task that has begun.
+	Run *TaskRun
+}
+
+// A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
+// sealed state. The answers are the Responses of the [Call].
+type TaskRun struct {
+	// Journal is what Begin, Save or Next said last.
+	Journal []byte
+	// Waited is how long each of the Responses took to come.
+	Waited []time.Duration
+	// Save keeps a journal for the case that this run does not come to its end. What the run
+	// would do next waits for it, and is not done when it fails: then the host must drop the
+	// outcome of the run. One call at a time.
+	Save func(ctx context.Context, journal []byte) error
+
+	// Next is set by the funnel when the run ends with questions, or waits: the journal of the
+	// next run, which comes with the answers.
+	Next []byte
+	// WaitsFor is set when the run waits for something that is no question: its keys. The next
+	// run looks again. The result of the run means nothing then.
+	WaitsFor []string
+}
+
+// BeginTask is the point at which a call becomes a task (the tasks extension): questions before
+// it are asked in the foreground, those behind it when the client polls, however long that takes
+// and whichever process runs by then.
+//
+//	confirmed, err := roundtrip.Ask[Confirmation](ctx, "confirm", "Rebuild the index?")
+//	if err != nil {
+//		return nil, err
+//	}
+//	if err := roundtrip.BeginTask(ctx); err != nil {
+//		return nil, err
+//	}
+//
+// Where the client can handle a task, BeginTask returns [ErrPending] and the handler's context
+// ends, as with a question. The client gets a handle, and the handler runs again from its start,
+// where BeginTask returns nil. Everywhere else, in sessions of older revisions and for clients
+// that have not declared the extension, it returns nil at once, and the handler goes on in the
+// foreground. So does a second call in one handler. Calls may overlap.
+func BeginTask(ctx context.Context) error {
+	r := runFrom(ctx)
+	if r == nil {
+		return noRound(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.call.Task == nil || r.call.Task.Begin == nil {
+		return nil
+	}
+	f, err := r.versionedFlowLocked()
+	if err != nil {
+		return err
+	}
+	f.begins = true
+	r.ctx.cancelRun(ErrPending)
+	r.withdrawLocked(ErrPending)
+	return fmt.Errorf("%w: a task begins", ErrPending)
+}
+
+// InTask reports whether the handler of ctx runs in a task.
+func InTask(ctx context.Context) bool {
+	r := runFrom(ctx)
+	return r != nil && r.taskRun() != nil
+}
+
+// AwaitEvent waits for something that is neither an answer nor a visit: an approval elsewhere, a
+// job, a moment. key names it, within the flow. done reports whether it has come; its context and
+// its errors are as in [Await], and it is not called any more in later rounds once it has said so.
+//
+// In a task nothing waits: the run ends, and the handler runs again after a while, or when the
+// host is told of it. Everywhere else the request is held, as by Await, and refused with a text
+// when the time is over.
+func AwaitEvent(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
+	r := runFrom(ctx)
+	if r == nil {
+		return ErrNoRound
+	}
+	finished, err := r.beginAwait(key, done == nil)
+	if err != nil || finished {
+		return err
+	}
+	if finished, err = done(ctx); err == nil && !finished {
+		finished, err = r.holdVisit(ctx, key, done)
+	}
+	switch {
+	case !finished && r.ctx.Context.Err() != nil:
+		return r.cutOff(key)
+	case err != nil:
+		return err
+	case finished:
+		return r.finishVisit(ctx, key)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrNoRound
+	}
+	r.startFlowLocked()
+	if r.taskRun() != nil {
+		return r.waitLocked(key)
+	}
+	err = fmt.Errorf("%q has not come in time", key)
+	return r.endLocked(&ending{err: err, how: event.EndFailed, refusal: &refusal{
+		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
+}
+
+// taskRun returns the run of a task that the call is, nil if it is none.
+func (p *questioner) taskRun() *TaskRun {
+	if p.call.Task == nil {
+		return nil
+	}
+	return p.call.Task.Run
+}
+
+// waitLocked ends a run of a task until the host runs it again.
+func (r *run) waitLocked(key string) error {
+	if r.flow.end != nil {
+		return r.flow.end.err
+	}
+	r.flow.waitsFor = append(r.flow.waitsFor, key)
+	r.ctx.cancelRun(ErrPending)
+	r.withdrawLocked(ErrPending)
+	return fmt.Errorf("%w: %w: %s", ErrPending, ErrNotFinished, key)
+}
+
+// maxTaskRounds is how often a task may ask: it has days, where a flow has minutes.
+const maxTaskRounds = 256
+
+// maxRounds is how often the flow may ask.
+func (r *run) maxRounds() int {
+	if r.taskRun() != nil {
+		return maxTaskRounds
+	}
+	return r.funnel.opts.Limits.Rounds
+}
+
+// taskEra is that of a run of a task: questions are returned to the host, which keeps them and
+// the journal until the answers come.
+type taskEra struct{ modernEra }
+
+// visitLimit is zero: a run of a task looks once, and runs again.
+func (taskEra) visitLimit(*run, *questioner) time.Duration { return 0 }
+
+// openJournal opens the run of a task.
+func (e *exchange) openJournal(ctx context.Context) (*run, error) {
+	task := e.call.Task.Run
+	r := e.openRun(&e.first, e.call.Responses, protocol.RequestState{})
+	r.opened = time.Now()
+	c, err := claims.Decode(task.Journal, &claims.Claims{
+		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
+		Audience: e.funnel.opts.Audience,
+	})
+	if err != nil {
+		return nil, e.reportRejection(ctx, &rejection{event.ReasonMalformed, err})
+	}
+	if c.Principal.Issuer != credentialIssuer && c.Principal != e.call.Principal {
+		return nil, e.reportRejection(ctx, r.rejectPrincipal(c))
+	}
+	if reason := r.checkBinding(c); reason != "" {
+		return nil, e.reportRejection(ctx, &rejection{reason: reason})
+	}
+	r.locateEvents(c)
+	r.resumeFlow(ctx, c, 0)
+	r.took = make([]pushTime, len(r.responses))
+	for i := range min(len(r.took), len(task.Waited)) {
+		r.took[i].waited = task.Waited[i]
+	}
+	return r, nil
+}
+
+// suspendTask ends a run at the point where its task begins, or where the task waits for something
+// that is no question.
+func (r *run) suspendTask(ctx context.Context) (protocol.Result, error) {
+	if err := r.ensureArgumentsDigest(); err != nil {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+	}
+	var next claims.Claims
+	r.fillNextClaims(&next, &draft{}, time.Now())
+	journal := next.AppendTo(make([]byte, 0, next.EncodedSize()))
+	if task := r.taskRun(); task != nil {
+		task.Next, task.WaitsFor = journal, r.waitKeys()
+		return &protocol.InputRequiredResult{RequestState: protocol.StateText("waits")}, nil
+	}
+	outcome, err := r.call.Task.Begin(ctx, next.Flow, journal)
+	if err != nil {
+		if wire, ok := protocol.AsError(err); ok {
+			return nil, wire
+		}
+		return nil, r.reportUnserved(ctx, &storeError{resourceTasks, "create", err})
+	}
+	return outcome, nil
+}
+
+// waitKeys returns the keys of what the run waits for: of visits where a handler in guard style
+// has shown the link again.
+func (r *run) waitKeys() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keys := slices.Clone(r.flow.waitsFor)
+	for _, v := range r.flow.unfinished {
+		if !slices.Contains(keys, v.key) {
+			keys = append(keys, v.key)
+		}
+	}
+	return keys
+}
+
+// resourceTasks is a resource of [event.StoreFailed].
+const resourceTasks = "tasks"
+
+// saveJournal keeps what a run of a task has noted so far.
+func (r *run) saveJournal(ctx context.Context) error {
+	task := r.taskRun()
+	if task == nil {
+		return nil
+	}
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.mu.Lock()
+	c := *r.prior
+	if c.Version != r.version { // what another version left is dropped, answers included
+		c.Version, c.Asked, c.Answers, c.State = r.version, nil, nil, nil
+	}
+	c.Memos = r.memos
+	r.mu.Unlock()
+	if err := task.Save(ctx, c.AppendTo(make([]byte, 0, c.EncodedSize()))); err != nil {
+		return r.endWithError(&storeError{resourceTasks, "save", err})
+	}
+	return nil
+}
+
+// committedKey is the key of the memo that means that the functions of OnCommit were begun. Memos
+// of authors do not begin in this way.
+const committedKey = "\x00committed"
+
+// beginCommits reports whether the functions of OnCommit may run: in a task they do so at most
+// once, although the run may be repeated.
+func (r *run) beginCommits(ctx context.Context) bool {
+	if r.taskRun() == nil {
+		return true
+	}
+	r.mu.Lock()
+	begun := slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == committedKey })
+	if !begun {
+		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
+			claims.Memo{Key: committedKey, Value: json.RawMessage("true")})
+	}
+	r.mu.Unlock()
+	return !begun && r.saveJournal(ctx) == nil
+}

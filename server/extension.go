@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// An Extension adds to a server what the protocol itself does not have (basic/versioning,
+// "Extensions"): package server/tasks is one. It exists for clients of revision 2026-07-28
+// alone: sessions neither see it declared nor have its methods. What it refers to must not be
+// changed after [AddExtension].
+type Extension struct {
+	// Name is under which clients and servers declare the extension, such as
+	// "io.modelcontextprotocol/tasks".
+	Name string
+	// Settings are declared with it, a JSON object. Nil: none.
+	Settings json.RawMessage
+	// Methods are its requests.
+	Methods []ExtensionMethod
+	// RunTool is called in place of each tools/call whose tool has been found and may be called,
+	// of sessions, too; next runs it. Nil: tools run as they do without the extension. Calls
+	// overlap.
+	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
+	// Listen is called when a client opens a subscription that names tasks. It returns those
+	// that the client will hear of, and what sends the notifications, which may be nil. Calls
+	// overlap. Nil: nobody hears of tasks.
+	Listen func(ctx context.Context, call *ExtensionCall, taskIDs []string) (
+		heard []string, announce Announce, err error)
+}
+
+// An Announce sends notifications on a subscription until ctx ends, by send, which adds the id of
+// the subscription and fails when the client is gone.
+type Announce func(ctx context.Context, send func(*protocol.Notification) error)
+
+// An ExtensionMethod is a request that an extension defines.
+type ExtensionMethod struct {
+	// Method is its name, which the protocol itself does not have.
+	Method string
+	// Target is the member of the parameters, a string, that the header Mcp-Name repeats. Over
+	// HTTP a request without the header, or with another name, is refused. Empty: none.
+	Target string
+	// Undeclared serves clients, too, that have not declared the extension. They get
+	// missing-capability errors otherwise.
+	Undeclared bool
+	// Handle answers the request. Calls overlap.
+	Handle func(ctx context.Context, call *ExtensionCall) (protocol.Result, error)
+}
+
+// An ExtensionCall is one request of an extension.
+type ExtensionCall struct {
+	Call
+	// Params are a [*protocol.ExtensionParams], or the type that package protocol has for the
+	// method.
+	Params protocol.Params
+	// Target is the value of [ExtensionMethod].Target.
+	Target string
+}
+
+// A ToolRun is the call of a tool on its way to the handler, see [Extension].RunTool.
+type ToolRun struct {
+	// Request is the request as middleware passed it on.
+	Request *Request
+	// Task is that of the [Tool].
+	Task TaskMode
+	// Call is what the funnel will get. It may be changed before the tool runs.
+	Call *roundtrip.Call
+}
+
+// A ToolRunner runs a tool.
+type ToolRunner func(ctx context.Context) (protocol.Result, error)
+
+// A TaskMode says whether calls of a tool become tasks, where package server/tasks is in use. The
+// handler begins the task, with [roundtrip.BeginTask].
+type TaskMode int
+
+// The modes. A tool that can be a task runs in the foreground where the client does not know of
+// tasks. A tool that must be one refuses such clients of revision 2026-07-28; in sessions, whose
+// clients cannot know of tasks, it runs in the foreground.
+const (
+	TaskNever TaskMode = iota
+	TaskCan
+	TaskMust
+)
+
+// extensions are those of a server. Reads do not lock: an addition puts another table there.
+type extensions struct {
+	methods map[string]*extensionMethod
+	named   map[string]json.RawMessage
+	runTool func(context.Context, *ToolRun, ToolRunner) (protocol.Result, error)
+	listen  *Extension
+}
+
+type extensionMethod struct {
+	ExtensionMethod
+	extension string
+}
+
+// AddExtension adds an extension, which may be done while the server runs. It panics when the
+// extension is wrong in itself: no name or one that is taken, a method without handler or that
+// another has, settings that are no object.
+func AddExtension(s *Server, e Extension) {
+	mustRegister("extension", e.Name, checkName(e.Name))
+	if e.Settings == nil {
+		e.Settings = json.RawMessage("{}")
+	}
+	err := jsonx.Check(e.Settings)
+	if err == nil && jsonx.KindOf(e.Settings) != jsonx.Object {
+		err = fmt.Errorf("Settings: must be an object")
+	}
+	mustRegister("extension", e.Name, err)
+	s.extending.Lock()
+	defer s.extending.Unlock()
+	next := &extensions{methods: map[string]*extensionMethod{}, named: map[string]json.RawMessage{}}
+	if old := s.extensions.Load(); old != nil {
+		maps.Copy(next.methods, old.methods)
+		maps.Copy(next.named, old.named)
+		next.runTool, next.listen = old.runTool, old.listen
+	}
+	mustRegister("extension", e.Name, next.add(&e))
+	s.extensions.Store(next)
+}
+
+// add adds e, and fails where it cannot be beside those that are there.
+func (x *extensions) add(e *Extension) error {
+	if _, taken := x.named[e.Name]; taken {
+		return fmt.Errorf("is added already")
+	}
+	x.named[e.Name] = e.Settings
+	for _, m := range e.Methods {
+		switch {
+		case m.Handle == nil || m.Method == "":
+			return fmt.Errorf("method %q: needs a name and Handle", m.Method)
+		case x.methods[m.Method] != nil || isCoreMethod(m.Method):
+			return fmt.Errorf("method %q: exists already", m.Method)
+		}
+		x.methods[m.Method] = &extensionMethod{m, e.Name}
+	}
+	if e.RunTool != nil {
+		if x.runTool != nil {
+			return fmt.Errorf("RunTool: another extension has one")
+		}
+		x.runTool = e.RunTool
+	}
+	if e.Listen != nil {
+		if x.listen != nil {
+			return fmt.Errorf("Listen: another extension has one")
+		}
+		x.listen = e
+	}
+	return nil
+}
+
+// isCoreMethod reports whether the protocol itself has the method.
+func isCoreMethod(method string) bool {
+	switch method {
+	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
+		return false
+	}
+	_, err := protocol.DecodeParams(method, nil)
+	wire, ok := protocol.AsError(err)
+	return err == nil || !ok || wire.Code != protocol.CodeMethodNotFound
+}
+
+// extensionMethod returns the method of an extension, nil for none.
+func (s *Server) extensionMethod(method string) *extensionMethod {
+	if x := s.extensions.Load(); x != nil {
+		return x.methods[method]
+	}
+	return nil
+}
+
+// decodeParams reads the parameters of a request, also of an extension, and its target.
+func (s *Server) decodeParams(method string, raw json.RawMessage) (
+	params protocol.Params, target string, err error) {
+	m := s.extensionMethod(method)
+	if m == nil || isTyped(method) {
+		if params, err = protocol.DecodeParams(method, raw); err == nil {
+			target = targetOf(params)
+		}
+		return params, target, err
+	}
+	p, err := protocol.DecodeExtensionParams(raw)
+	if err == nil && m.Target != "" {
+		target, _, err = p.Text(m.Target)
+	}
+	return p, target, err
+}
+
+// isTyped reports whether package protocol has a type for the parameters of the method.
+func isTyped(method string) bool {
+	_, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
+	wire, ok := protocol.AsError(err)
+	return !ok || wire.Code != protocol.CodeMethodNotFound
+}
+
+// declareExtensions adds the extensions to what the options declare.
+func (s *Server) declareExtensions(c *protocol.ServerCapabilities) {
+	x := s.extensions.Load()
+	if x == nil {
+		return
+	}
+	declared := maps.Clone(c.Extensions)
+	if declared == nil {
+		declared = map[string]json.RawMessage{}
+	}
+	maps.Copy(declared, x.named)
+	c.Extensions = declared
+}
+
+// callExtension answers a request of an extension.
+func (s *Server) callExtension(ctx context.Context, request *Request, m *extensionMethod) (
+	protocol.Result, error) {
+	if !m.Undeclared {
+		if err := s.checkNeeds(ctx, request, NeedsExtension(m.extension)); err != nil {
+			return nil, err
+		}
+	}
+	result, err := m.Handle(ctx, &ExtensionCall{Call: newCall(ctx, request),
+		Params: request.Params, Target: request.Target})
+	return result, request.spellLack(err)
+}
+
+// runTool runs a tool, through the extension that wants to know of it. It is not inlined, so that
+// calls of servers without extensions do not pay for the copy of call.
+//
+//go:noinline
+func (s *Server) runTool(ctx context.Context, request *Request, t *tool, call roundtrip.Call,
+	handler roundtrip.Handler) (protocol.Result, error) {
+	next := func(ctx context.Context) (protocol.Result, error) {
+		return s.funnel.Do(ctx, call, handler)
+	}
+	if x := s.extensions.Load(); x.runTool != nil {
+		return x.runTool(ctx, &ToolRun{Request: request, Task: t.task, Call: &call}, next)
+	}
+	return next(ctx)
+}
+
+// listenToTasks asks the extension of tasks which of them the client hears of.
+func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []string) (
+	heard []string, announce Announce, err error) {
+	x := s.extensions.Load()
+	if len(ids) == 0 || x == nil || x.listen == nil {
+		return nil, nil, nil
+	}
+	if err := s.checkNeeds(ctx, request, NeedsExtension(x.listen.Name)); err != nil {
+		return nil, nil, err
+	}
+	if len(ids) > maxSubscribedResources {
+		ids = ids[:maxSubscribedResources]
+	}
+	return x.listen.Listen(ctx, &ExtensionCall{Call: newCall(ctx, request),
+		Params: request.Params}, ids)
+}
+
+// NeedsExtension returns the capabilities of a client that has declared an extension, for
+// [Tool].Needs and the like.
+func NeedsExtension(name string) protocol.ClientCapabilities {
+	return protocol.ClientCapabilities{
+		Extensions: map[string]json.RawMessage{name: json.RawMessage("{}")}}
+}
+
+// refuseUndeclaredTask refuses the handle of a task for a client that has not declared the
+// extension, which only middleware can have made.
+func refuseUndeclaredTask(request *Request) error {
+	var declared protocol.ClientCapabilities
+	if request.Meta.Capabilities != nil {
+		declared = *request.Meta.Capabilities
+	}
+	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {
+		return fmt.Errorf("a task for a client that has not declared %s", protocol.ExtensionTasks)
+	}
+	return nil
+}
+
+// InTask reports whether the request is a run of a task, which no client waits for: it has neither
+// credentials nor an address, and the time of one leg does not bound it.
+func (request *Request) InTask() bool { return request.inTask }
+
+// noteTaskRun marks the request of a run of a task.
+func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = taskrun.Is(ctx) }

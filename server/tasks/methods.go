@@ -1,0 +1,411 @@
+package tasks
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// extension is what the server gets.
+func (t *Tasks) extension() server.Extension {
+	return server.Extension{
+		Name: protocol.ExtensionTasks,
+		Methods: []server.ExtensionMethod{
+			{Method: protocol.MethodGetTask, Target: "taskId", Handle: t.get},
+			{Method: protocol.MethodUpdateTask, Target: "taskId", Handle: t.update},
+			{Method: protocol.MethodCancelTask, Target: "taskId", Handle: t.cancel},
+		},
+		RunTool: t.runTool,
+		Listen:  t.listen,
+	}
+}
+
+// maxPolled is of how many tasks the polls are counted.
+const maxPolled = 10_000
+
+// A pollCount counts the polls of one task in one second.
+type pollCount struct {
+	second int64
+	n      int
+}
+
+// countPoll refuses a client that polls in a loop.
+func (t *Tasks) countPoll(id [32]byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now().Unix()
+	c, ok := t.polls.Get(id)
+	if !ok || c.second != now {
+		c = &pollCount{second: now}
+		t.polls.Put(id, c)
+	}
+	if c.n++; c.n > maxPolls {
+		return quota.Refuse(quota.Share, time.Second,
+			"the task is asked for too often; see pollIntervalMs")
+	}
+	return nil
+}
+
+// errUnknown is the answer for a task that is unknown, gone, or somebody else's: which of them, no
+// client learns.
+func errUnknown() error {
+	return protocol.Errorf(protocol.CodeInvalidParams,
+		"unknown task: it does not exist, or is not kept any longer")
+}
+
+// find returns the task that a request names, if its caller may have it. Unknown and foreign tasks
+// cost the same: one read of the store, and one record that is opened.
+func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
+	*store.Task, *record, error) {
+	id := call.Params.(*protocol.TaskParams).TaskID
+	task, err := t.store.GetTask(ctx, digestID(id))
+	if errors.Is(err, store.ErrNoTask) {
+		_, _ = t.open(ctx, t.decoy)
+		return nil, nil, errUnknown()
+	}
+	if err != nil {
+		return nil, nil, t.reportStore(ctx, "get", err)
+	}
+	r, err := t.open(ctx, task)
+	if err != nil {
+		return nil, nil, t.reportStore(ctx, "open", err)
+	}
+	if r.ID != id || r.Owner.principal() != call.Principal ||
+		t.opts.Allowed != nil && !t.opts.Allowed(ctx, call.Principal, r.Tool) {
+		return nil, nil, errUnknown()
+	}
+	return task, r, nil
+}
+
+// reportStore tells the observer that the store failed, and returns what the client gets: never
+// that the task is unknown, since it would give up.
+func (t *Tasks) reportStore(ctx context.Context, operation string, err error) error {
+	t.opts.Observer.Observe(ctx, event.StoreFailed{Resource: "tasks", Operation: operation,
+		Err: err})
+	return protocol.Errorf(protocol.CodeInternalError,
+		"the server cannot reach what it keeps of tasks; ask again later")
+}
+
+// get answers tasks/get.
+func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
+	if err := t.countPoll(digestID(call.Target)); err != nil {
+		return nil, err
+	}
+	_, r, err := t.find(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	task, err := t.show(r, call.Capabilities())
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.GetTaskResult{Task: *task}, nil
+}
+
+// show returns a task as a client with capabilities c is to see it. Questions do not reach a client
+// that has not declared to be able to answer them.
+func (t *Tasks) show(r *record, c protocol.ClientCapabilities) (*protocol.Task, error) {
+	task, err := r.toTask(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	asks, ok := task.State.(protocol.TaskInputRequired)
+	if !ok {
+		return task, nil
+	}
+	var missing protocol.ClientCapabilities
+	for _, q := range asks.Requests {
+		missing = missing.Union(c.Missing(q.Request))
+	}
+	if !missing.IsZero() {
+		return nil, protocol.MissingCapabilities(missing)
+	}
+	return task, nil
+}
+
+// maxConflicts is how often a change is tried again because the task has changed meanwhile.
+const maxConflicts = 10
+
+// change applies f to the task that a request names until the store has taken it. f returns
+// whether there is anything to store, and whether the task is to be run now.
+func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
+	f func(task *store.Task, r *record, now time.Time) (changed, due bool)) error {
+	for range maxConflicts {
+		task, r, err := t.find(ctx, call)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if r.isOver() || r.hasExpired(now) {
+			return nil
+		}
+		changed, due := f(task, r, now)
+		if !changed {
+			return nil
+		}
+		times := t.times(r, task.Holder != "", due, now)
+		if due && task.Holder == "" {
+			t.claim(task, &times)
+		}
+		switch err = t.put(ctx, task, r, times); {
+		case err == nil:
+			if task.Holder == t.holder && due {
+				t.start(task, r)
+			}
+			return nil
+		case errors.Is(err, errTooLarge):
+			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: the answers are "+
+				"longer than the task may keep")
+		case !errors.Is(err, store.ErrTaskChanged):
+			return t.reportStore(ctx, "put", err)
+		}
+	}
+	return quota.Refuse(quota.None, time.Second, "the task changes too fast; try again")
+}
+
+// times returns when a task is due, and how long it is kept. The lease of a task that somebody
+// runs is left as long as a new one.
+func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes {
+	times := store.TaskTimes{Due: -1, Keep: r.expires().Sub(now) + keepAfterEnd}
+	switch {
+	case held:
+		times.Due = t.opts.Lease
+	case due:
+		times.Due = 0
+	case len(r.WaitsFor) > 0:
+		times.Due = lookAfter(r.Looks)
+	}
+	return times
+}
+
+// lookAfter is the time to the next look at what a task waits for.
+func lookAfter(looks int) time.Duration {
+	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
+}
+
+// claim makes this process the holder of a task, unless it is closing.
+func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closing {
+		task.Holder, times.Due = t.holder, t.opts.Lease
+	}
+}
+
+// put seals and stores a task, and tells those who wait for a change here.
+func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
+	times store.TaskTimes) (err error) {
+	task.Over = r.isOver()
+	task.Wakes = nil
+	for _, key := range r.WaitsFor {
+		task.Wakes = append(task.Wakes, t.digestWake(key))
+	}
+	if task.Record, err = t.seal(ctx, r, task.Number+1); err != nil {
+		return err
+	}
+	if err = t.store.PutTask(ctx, task, times); err == nil {
+		t.announce(task.ID)
+	}
+	return err
+}
+
+// digestWake returns what the store knows the key of an [Tasks.Wake] by.
+func (t *Tasks) digestWake(key string) [32]byte { return t.digest("wake", key) }
+
+// digestOwner returns what the store knows a principal by: zero for anonymous callers.
+func (t *Tasks) digestOwner(p protocol.Principal) (none [32]byte) {
+	if p.Anonymous() {
+		return none
+	}
+	return t.digest("owner", string(quota.AppendPrincipal(nil, p)))
+}
+
+func (t *Tasks) digest(purpose, text string) [32]byte {
+	mac := hmac.New(sha256.New, t.index)
+	mac.Write([]byte(purpose + "\x00" + text))
+	return [32]byte(mac.Sum(nil))
+}
+
+// update answers tasks/update. An answer counts if its question is outstanding; others are passed
+// over, as the extension wants it, and the observer is told.
+func (t *Tasks) update(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
+	responses := call.Params.(*protocol.TaskParams).InputResponses
+	err := t.change(ctx, call, func(task *store.Task, r *record, now time.Time) (bool, bool) {
+		unused := r.answer(responses, now)
+		t.reportUnused(ctx, call, r, unused)
+		return len(unused) < len(responses), r.Status == statusWorking && len(r.Answers) > 0
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.EmptyResult{}, nil
+}
+
+// reportUnused tells the observer which answers were not used.
+func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r *record,
+	keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	dropped := event.AnswersDropped{Where: event.Where{Version: call.Version,
+		Method: protocol.MethodUpdateTask, Target: r.Tool}}
+	for _, key := range keys[:min(len(keys), maxQuestions)] {
+		dropped.Dropped = append(dropped.Dropped,
+			event.Dropped{Key: key, Reason: event.DropUnsolicited})
+	}
+	t.opts.Observer.Observe(ctx, dropped)
+}
+
+// cancel answers tasks/cancel. A task that nobody runs is over at once; a run learns of it, here
+// at once and elsewhere within a second.
+func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
+	err := t.change(ctx, call, func(task *store.Task, r *record, now time.Time) (bool, bool) {
+		if task.Holder == "" || task.Due {
+			task.Holder = ""
+			r.end(statusCancelled, now)
+			return true, false
+		}
+		if r.Cancelled {
+			return false, false
+		}
+		r.Cancelled = true
+		return true, false
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.cancelRun(digestID(call.Target), errCancelled)
+	return &protocol.EmptyResult{}, nil
+}
+
+// listen tells a client of changes of its tasks.
+func (t *Tasks) listen(ctx context.Context, call *server.ExtensionCall, ids []string) (
+	[]string, server.Announce, error) {
+	var heard []string
+	for _, id := range ids {
+		one := &server.ExtensionCall{Call: call.Call,
+			Params: &protocol.TaskParams{TaskID: id}, Target: id}
+		switch _, _, err := t.find(ctx, one); {
+		case err == nil:
+			heard = append(heard, id)
+		case protocolCode(err) != protocol.CodeInvalidParams:
+			return nil, nil, err
+		}
+	}
+	if len(heard) == 0 {
+		return nil, nil, nil
+	}
+	return heard, func(ctx context.Context, send func(*protocol.Notification) error) {
+		t.announceChanges(ctx, call, heard, send)
+	}, nil
+}
+
+func protocolCode(err error) int64 {
+	if e, ok := protocol.AsError(err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// announceChanges sends tasks as they are now, and again when they change, until they are over.
+func (t *Tasks) announceChanges(ctx context.Context, call *server.ExtensionCall, ids []string,
+	send func(*protocol.Notification) error) {
+	wake := make(chan struct{}, 1)
+	for _, id := range ids {
+		defer t.watch(digestID(id), wake)()
+	}
+	told := map[string]time.Time{}
+	tick := time.NewTicker(time.Second) // changes elsewhere
+	defer tick.Stop()
+	for len(ids) > 0 {
+		var left []string
+		for _, id := range ids {
+			over, err := t.announceOne(ctx, call, id, told, send)
+			if err != nil {
+				return
+			}
+			if !over {
+				left = append(left, id)
+			}
+		}
+		ids = left
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+	<-ctx.Done()
+}
+
+// announceOne sends a task if it has changed, and reports whether it is over or gone.
+func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, id string,
+	told map[string]time.Time, send func(*protocol.Notification) error) (over bool, err error) {
+	_, r, err := t.find(ctx, &server.ExtensionCall{Call: call.Call,
+		Params: &protocol.TaskParams{TaskID: id}, Target: id})
+	if err != nil {
+		return protocolCode(err) == protocol.CodeInvalidParams, ctx.Err()
+	}
+	task, err := t.show(r, call.Capabilities())
+	if err != nil || task.Updated.Equal(told[id]) {
+		return false, nil
+	}
+	params, err := protocol.EncodeTask(task)
+	if err != nil {
+		return true, nil
+	}
+	told[id] = task.Updated
+	return task.IsOver(), send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
+}
+
+// watch has changes of a task that are made here signalled until the function is called.
+func (t *Tasks) watch(id [32]byte, wake chan struct{}) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes[id] == nil {
+		t.changes[id] = map[chan struct{}]bool{}
+	}
+	t.changes[id][wake] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if delete(t.changes[id], wake); len(t.changes[id]) == 0 {
+			delete(t.changes, id)
+		}
+	}
+}
+
+// announce signals a change.
+func (t *Tasks) announce(id [32]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for wake := range t.changes[id] {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Wake has the tasks looked at again, at once and on any replica, that wait in
+// [roundtrip.AwaitEvent] or [roundtrip.Await] under key, whoever's they are. Use a key that says
+// what is waited for, such as the number of the order.
+func (t *Tasks) Wake(ctx context.Context, key string) error {
+	ids, err := t.store.WakeTasks(ctx, t.digestWake(key), sweepBatch)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.takeOver(ctx, id)
+	}
+	return nil
+}

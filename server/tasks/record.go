@@ -1,0 +1,306 @@
+package tasks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// A record is all that is known of a task. It is what the store keeps, sealed. Times are of the
+// clocks of replicas.
+type record struct {
+	ID        string          `json:"id"`
+	Owner     owner           `json:"owner"`
+	Tool      string          `json:"tool"`
+	Params    json.RawMessage `json:"params"` // of the call, without answers and state
+	Scopes    []string        `json:"scopes"`
+	Unlimited bool            `json:"unlimited"`
+
+	Created time.Time     `json:"created"`
+	Updated time.Time     `json:"updated"`
+	TTL     time.Duration `json:"ttl"`
+	Message string        `json:"message"`
+
+	Status  string          `json:"status"`
+	Result  json.RawMessage `json:"result,omitempty"` // of a completed task
+	Failure *failure        `json:"failure,omitempty"`
+
+	Journal   []byte     `json:"journal"`
+	Asked     []asked    `json:"asked,omitempty"`   // and not answered
+	Answers   []answered `json:"answers,omitempty"` // for the next run
+	Used      []string   `json:"used,omitempty"`    // all wire keys so far
+	WaitsFor  []string   `json:"waitsFor,omitempty"`
+	Looks     int        `json:"looks,omitempty"` // in a row that found nothing
+	Deaths    int        `json:"deaths,omitempty"`
+	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
+}
+
+// An owner is a principal, whose JSON would lose what it is.
+type owner struct {
+	Local   bool   `json:"local,omitempty"`
+	Issuer  []byte `json:"issuer,omitempty"`
+	Subject []byte `json:"subject,omitempty"`
+}
+
+func ownerOf(p protocol.Principal) owner {
+	return owner{p.IsLocal(), []byte(p.Issuer), []byte(p.Subject)}
+}
+
+func (o owner) principal() protocol.Principal {
+	if o.Local {
+		return protocol.LocalPrincipal()
+	}
+	return protocol.Principal{Issuer: string(o.Issuer), Subject: string(o.Subject)}
+}
+
+// The statuses of a record. A task with outstanding questions is working for the client where it
+// waits for something else.
+const (
+	statusWorking   = "working"
+	statusAsks      = "input_required"
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+	statusCancelled = "cancelled"
+)
+
+// A failure is the error of a failed task.
+type failure struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// asked is a question that a client sees under its wire key. The handler's key is that of the
+// journal.
+type asked struct {
+	Wire   string          `json:"wire"`
+	Key    string          `json:"key"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+	At     time.Time       `json:"at"`
+}
+
+// answered is an answer that no run has seen to its end.
+type answered struct {
+	Key    string          `json:"key"`
+	Result json.RawMessage `json:"result"`
+	Waited time.Duration   `json:"waited"`
+}
+
+func (r *record) isOver() bool {
+	return r.Status == statusCompleted || r.Status == statusFailed || r.Status == statusCancelled
+}
+
+// expires is when the task fails if it is not over, and when a result need not be kept any more.
+func (r *record) expires() time.Time { return r.Created.Add(r.TTL) }
+
+func (r *record) hasExpired(now time.Time) bool { return !r.isOver() && !now.Before(r.expires()) }
+
+// touch notes a change that clients see. Times only grow.
+func (r *record) touch(now time.Time) {
+	now = now.UTC().Truncate(time.Millisecond)
+	if !now.After(r.Updated) {
+		now = r.Updated.Add(time.Millisecond)
+	}
+	r.Updated = now
+}
+
+// end gives the task its last status, and keeps it for a while.
+func (r *record) end(status string, now time.Time) {
+	r.Status, r.Asked, r.Answers, r.WaitsFor = status, nil, nil, nil
+	r.Journal, r.Params, r.Used = nil, nil, nil
+	r.touch(now)
+	if least := now.Add(keepAfterEnd).Sub(r.Created); r.TTL < least {
+		r.TTL = least.Truncate(time.Millisecond)
+	}
+}
+
+// fail ends the task with an error.
+func (r *record) fail(e *protocol.Error, now time.Time) {
+	r.end(statusFailed, now)
+	r.Failure = &failure{e.Code, e.Message, e.Data}
+	if r.Message == "" {
+		r.Message = cleanMessage(e.Message)
+	}
+}
+
+// toTask returns the task as a client is to see it.
+func (r *record) toTask(now time.Time) (*protocol.Task, error) {
+	t := &protocol.Task{ID: r.ID, Message: r.Message, Created: r.Created, Updated: r.Updated,
+		TTL: r.TTL, State: protocol.TaskWorking{}, PollAfter: pollWorking}
+	if r.hasExpired(now) {
+		t.State, t.Updated = protocol.TaskFailed{Error: errExpired()}, r.expires()
+		t.Message, t.PollAfter = "expired", 0
+		return t, nil
+	}
+	var err error
+	switch r.Status {
+	case statusAsks:
+		t.PollAfter = pollWaiting
+		if now.Sub(r.Updated) > pollSlowAfter {
+			t.PollAfter = pollSlow
+		}
+		var requests protocol.InputRequests
+		requests, err = r.requests()
+		t.State = protocol.TaskInputRequired{Requests: requests}
+	case statusCompleted:
+		t.PollAfter = 0
+		var result protocol.Result
+		result, err = protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, r.Result)
+		done, _ := result.(*protocol.CallToolResult)
+		t.State = protocol.TaskCompleted{Result: done}
+	case statusFailed:
+		t.PollAfter = 0
+		t.State = protocol.TaskFailed{Error: &protocol.Error{Code: r.Failure.Code,
+			Message: r.Failure.Message, Data: r.Failure.Data}}
+	case statusCancelled:
+		t.PollAfter = 0
+		t.State = protocol.TaskCancelled{}
+	}
+	return t, err
+}
+
+// requests returns the outstanding questions under their wire keys.
+func (r *record) requests() (protocol.InputRequests, error) {
+	list := make(protocol.InputRequests, len(r.Asked))
+	for i, q := range r.Asked {
+		request, err := protocol.DecodeInputRequest(q.Method, q.Params)
+		if err != nil {
+			return nil, fmt.Errorf("question %q: %w", q.Key, err)
+		}
+		list[i] = protocol.KeyedRequest{Key: q.Wire, Request: request}
+	}
+	return list, nil
+}
+
+// ask replaces the outstanding questions. Each gets a wire key that the task has not had.
+func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
+	taken := make(map[string]bool, len(r.Used)+len(requests))
+	for _, key := range r.Used {
+		taken[key] = true
+	}
+	own := map[string]bool{} // keys of the author's, which must not be taken for a second "a"
+	for _, q := range requests {
+		own[q.Key] = true
+	}
+	r.Asked = nil
+	for _, q := range requests {
+		wire := q.Key
+		for n := 2; taken[wire] || wire != q.Key && own[wire]; n++ {
+			wire = q.Key + "." + strconv.Itoa(n)
+		}
+		taken[wire] = true
+		r.Used = append(r.Used, wire)
+		params, err := protocol.AppendInputRequest(nil, protocol.Latest, q.Request)
+		if err != nil {
+			return fmt.Errorf("question %q: %w", q.Key, err)
+		}
+		one := asked{Wire: wire, Key: q.Key, At: now}
+		if one.Method, one.Params, err = splitRequest(params); err != nil {
+			return err
+		}
+		r.Asked = append(r.Asked, one)
+	}
+	r.Status = statusAsks
+	r.touch(now)
+	return nil
+}
+
+// splitRequest returns method and parameters of an encoded question.
+func splitRequest(raw []byte) (string, json.RawMessage, error) {
+	var q struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	err := jsonx.Decode(raw, &q)
+	return q.Method, q.Params, err
+}
+
+// answer takes the answers to outstanding questions over, and returns the wire keys of those
+// that are not used.
+func (r *record) answer(responses protocol.InputResponses, now time.Time) (unused []string) {
+	for _, response := range responses {
+		i := r.findAsked(response.Key)
+		if i < 0 {
+			unused = append(unused, response.Key)
+			continue
+		}
+		q := r.Asked[i]
+		r.Answers = append(r.Answers, answered{q.Key, response.Result, max(now.Sub(q.At), 0)})
+		r.Asked = append(r.Asked[:i:i], r.Asked[i+1:]...)
+	}
+	if len(unused) < len(responses) {
+		r.Deaths = 0
+		r.touch(now)
+	}
+	if len(r.Asked) == 0 && r.Status == statusAsks {
+		r.Status = statusWorking
+	}
+	return unused
+}
+
+func (r *record) findAsked(wire string) int {
+	for i := range r.Asked {
+		if r.Asked[i].Wire == wire {
+			return i
+		}
+	}
+	return -1
+}
+
+// sealPurpose begins what is sealed. With the id and the number that follow a record counts for
+// its own place in the store only.
+const sealPurpose = "rondo task record 1\x00"
+
+func sealHead(id [32]byte, number int64) []byte {
+	head := append([]byte(sealPurpose), id[:]...)
+	return binary.BigEndian.AppendUint64(head, uint64(number))
+}
+
+// seal returns what the store keeps of the record when the task has the number.
+func (t *Tasks) seal(ctx context.Context, r *record, number int64) ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > t.opts.RecordBytes {
+		return nil, errTooLarge
+	}
+	sealed, err := t.sealer.Seal(ctx, append(sealHead(digestID(r.ID), number), text...))
+	if err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	return []byte(sealed), nil
+}
+
+// open returns the record of a task.
+func (t *Tasks) open(ctx context.Context, task *store.Task) (*record, error) {
+	plain, err := t.sealer.Open(ctx, string(task.Record))
+	if err != nil {
+		return nil, fmt.Errorf("opening the record of a task: %w", err)
+	}
+	head := sealHead(task.ID, task.Number)
+	if len(plain) < len(head) || string(plain[:len(head)]) != string(head) {
+		return nil, fmt.Errorf("opening the record of a task: it belongs elsewhere")
+	}
+	r := &record{}
+	if err := json.Unmarshal(plain[len(head):], r); err != nil {
+		return nil, fmt.Errorf("opening the record of a task: %w", err)
+	}
+	return r, nil
+}
+
+// digestID returns what the store knows a task by. The id is random, so its digest tells nothing.
+func digestID(id string) [32]byte { return sha256.Sum256([]byte("rondo task id 1\x00" + id)) }
+
+func digestFlow(flow [16]byte) [32]byte {
+	return sha256.Sum256(append([]byte("rondo task flow 1\x00"), flow[:]...))
+}

@@ -1,0 +1,713 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A run is one run of the handler of a task, in this process.
+type run struct {
+	tasks *Tasks
+	id    [32]byte
+	stop  context.CancelCauseFunc
+	round roundtrip.TaskRun
+	spent atomic.Bool // the handler's call has been entered; calls that it makes are others
+
+	mu   sync.Mutex
+	task *store.Task
+	rec  *record
+	lost bool // the task is not this run's any more, or could not be kept
+	said time.Time
+}
+
+type runKey struct{}
+
+// runTool is called for each tools/call: one that may begin a task, and one that is a run of it.
+func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.ToolRunner) (
+	protocol.Result, error) {
+	if r, ok := ctx.Value(runKey{}).(*run); ok && tool.Request.InTask() &&
+		r.spent.CompareAndSwap(false, true) {
+		tool.Call.Task = &roundtrip.TaskCall{Run: &r.round}
+		return next(ctx)
+	}
+	if tool.Task == server.TaskNever {
+		return next(ctx)
+	}
+	ctx = context.WithValue(ctx, foregroundKey{}, &foreground{request: tool.Request})
+	if tool.Request.Version.Era() != protocol.Modern {
+		return next(ctx)
+	}
+	missing := tool.Call.Capabilities.Lacks(server.NeedsExtension(protocol.ExtensionTasks))
+	switch {
+	case missing.IsZero():
+		tool.Call.Task = &roundtrip.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
+			journal []byte) (protocol.CallToolOutcome, error) {
+			return t.begin(ctx, tool, flow, journal)
+		}}
+	case tool.Task == server.TaskMust:
+		return nil, protocol.MissingCapabilities(missing)
+	}
+	return next(ctx)
+}
+
+// begin keeps a task, and starts its first run. It returns the handle or, with Options.Inline, the
+// result of a task that was over soon.
+func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, journal []byte) (
+	protocol.CallToolOutcome, error) {
+	params, ok := tool.Request.Params.(*protocol.CallToolParams)
+	if !ok {
+		return nil, fmt.Errorf("not a call of a tool: %T", tool.Request.Params)
+	}
+	kept, err := paramsOf(params)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	r := &record{ID: newID(), Owner: ownerOf(tool.Request.Principal), Tool: params.Name,
+		Params: kept, Created: now, Updated: now, Status: statusWorking, Journal: journal,
+		TTL:       t.timeToLive(params.Name, tool.Request.Principal),
+		Unlimited: tool.Request.Access.Unlimited()}
+	if access := tool.Request.Access; access != nil {
+		r.Scopes = access.Scopes
+	}
+	task := &store.Task{ID: digestID(r.ID), Flow: digestFlow(flow),
+		Owner: t.digestOwner(tool.Request.Principal)}
+	times := t.times(r, false, true, now)
+	t.claim(task, &times)
+	if task.Record, err = t.seal(ctx, r, 1); errors.Is(err, errTooLarge) {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: the call is longer than a task may keep")
+	} else if err != nil {
+		return nil, err
+	}
+	err = t.store.CreateTask(ctx, task, times,
+		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.Tasks})
+	switch full, isFull := errors.AsType[*store.QuotaError](err); {
+	case errors.Is(err, store.ErrTaskExists):
+		return t.begunBefore(ctx, task.Flow, tool.Request.Principal)
+	case isFull:
+		t.opts.Observer.Observe(ctx, event.QuotaExceeded{Where: event.Where{
+			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
+			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
+		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,
+			"too many tasks are unfinished; try again in %s", taskRetry)
+	case err != nil:
+		return nil, err
+	}
+	handle, err := handleOf(r)
+	if err != nil || t.opts.Inline == 0 || tool.Task == server.TaskMust {
+		t.start(task, r)
+		return handle, err
+	}
+	wake := make(chan struct{}, 1)
+	defer t.watch(task.ID, wake)()
+	t.start(task, r)
+	return t.awaitInline(ctx, task.ID, handle, wake)
+}
+
+// awaitInline waits for a while until a task is over, and returns its result then; where it asks,
+// fails or takes longer it returns the handle. A client that goes away before has no handle, so
+// the task is cancelled.
+func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
+	wake <-chan struct{}) (protocol.CallToolOutcome, error) {
+	timer := time.NewTimer(t.opts.Inline)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return handle, nil
+		case <-ctx.Done():
+			t.cancelRun(id, errCancelled)
+			return nil, context.Cause(ctx)
+		case <-wake:
+		}
+		task, err := t.store.GetTask(ctx, id)
+		if err != nil {
+			continue // the handle is good all the same
+		}
+		rec, err := t.open(ctx, task)
+		if err != nil || rec.Status == statusWorking {
+			continue
+		}
+		shown, err := rec.toTask(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if done, ok := shown.State.(protocol.TaskCompleted); ok {
+			return done.Result, nil
+		}
+		handle.Task = *shown
+		return handle, nil
+	}
+}
+
+// taskRetry is when a client may try again that found no room for a task.
+const taskRetry = 30 * time.Second
+
+const defaultTTL = 7 * 24 * time.Hour
+
+func (t *Tasks) timeToLive(tool string, p protocol.Principal) time.Duration {
+	ttl := time.Duration(0)
+	if t.opts.TTL != nil {
+		ttl = t.opts.TTL(tool, p)
+	}
+	if ttl <= 0 {
+		ttl = defaultTTL
+	}
+	return ttl.Truncate(time.Millisecond)
+}
+
+// begunBefore returns the handle of the task that the flow has begun already: the handle was lost
+// on its way.
+func (t *Tasks) begunBefore(ctx context.Context, flow [32]byte, p protocol.Principal) (
+	*protocol.CreateTaskResult, error) {
+	task, err := t.store.GetFlow(ctx, flow)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.open(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	if r.Owner.principal() != p {
+		return nil, errUnknown()
+	}
+	return handleOf(r)
+}
+
+func handleOf(r *record) (*protocol.CreateTaskResult, error) {
+	shown, err := r.toTask(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.CreateTaskResult{Task: *shown}, nil
+}
+
+// start runs a task that this process holds. Without a slot it waits for one, with its lease
+// renewed.
+func (t *Tasks) start(task *store.Task, rec *record) {
+	if task.Holder != t.holder {
+		return // this process is closing
+	}
+	ctx, stop := context.WithCancelCause(t.base)
+	r := &run{tasks: t, id: task.ID, stop: stop, task: task, rec: rec}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing {
+		t.mu.Unlock() // not under the lock: it asks the store
+		r.giveBack(ctx, 0)
+		t.mu.Lock()
+		stop(nil)
+		return
+	}
+	if t.running[task.ID] != nil {
+		stop(nil)
+		return
+	}
+	t.running[task.ID] = r
+	t.work.Go(func() {
+		defer stop(nil)
+		defer r.forget()
+		r.execute(ctx)
+	})
+}
+
+func (r *run) forget() {
+	r.tasks.mu.Lock()
+	defer r.tasks.mu.Unlock()
+	delete(r.tasks.running, r.id)
+}
+
+// cancelRun ends the run of a task if it is in this process.
+func (t *Tasks) cancelRun(id [32]byte, cause error) {
+	t.mu.Lock()
+	r := t.running[id]
+	t.mu.Unlock()
+	if r != nil {
+		r.stop(cause)
+	}
+}
+
+// execute runs the handler and stores what came of it.
+func (r *run) execute(ctx context.Context) {
+	t := r.tasks
+	done := make(chan struct{})
+	var keeping sync.WaitGroup
+	keeping.Go(func() { r.keepLease(ctx, done) })
+	defer keeping.Wait()
+	defer close(done)
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
+		r.giveBack(ctx, 0)
+		return
+	}
+	limit := min(t.opts.RunTimeout, time.Until(r.rec.expires()))
+	timer := time.AfterFunc(limit, func() { r.stop(errRunTime) })
+	defer timer.Stop()
+	response, err := r.call(ctx)
+	r.settle(ctx, response, err)
+}
+
+// call makes the request of the run to the server itself.
+func (r *run) call(ctx context.Context) (*protocol.Response, error) {
+	rec := r.rec
+	decoded, err := protocol.DecodeParams(protocol.MethodCallTool, rec.Params)
+	if err != nil {
+		return nil, err
+	}
+	params := decoded.(*protocol.CallToolParams)
+	params.ProgressToken, err = protocol.ParseID([]byte(`"task"`))
+	if err != nil {
+		return nil, err
+	}
+	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save}
+	for _, a := range rec.Answers {
+		params.InputResponses = append(params.InputResponses,
+			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
+		r.round.Waited = append(r.round.Waited, a.Waited)
+	}
+	raw, err := protocol.EncodeParams(params)
+	if err != nil {
+		return nil, err
+	}
+	access := &server.Access{Scopes: rec.Scopes}
+	if rec.Unlimited {
+		access = server.UnlimitedAccess()
+	}
+	if prepare := r.tasks.opts.Prepare; prepare != nil {
+		prepared, granted, err := prepare(ctx,
+			RunInfo{Principal: rec.Owner.principal(), Tool: rec.Tool, Scopes: rec.Scopes})
+		if err != nil {
+			return nil, &prepareError{err}
+		}
+		if ctx = prepared; granted != nil {
+			access = granted
+		}
+	}
+	ctx = server.WithAccess(server.WithPrincipal(taskrun.With(ctx), rec.Owner.principal()), access)
+	ctx = context.WithValue(ctx, runKey{}, r)
+	return r.tasks.server.Handle(ctx,
+		&protocol.Request{Method: protocol.MethodCallTool, Params: raw,
+			ID: params.ProgressToken}, r)
+}
+
+// A prepareError means that Options.Prepare failed: the run is tried again later.
+type prepareError struct{ error }
+
+// prepareRetry is when a run is tried again that could not begin.
+const prepareRetry = 10 * time.Second
+
+// settle stores what came of a run.
+func (r *run) settle(ctx context.Context, response *protocol.Response, err error) {
+	now := time.Now()
+	switch _, unprepared := errors.AsType[*prepareError](err); {
+	case r.isLost():
+	case unprepared:
+		r.tasks.reportStore(ctx, "prepare", err)
+		r.giveBack(ctx, prepareRetry)
+	case ctx.Err() != nil || isClosed(r.tasks.server.Done()):
+		r.settleStopped(ctx, now)
+	case err != nil:
+		r.finish(ctx, func(rec *record) {
+			rec.fail(protocol.Errorf(protocol.CodeInternalError, "%v", err), now)
+		})
+	case response.Error != nil && !r.spent.Load() && response.Error.Code == protocol.CodeBusy:
+		r.giveBack(ctx, prepareRetry) // middleware had no room for it
+	case response.Error != nil:
+		r.finish(ctx, func(rec *record) { rec.fail(response.Error, now) })
+	default:
+		r.settleResult(ctx, response.Result, now)
+	}
+}
+
+// settleStopped stores what became of a run whose context has ended.
+func (r *run) settleStopped(ctx context.Context, now time.Time) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errCancelled):
+		r.finish(ctx, func(rec *record) { rec.end(statusCancelled, now) })
+	case errors.Is(cause, errRunTime):
+		failed := protocol.Errorf(protocol.CodeInternalError,
+			"the task was stopped: one run of it took longer than it may")
+		r.finish(ctx, func(rec *record) {
+			if rec.hasExpired(now) {
+				failed = errExpired()
+			}
+			rec.fail(failed, now)
+		})
+	default:
+		r.giveBack(ctx, 0)
+	}
+}
+
+// settleResult stores the result of a run: the task is over, asks, or waits.
+func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
+	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, raw)
+	if err != nil {
+		r.finish(ctx, func(rec *record) {
+			rec.fail(protocol.Errorf(protocol.CodeInternalError, "the result cannot be kept"), now)
+		})
+		return
+	}
+	asks, more := result.(*protocol.InputRequiredResult)
+	if !more {
+		r.finish(ctx, func(rec *record) {
+			rec.end(statusCompleted, now)
+			rec.Result = raw
+		})
+		return
+	}
+	r.finish(ctx, func(rec *record) {
+		rec.Journal, rec.Answers, rec.Status = r.round.Next, nil, statusWorking
+		rec.WaitsFor = r.round.WaitsFor
+		if len(rec.WaitsFor) > 0 {
+			rec.Looks++
+			return
+		}
+		rec.Looks, rec.Deaths = 0, 0
+		if len(rec.Used)+len(asks.InputRequests) > maxQuestions {
+			rec.fail(protocol.Errorf(protocol.CodeFlowEnded,
+				"gave up: the task has asked %d questions", len(rec.Used)), now)
+		} else if err := rec.ask(asks.InputRequests, now); err != nil {
+			rec.fail(protocol.Errorf(protocol.CodeInternalError, "%v", err), now)
+		}
+	})
+}
+
+// finish gives the task up, changed by f. The record is that of the last save, or what another
+// replica has made of it: a cancellation.
+func (r *run) finish(ctx context.Context, f func(*record)) {
+	r.store(ctx, func(rec *record) {
+		f(rec)
+		if rec.Cancelled && !rec.isOver() {
+			rec.end(statusCancelled, time.Now())
+		}
+	}, "", 0)
+}
+
+// giveBack lets another process, or this one later, go on with the task.
+func (r *run) giveBack(ctx context.Context, after time.Duration) {
+	r.store(ctx, func(rec *record) {
+		if rec.Cancelled {
+			rec.end(statusCancelled, time.Now())
+		}
+	}, "", after)
+}
+
+// storeRetry is how long a run tries to store what came of it: until its lease is over.
+func (r *run) storeRetry() time.Duration { return r.tasks.opts.Lease }
+
+// store applies f to the record and stores it, with a new holder. It tries for as long as the
+// lease lasts; whoever takes over then runs the handler again.
+func (r *run) store(ctx context.Context, f func(*record), holder string,
+	after time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.storeRetry())
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := r.storeOnceLocked(ctx, f, holder, after)
+		if err == nil || errors.Is(err, errLost) {
+			return err
+		}
+		if errors.Is(err, store.ErrTaskChanged) && ctx.Err() == nil {
+			continue
+		}
+		if errors.Is(err, errTooLarge) {
+			f = func(rec *record) {
+				rec.fail(protocol.Errorf(protocol.CodeInternalError,
+					"the task was stopped: what it has to keep is too long"), time.Now())
+			}
+			holder = ""
+			continue
+		}
+		r.tasks.reportStore(ctx, "put", err)
+		select {
+		case <-ctx.Done():
+			r.lost = true
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// storeOnceLocked tries once. After a conflict it goes on with what is in the store.
+func (r *run) storeOnceLocked(ctx context.Context, f func(*record), holder string,
+	after time.Duration) error {
+	if r.lost || r.rec.isOver() {
+		r.lost = true
+		return errLost
+	}
+	t, now := r.tasks, time.Now()
+	task, rec := *r.task, *r.rec
+	rec.Used = append([]string(nil), rec.Used...)
+	f(&rec)
+	task.Holder = holder
+	times := t.times(&rec, holder != "", rec.Status == statusWorking && len(rec.WaitsFor) == 0, now)
+	if holder == "" && times.Due >= 0 {
+		times.Due = max(times.Due, after)
+	}
+	err := t.put(ctx, &task, &rec, times)
+	if errors.Is(err, store.ErrNoTask) {
+		r.lost = true
+		return errLost
+	}
+	if !errors.Is(err, store.ErrTaskChanged) {
+		if err == nil {
+			*r.task, *r.rec = task, rec
+			if holder == "" && times.Due > 0 {
+				time.AfterFunc(times.Due, func() { t.takeOver(t.base, task.ID) })
+			}
+		}
+		return err
+	}
+	current, err := t.store.GetTask(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	if current.Holder != t.holder {
+		r.lost = true
+		return errLost
+	}
+	changed, err := t.open(ctx, current)
+	if err != nil {
+		return err
+	}
+	*r.task = *current
+	r.rec.Cancelled = r.rec.Cancelled || changed.Cancelled
+	return store.ErrTaskChanged
+}
+
+func (r *run) isLost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
+}
+
+// save keeps the journal of a run that is not over, for whoever takes over.
+func (r *run) save(ctx context.Context, journal []byte) error {
+	err := r.store(ctx, func(rec *record) { rec.Journal, rec.Deaths = journal, 0 },
+		r.tasks.holder, 0)
+	if err != nil {
+		r.mu.Lock()
+		r.lost = true
+		r.mu.Unlock()
+		r.stop(errLost)
+	}
+	return err
+}
+
+// Notify implements [protocol.Back]: progress becomes the status message. Other notifications have
+// nowhere to go.
+func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n.Method != protocol.NotifyProgress {
+		return nil
+	}
+	var p protocol.Progress
+	if err := jsonx.Decode(n.Params, &p); err != nil {
+		return err
+	}
+	switch {
+	case p.Message != "":
+	case p.Total != nil:
+		p.Message = fmt.Sprintf("%g of %g", p.Progress, *p.Total)
+	default:
+		p.Message = fmt.Sprintf("%g", p.Progress)
+	}
+	r.say(ctx, p.Message)
+	return nil
+}
+
+// sayEvery is the time between two status messages that are stored: what comes between is not
+// seen.
+const sayEvery = time.Second
+
+// say stores a status message.
+func (r *run) say(ctx context.Context, text string) {
+	r.mu.Lock()
+	r.rec.Message = cleanMessage(text)
+	now := time.Now()
+	soon := now.Sub(r.said) < sayEvery
+	if !soon {
+		r.said = now
+	}
+	r.mu.Unlock()
+	if !soon {
+		_ = r.store(ctx, func(rec *record) { rec.Deaths = 0; rec.touch(now) }, r.tasks.holder, 0)
+	}
+}
+
+// keepLease renews the lease of a run until done, and ends the run when it is lost, when the task
+// was cancelled elsewhere, or when its time is over.
+func (r *run) keepLease(ctx context.Context, done chan struct{}) {
+	t := r.tasks
+	renew := time.NewTicker(max(t.opts.Lease/3, time.Millisecond))
+	defer renew.Stop()
+	look := time.NewTicker(min(cancelPoll, t.opts.Lease))
+	defer look.Stop()
+	kept := time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case <-renew.C:
+			err := t.store.RenewTask(ctx, r.id, t.holder, t.opts.Lease)
+			switch {
+			case err == nil:
+				kept = time.Now()
+			case errors.Is(err, store.ErrTaskChanged) || time.Since(kept) > t.opts.Lease:
+				r.lose()
+				return
+			}
+		case <-look.C:
+			task, err := t.store.GetTask(ctx, r.id)
+			if err != nil || task.Number == r.number() {
+				continue
+			}
+			if rec, err := t.open(ctx, task); err == nil && rec.Cancelled {
+				r.stop(errCancelled)
+			}
+		}
+	}
+}
+
+func (r *run) number() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.task.Number
+}
+
+// lose ends a run whose task belongs to another process by now.
+func (r *run) lose() {
+	r.mu.Lock()
+	r.lost = r.lost || r.task.Holder == r.tasks.holder
+	r.mu.Unlock()
+	r.stop(errLost)
+}
+
+// sweep takes over tasks that nobody runs, and drops those that need not be kept.
+func (t *Tasks) sweep() {
+	for {
+		ids, err := t.store.DueTasks(t.base, sweepBatch)
+		if err != nil && t.base.Err() == nil {
+			t.reportStore(t.base, "sweep", err)
+		}
+		for _, id := range ids {
+			t.takeOver(t.base, id)
+		}
+		if err := t.store.DropTasks(t.base); err != nil && t.base.Err() == nil {
+			t.reportStore(t.base, "drop", err)
+		}
+		timer := time.NewTimer(t.opts.Sweep + rand.N(t.opts.Sweep/2+1))
+		select {
+		case <-t.closed:
+			timer.Stop()
+			return
+		case <-t.server.Done():
+			timer.Stop()
+			t.beginClosing()
+			t.stop(errShutdown)
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// takeOver runs a task that is due, in this process.
+func (t *Tasks) takeOver(ctx context.Context, id [32]byte) {
+	if t.isClosing() {
+		return
+	}
+	task, err := t.store.GetTask(ctx, id)
+	if err != nil || !task.Due {
+		return
+	}
+	rec, err := t.open(ctx, task)
+	if err != nil {
+		t.reportStore(ctx, "open", err)
+		return
+	}
+	now := time.Now()
+	if task.Holder != "" {
+		rec.Deaths++
+	}
+	task.Holder = ""
+	times := store.TaskTimes{Keep: rec.expires().Sub(now) + keepAfterEnd}
+	switch {
+	case rec.hasExpired(now):
+		rec.fail(errExpired(), now)
+	case rec.Cancelled:
+		rec.end(statusCancelled, now)
+	case rec.Deaths >= maxDeaths:
+		rec.fail(protocol.Errorf(protocol.CodeInternalError, "the task was stopped: the process "+
+			"that ran it ended %d times without getting further", rec.Deaths), now)
+	default:
+		t.claim(task, &times)
+	}
+	switch err := t.put(ctx, task, rec, times); {
+	case err == nil && !rec.isOver():
+		t.start(task, rec)
+	case err != nil && !errors.Is(err, store.ErrTaskChanged):
+		t.reportStore(ctx, "put", err)
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *Tasks) isClosing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closing
+}
+
+// A foreground is a call that runs outside of a task.
+type foreground struct {
+	request *server.Request
+	steps   atomic.Int64
+}
+
+type foregroundKey struct{}
+
+// StatusMessage tells the client how the work goes: in a task as its status message, which is cut
+// at 512 characters and stored about once a second, and elsewhere as a progress notification, if
+// the client asked for progress. It is for handlers of tools whose Task is set, which do not use
+// [server.Call.Progress] beside it; elsewhere it does nothing. It never fails a run: a client
+// must be able to do without.
+func StatusMessage(ctx context.Context, text string) {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		r.say(ctx, text)
+		return
+	}
+	f, ok := ctx.Value(foregroundKey{}).(*foreground)
+	if !ok || f.request.Meta.ProgressToken.IsZero() {
+		return
+	}
+	params, err := jsonx.Encode(protocol.Progress{Token: f.request.Meta.ProgressToken,
+		Progress: float64(f.steps.Add(1)), Message: cleanMessage(text)})
+	if err == nil {
+		_ = f.request.Notify(ctx,
+			&protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	}
+}
