@@ -37,6 +37,11 @@ type CommandOptions struct {
 	// after closing its input and again after SIGTERM. 0:
 	// 2 s, negative: not at all.
 	Grace time.Duration
+	// OwnGroup has the process begin a process group. Its children end with it then: what
+	// [Process.Close] sends goes to all of them, and those that are left when it has exited are
+	// killed. A terminal's interrupt does not reach the group. It has no effect where there are
+	// no such groups, as on Windows.
+	OwnGroup bool
 }
 
 // A Process is a server that runs as a child process and is spoken to over its
@@ -44,6 +49,7 @@ type CommandOptions struct {
 type Process struct {
 	stream    *Stream
 	cmd       *exec.Cmd
+	ownGroup  bool
 	grace     time.Duration
 	stderr    *stderrTail
 	stdin     io.Closer
@@ -88,13 +94,16 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
 	}
 	p := &Process{
-		cmd: cmd, grace: max(o.Grace, 0), stderr: &stderrTail{next: cmd.Stderr},
+		cmd: cmd, ownGroup: o.OwnGroup, grace: max(o.Grace, 0), stderr: &stderrTail{next: cmd.Stderr},
 		stdin: stdin, stdout: stdout, exited: make(chan struct{}),
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
 	if cmd.WaitDelay == 0 {
 		// else Wait blocks while a child of the server holds stderr open
 		cmd.WaitDelay = exitDelay / 2
+	}
+	if p.ownGroup {
+		startOwnGroup(cmd)
 	}
 	err = cmd.Start()
 	_ = out.Close() // the process has its own
@@ -166,8 +175,8 @@ func (p *Process) Close() error {
 		_ = p.stdin.Close()
 		if !p.exitsWithin(p.grace) {
 			p.signalled.Store(true)
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.exitsWithin(p.grace) {
-				_ = p.cmd.Process.Kill()
+			if err := p.signal(syscall.SIGTERM); err != nil || !p.exitsWithin(p.grace) {
+				_ = p.signal(syscall.SIGKILL)
 			}
 		}
 		<-p.exited
@@ -175,6 +184,15 @@ func (p *Process) Close() error {
 	})
 	<-p.exited
 	return p.Err()
+}
+
+func (p *Process) signal(s syscall.Signal) error {
+	if p.ownGroup {
+		if err := signalGroup(p.cmd.Process.Pid, s); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return p.cmd.Process.Signal(s)
 }
 
 // exitsWithin reports whether the process exits within limit.
@@ -193,6 +211,9 @@ func (p *Process) exitsWithin(limit time.Duration) bool {
 // still read, but for no longer than exitDelay.
 func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
+	if p.ownGroup {
+		_ = signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // what is left of it
+	}
 	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
 	if p.status.State == nil {
 		p.status.Err = err

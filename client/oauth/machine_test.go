@@ -261,6 +261,18 @@ func TestMachineAtAnotherIssuer(t *testing.T) {
 	}
 }
 
+// TestMachineWithAMetadataDocument: it is no credential of a machine, at an issuer that the host has
+// not named.
+func TestMachineWithAMetadataDocument(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, func(o *oauth.Options) {
+		o.Interaction, o.Machine = nil, s.workload(t, "good")
+		o.MetadataURL = "https://client.example/metadata.json"
+	})
+	registrationError.check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+}
+
 // TestIssuerThatAlwaysRefuses: 200 with an error, for ever, is one token request a minute.
 func TestIssuerThatAlwaysRefuses(t *testing.T) {
 	s := newSite(t, nil, nil)

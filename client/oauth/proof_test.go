@@ -513,6 +513,7 @@ func TestTypeOfTheToken(t *testing.T) {
 		{plain, oauthtest.Set("token_type", "DPoP"), `token_type is "DPoP", want Bearer (see Options.DPoP)`},
 		{plain, oauthtest.Set("token_type", "mac"), `token_type is "mac", want Bearer`},
 		{plain, oauthtest.Remove("token_type"), "token_type is absent, want Bearer"},
+		{plain, oauthtest.Remove("access_token"), "the answer is not that of a token endpoint"},
 	} {
 		s := newSite(t, nil, nil)
 		s.as.Edit(oauthtest.Token, c.edit)
@@ -751,6 +752,12 @@ func TestChallengesOfBothKinds(t *testing.T) {
 		`Bearer error="invalid_token", DPoP error="use_dpop_nonce"`: "use_dpop_nonce []",
 		`Bearer scope="read", DPoP algs="ES256"`:                    " [read]",
 		`DPoP error="invalid_token"`:                                "invalid_token []",
+		`error="invalid_token", Bearer`:                             " []",
+		`Basic abc=, Bearer error=a`:                                "a []",
+		`Basic a/b Bearer error=a`:                                  " []",
+		`Bearer error="a\"b", error_uri="\\"`:                       `a"b []`,
+		`Bearer error=a, Bearer error=b, x="`:                       " []",
+		`Bearer error=a, Bearer error=b`:                            "a []",
 	} {
 		code, scopes, _ := oauth.ReadChallenge(http.Header{"Www-Authenticate": {header}})
 		if got := fmt.Sprint(code, " ", scopes); got != want {

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -48,6 +49,23 @@ func TestStoresKeepRecords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lockedStore cannot be locked.
+type lockedStore struct{ oauth.TokenStore }
+
+func (lockedStore) Lock(context.Context, oauth.Key) (func(), error) {
+	return nil, errors.New("the disk is full")
+}
+
+// TestStoreThatCannotBeLocked fails the login before a page opens.
+func TestStoreThatCannotBeLocked(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, func(o *oauth.Options) {
+		o.Store = lockedStore{oauth.NewMemoryStore()}
+	})
+	wantedKind(oauth.ErrStore, "the disk is full").check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0, oauthtest.Authorize: 0})
 }
 
 // TestFilesThatCannotBeOpened are errors, and nobody is logged in over them.

@@ -68,11 +68,11 @@ func New(opts *Options) (*Gateway, error) {
 	}
 	with.PrivateLists = with.PrivateLists || slices.ContainsFunc(opts.Upstreams,
 		func(u Upstream) bool { return u.Credential != nil })
-	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
-		return nil, fmt.Errorf("gateway: Registerer: %w", err)
-	}
 	if g.server, err = server.New(&with); err != nil {
 		return nil, err
+	}
+	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("gateway: Registerer: %w", err)
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
 	for i, config := range opts.Upstreams {

@@ -3,11 +3,16 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -45,31 +50,156 @@ func TestGatewaysInARow(t *testing.T) {
 	})
 }
 
+func addEmptyTool(srv *server.Server, name string) {
+	server.AddTool(srv, server.Tool{Name: name}, func(
+		context.Context, *server.ToolCall, struct{},
+	) (protocol.CallToolOutcome, error) {
+		return server.Text("done"), nil
+	})
+}
+
+// countLists counts the readings of the tools of a server.
+func countLists(n *atomic.Int64) *server.Options {
+	return &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+		return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+			if p, ok := req.Params.(*protocol.ListParams); ok && p.Cursor == "" &&
+				req.Message.Method == protocol.MethodListTools {
+				n.Add(1)
+			}
+			return next(ctx, req)
+		}
+	}}}
+}
+
 func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
-	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
+	var lists atomic.Int64
+	srv := newServer(t, countLists(&lists))
+	for i := range 10_000 {
+		addEmptyTool(srv, fmt.Sprint("tool-", i))
 	}
-	for i := range 50 {
-		server.AddTool(srv, server.Tool{Name: fmt.Sprint("tool-", i)}, func(
-			context.Context, *server.ToolCall, struct{},
-		) (protocol.CallToolOutcome, error) {
-			return server.Text(), nil
-		})
-	}
-	url := startGateway(t, &gateway.Options{
-		Limits: gateway.Limits{Entries: 10},
-		Upstreams: []gateway.Upstream{
-			{Name: "big", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
-		}})
+	core, logs := observer.New(zap.WarnLevel)
+	url := startGateway(t, &gateway.Options{Logger: zap.New(core), Upstreams: []gateway.Upstream{
+		{Name: "big", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
+	}})
 	c := connect(t, url, 0, &person{})
-	awaitTool(t, c, "big_tool-9")
+	awaitTool(t, c, "big_tool-999")
+	for range 1000 { // it is read again
+		if lists.Load() > 1 {
+			break
+		}
+		addEmptyTool(srv, "x")
+		srv.RemoveTool("x")
+		time.Sleep(10 * time.Millisecond)
+	}
 	n := 0
 	for range c.Tools(t.Context()) {
 		n++
 	}
-	if n != 10 {
+	if n != 1000 {
 		t.Errorf("%d tools are published", n)
+	}
+	if said := logs.FilterMessage("gateway.left_out").Len(); said != 1 || lists.Load() < 2 {
+		t.Errorf("said %d times in %d readings", said, lists.Load())
+	}
+}
+
+func TestAnUpstreamThatRenamesItsToolsIsReadOnceASecond(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			var lists atomic.Int64
+			srv := newServer(t, countLists(&lists))
+			addEmptyTool(srv, "0")
+			url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+				{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: era},
+			}})
+			c := connect(t, url, 0, &person{})
+			awaitTool(t, c, "ops_0")
+			const renames = 300
+			for i := range renames {
+				addEmptyTool(srv, fmt.Sprint(i+1))
+				srv.RemoveTool(fmt.Sprint(i))
+				time.Sleep(10 * time.Millisecond)
+			}
+			awaitTool(t, c, fmt.Sprint("ops_", renames))
+			if n := lists.Load(); n < 2 || n > 8 {
+				t.Errorf("the lists were read %d times in 3 to 5 seconds", n)
+			}
+			if got := toolNames(t, c); got != fmt.Sprint("ops_", renames) {
+				t.Errorf("listed %q", got)
+			}
+		})
+	}
+}
+
+func TestAnUpstreamThatNeverAnswersHoldsUpNothing(t *testing.T) {
+	for _, era := range []protocol.Era{0, protocol.Modern, protocol.Legacy} {
+		asked := make(chan struct{}, 100)
+		silent := httptest.NewServer(http.HandlerFunc(func(
+			_ http.ResponseWriter, r *http.Request,
+		) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			asked <- struct{}{}
+			<-r.Context().Done()
+		}))
+		t.Cleanup(silent.Close)
+		u := startUpstream(t)
+		g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "silent", Connect: gateway.HTTP(silent.URL, nil), Era: era},
+			{Name: "ops", Connect: gateway.HTTP(u.url, nil)},
+		}}, nil)
+		<-asked
+		c := connect(t, url, 0, &person{})
+		awaitTool(t, c, "ops_deploy")
+		if _, err := c.CallTool(t.Context(), "silent_x", nil); err == nil ||
+			!strings.Contains(err.Error(), "unknown tool") {
+			t.Errorf("got %v", err)
+		}
+		began := time.Now()
+		if err := g.Close(); err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("closing took %v: %v", time.Since(began), err)
+		}
+	}
+}
+
+func TestAnUpstreamThatRestartsWithOtherToolsIsReadAgain(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			var current atomic.Pointer[serverhttp.Handler]
+			start := func(tool string) {
+				srv := newServer(t, nil)
+				addEmptyTool(srv, tool)
+				handler, err := serverhttp.New(srv, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				current.Store(handler)
+			}
+			start("old")
+			listener := httptest.NewServer(http.HandlerFunc(func(
+				w http.ResponseWriter, r *http.Request,
+			) {
+				current.Load().ServeHTTP(w, r)
+			}))
+			t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
+			url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+				{Name: "ops", Connect: gateway.HTTP(listener.URL, nil), Era: era},
+			}})
+			c := connect(t, url, 0, &person{})
+			awaitTool(t, c, "ops_old")
+			if _, err := c.CallTool(t.Context(), "ops_old", nil); err != nil {
+				t.Fatal(err)
+			}
+			start("new")
+			listener.CloseClientConnections()
+			awaitTool(t, c, "ops_new")
+			if got := toolNames(t, c); got != "ops_new" {
+				t.Errorf("listed %q", got)
+			}
+			result, err := c.CallTool(t.Context(), "ops_new", nil)
+			if err != nil || textOf(result) != "done" {
+				t.Errorf("got %q, %v", textOf(result), err)
+			}
+		})
 	}
 }
 

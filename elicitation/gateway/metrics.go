@@ -1,10 +1,6 @@
 package gateway
 
-import (
-	"errors"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // metrics count what the server and the router do not see: the calls that are parked.
 type metrics struct {
@@ -40,5 +36,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	return m, errors.Join(registerer.Register(m.parked), registerer.Register(m.resumes))
+	if err := registerer.Register(m.parked); err != nil {
+		return nil, err
+	}
+	if err := registerer.Register(m.resumes); err != nil {
+		registerer.Unregister(m.parked)
+		return nil, err
+	}
+	return m, nil
 }

@@ -148,8 +148,8 @@ func orDefault[N int | time.Duration](n, byDefault N) N {
 
 // Command returns the Connect function of an upstream that is a program, spoken to over its
 // standard input and output (basic/transports/stdio). It is started once for the lists and once for
-// each call at a time, if it speaks an older revision; those that nobody uses end after five
-// minutes.
+// each call at a time, if it speaks an older revision; those that nobody uses end after five to six
+// minutes, and their children with them, where there are process groups.
 //
 // Of the environment it gets what programs need to run, PATH and HOME among it, and nothing that
 // the gateway alone may know, such as keys. To choose more, write a function that calls
@@ -161,12 +161,13 @@ func Command(
 		cmd := exec.Command(name, args...)
 		cmd.Env = []string{} // not nil, which is everything
 		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
-			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC",
-			"PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
+			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE",
+			"COMSPEC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT",
+			"USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES"} {
 			if value, ok := os.LookupEnv(variable); ok {
 				cmd.Env = append(cmd.Env, variable+"="+value)
 			}
 		}
-		return client.Command(cmd, nil)
+		return client.Command(cmd, &client.CommandOptions{OwnGroup: true})
 	}
 }

@@ -10,13 +10,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -42,6 +46,97 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
+	for _, limits := range []gateway.Limits{{Entries: -1}, {Connections: -1}} {
+		_, err := gateway.New(&gateway.Options{Limits: limits, Upstreams: []gateway.Upstream{
+			{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
+		}})
+		if err == nil || !strings.Contains(err.Error(), "must be positive") {
+			t.Errorf("%+v: %v", limits, err)
+		}
+	}
+}
+
+func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	taken := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "elicitation_resumes_total",
+		Help: "Requests that came back to such a call with answers, by how they ended.",
+	}, []string{"outcome"})
+	registry.MustRegister(taken)
+	opts := &gateway.Options{Registerer: registry, Upstreams: []gateway.Upstream{
+		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
+	}}
+	if _, err := gateway.New(opts); err == nil {
+		t.Fatal("no error")
+	}
+	registry.Unregister(taken)
+	opts.Server.Roundtrip.Observer = event.Observers() // is refused
+	if _, err := gateway.New(opts); err == nil {
+		t.Fatal("no error")
+	}
+	opts.Server.Roundtrip.Observer = nil
+	g, err := gateway.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = g.Close()
+}
+
+// A watchedPeer is a server in this process that says when it is closed.
+type watchedPeer struct {
+	*server.Server
+	closed *atomic.Int64
+}
+
+func (p watchedPeer) Close() error {
+	p.closed.Add(1)
+	return nil
+}
+
+// Connections that nobody uses end without another call.
+func TestIdleConnectionsAreClosedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t, nil)
+		addEmptyTool(srv, "x")
+		var opened, closed atomic.Int64
+		g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{{
+			Name: "ops", Connect: func(
+				context.Context, gateway.Credential,
+			) (protocol.Peer, error) {
+				opened.Add(1)
+				return watchedPeer{srv, &closed}, nil
+			},
+			Credential: func(
+				_ context.Context, p protocol.Principal,
+			) (gateway.Credential, error) {
+				return gateway.Credential{Key: p.String()}, nil
+			},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c, err := client.New(g.Server(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CallTool(t.Context(), "ops_x", nil); err != nil {
+			t.Fatal(err)
+		}
+		if opened.Load() != 3 || closed.Load() != 0 {
+			t.Fatalf("%d opened, %d closed", opened.Load(), closed.Load())
+		}
+		time.Sleep(6*time.Minute + time.Second)
+		if n := closed.Load(); n != 2 { // the gateway's own stays
+			t.Errorf("%d are closed after 6 minutes", n)
+		}
+		if err := g.Close(); err != nil || closed.Load() != 3 {
+			t.Errorf("%d are closed at the end: %v", closed.Load(), err)
+		}
+	})
 }
 
 func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {

@@ -20,10 +20,10 @@
 //	defer up.Close()
 //	err = up.Publish(ctx)
 //
-// Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
-// [Upstream.PublishResources] do the same for prompts and resources. A tool of the host's own
-// passes its calls on by [Upstream.CallTool]. What the upstream asks while it runs a call reaches
-// the client whose call it is; so does progress. The example of the package is this as a program.
+// Its tools are tools of the gateway then, the tool "deploy" as "files_deploy", and so are its
+// prompts and resources. A tool of the host's own passes its calls on by [Upstream.CallTool]. What
+// the upstream asks while it runs a call reaches the client whose call it is; so does progress.
+// Completion and subscriptions are not passed on. The example of the package is this as a program.
 //
 // # Connections of the host's own
 //
@@ -57,15 +57,6 @@
 // [Upstream] does and [elicitation.Router.AcquireUpstream] does for connections of the host's
 // own, or give each call its own, with a key of its own. After a call that was given up
 // open another connection: [elicitation.Router.HasAbandonedCalls].
-//
-// # Replicas
-//
-// mcp-go has a session in the process that opened it, and looks for answers there. With
-// [Options].Replicas and [Downstream.Handler] several gateways serve one endpoint behind any
-// balancer: a gateway that gets a request for a session of another, or an answer, passes it
-// on. The session ids that clients see are sealed under the keys that the gateways share. The
-// other way are sticky sessions: a balancer that selects the gateway by the header
-// Mcp-Session-Id.
 //
 // # Progress of a call
 //

@@ -18,7 +18,7 @@
 //
 // The gateway on the SDK reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
 // ELICITATION_CLEANUP_INTERVAL, logs to standard error, and has its metrics at
-// /metrics; dashboard.json shows them in Grafana.
+// /metrics. That of -config has metrics and logs, too. dashboard.json shows both in Grafana.
 package main
 
 import (

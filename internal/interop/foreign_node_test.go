@@ -43,6 +43,11 @@ func TestNodeAuthorizationServers(t *testing.T) {
 			return startOIDCProvider(t, newKey(t), true).asMachine()
 		}},
 		{name: "better-auth", start: startBetterAuth},
+		{name: "better-auth, DPoP", start: func(t *testing.T, endpoint string) foreignTrust {
+			trust := startBetterAuth(t, endpoint)
+			trust.server.DPoP, trust.client.DPoP = &bearer.DPoP{Required: true}, true
+			return trust
+		}},
 		{name: "TypeScript SDK, demo", start: startDemoAuth, noRefresh: true, noRevocation: true},
 	})
 }

@@ -49,18 +49,67 @@ func TestZitadelAuthorizationServer(t *testing.T) {
 	})
 }
 
+// TestZitadelWithoutTheWordForIt: where an entry of Options.Issuers lacks the field for what this
+// provider does otherwise, the refusal of our server names the field; for scopes only its
+// log does. An ID token, which has the same audience, is refused with all of them.
+func TestZitadelWithoutTheWordForIt(t *testing.T) {
+	introspected := func(z *zitadel, i *bearer.Issuer) {
+		i.Introspection = &bearer.Introspection{URL: z.introspection, ClientID: zitadelClient,
+			ClientSecret: zitadelSecret}
+	}
+	for _, tt := range []struct {
+		name string
+		kind op.AccessTokenType
+		say  func(z *zitadel, i *bearer.Issuer)
+		want string // part of the refusal
+	}{
+		{"audience", op.AccessTokenTypeJWT, func(*zitadel, *bearer.Issuer) {}, "Audiences"},
+		{"no audience", op.AccessTokenTypeBearer, introspected, "NoAudience"},
+		{"opaque", op.AccessTokenTypeBearer, func(*zitadel, *bearer.Issuer) {},
+			"Issuer.Introspection"},
+		{"scopes", op.AccessTokenTypeJWT, func(_ *zitadel, i *bearer.Issuer) {
+			i.Audiences = []string{zitadelClient}
+		}, "insufficient_scope"},
+		{"ID token", op.AccessTokenTypeJWT, func(z *zitadel, i *bearer.Issuer) {
+			i.Audiences, i.ScopesOf = []string{zitadelClient}, zitadelRoles
+			z.swaps = true
+		}, "ID token"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := foreignServer{start: func(t *testing.T, _ string) foreignTrust {
+				z := startZitadel(t, tt.kind)
+				tt.say(z, &z.trust.server.Issuers[0])
+				return z.trust
+			}}
+			trust := s.protect(t)
+			trust.client.Interaction = &oauth.Loopback{Browse: newFormBrowser(t).open}
+			call := dialWithLogin(t, trust.server.Resource, modern, &trust.client)
+			got, err := call(within(t, patience), "read")
+			if said := trust.lastRefusal(); err == nil || !strings.Contains(said, tt.want) {
+				t.Errorf("got %q, %v and %s, want a refusal with %q", got, err, said, tt.want)
+			}
+		})
+	}
+}
+
 const zitadelClient, zitadelSecret = "notes", "secret"
 
 // A zitadel is an OpenID provider.
 type zitadel struct {
 	introspection string
 	trust         foreignTrust
+	swaps         bool // token responses have the ID token in the place of the access token
 }
 
 func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	t.Helper()
 	var provider http.Handler
+	z := &zitadel{}
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if z.swaps && r.URL.Path == "/oauth/token" {
+			serveSwapped(provider, w, r)
+			return
+		}
 		provider.ServeHTTP(w, r)
 	}))
 	t.Cleanup(ts.Close)
@@ -69,12 +118,30 @@ func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	keeps := &zitadelStorage{kind: kind,
 		Storage: storage.NewStorageWithClients(storage.NewUserStore(ts.URL), clients)}
 	provider = exampleop.SetupServer(ts.URL, keeps, nil, false)
-	return &zitadel{introspection: ts.URL + "/oauth/introspect", trust: foreignTrust{
+	z.introspection = ts.URL + "/oauth/introspect"
+	z.trust = foreignTrust{
 		subject: "id2",
 		server:  bearer.Options{Issuers: []bearer.Issuer{{URL: ts.URL}}},
 		client: oauth.Options{Registrations: []oauth.Registration{{Issuer: ts.URL,
 			ClientID: zitadelClient, ClientSecret: zitadelSecret}}},
-	}}
+	}
+	return z
+}
+
+// serveSwapped serves a token request with the ID token as the access token, as a client would use
+// it that takes one for the other.
+func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request) {
+	response := httptest.NewRecorder()
+	provider.ServeHTTP(response, r)
+	var members map[string]any
+	if err := json.Unmarshal(response.Body.Bytes(), &members); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	members["access_token"] = members["id_token"]
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.Code)
+	_ = json.NewEncoder(w).Encode(members)
 }
 
 // verify is what a host writes where an issuer has an endpoint of its own.

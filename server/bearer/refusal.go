@@ -52,7 +52,7 @@ const (
 	hintOpaque hint = "it is not a JSON Web Token, and the server looks none up (see " +
 		"Issuer.Introspection, Issuer.Verify)"
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
-		"parameter audience"
+		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
 	hintAlgorithm hint = "its signature algorithm is not accepted (see Options.Algorithms)"
 	hintType      hint = "typ in its header is not that of an access token (see Issuer.Type, " +
 		"Options.StrictType)"

@@ -35,7 +35,8 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		"opaque": {token: "gho_x", want: "malformed: it is not a JSON Web Token, and the server " +
 			"looks none up (see Issuer.Introspection, Issuer.Verify)"},
 		"encrypted": {token: "a.b.c.d.e", want: "malformed: it is encrypted, so request one that " +
-			"is signed, of Auth0 with the parameter audience"},
+			"is signed, of Auth0 with the parameter audience, or have the issuer look it up (see " +
+			"Issuer.Introspection)"},
 		"algorithm": {
 			token: sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", claimsOf(nil)),
 			want:  "algorithm: its signature algorithm is not accepted (see Options.Algorithms)",
