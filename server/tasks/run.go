@@ -375,6 +375,10 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 		})
 	case response.Error != nil && !r.spent.Load() && response.Error.Code == protocol.CodeBusy:
 		r.giveBack(ctx, prepareRetry) // middleware had no room for it
+	case response.Error != nil && !r.spent.Load() && r.rec.Deaths < maxDeaths:
+		// The tool may not be added yet, or be known to newer replicas only.
+		r.rec.Deaths++
+		r.giveBack(ctx, prepareRetry)
 	case response.Error != nil:
 		r.finish(ctx, func(rec *record) { rec.fail(response.Error, now) })
 	default:
@@ -492,13 +496,17 @@ func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.
 			}
 			continue
 		}
+		r.mu.Unlock() // the lease goes on meanwhile
 		r.tasks.reportStore(ctx, "put", err)
 		select {
 		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		r.mu.Lock()
+		if ctx.Err() != nil {
 			r.lost = true
 			r.stop(errLost)
 			return err
-		case <-time.After(pause):
 		}
 	}
 }
@@ -666,26 +674,32 @@ func (r *run) lose() {
 
 // sweep takes over tasks that nobody runs, and drops those that need not be kept.
 func (t *Tasks) sweep() {
-	for left := 0; ; {
+	timer := time.NewTimer(firstSweep)
+	for left := 0; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
 		left = t.sweepDue(left)
 		if err := t.store.DropTasks(t.base); err != nil && t.base.Err() == nil {
 			t.reportStore(t.base, "drop", err)
 		}
-		timer := time.NewTimer(t.opts.Sweep + rand.N(t.opts.Sweep/2+1))
-		select {
-		case <-t.closed:
-			timer.Stop()
-			return
-		case <-t.server.Done():
-			timer.Stop()
-			t.beginClosing()
-			t.stop(errShutdown)
-			return
-		case <-t.again:
-			timer.Stop()
-		case <-timer.C:
-		}
 	}
+}
+
+// firstSweep is when a process looks for the first time: when its tools have been added.
+const firstSweep = time.Second
+
+// awaitSweep waits for the next sweep, and reports false when there is none.
+func (t *Tasks) awaitSweep(timer *time.Timer) bool {
+	defer timer.Stop()
+	select {
+	case <-t.closed:
+		return false
+	case <-t.server.Done():
+		t.beginClosing()
+		t.stop(errShutdown)
+		return false
+	case <-t.again:
+	case <-timer.C:
+	}
+	return true
 }
 
 // sweepDue takes over what is due, for as long as there is room here. left is how many tasks could
