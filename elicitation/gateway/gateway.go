@@ -54,6 +54,10 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
 	}
+	if opts.Server.Roundtrip.RestartExpired {
+		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
+			"make calls upstream again that have run already")
+	}
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server

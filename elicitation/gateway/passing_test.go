@@ -583,3 +583,20 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
+	u := startUpstream(t)
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Modern}}})
+	c := byHand(t, url)
+	awaitTool(t, c, "ops_deploy")
+	first := begin(t, c)
+	_, second, err := c.Resume(t.Context(), answered(t, first, target{"production"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := first.Questions()[0].Key, second.Questions()[0].Key
+	if a == b {
+		t.Errorf("two questions have the key %q", a)
+	}
+}
