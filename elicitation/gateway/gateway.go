@@ -174,8 +174,8 @@ func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// logUpstreamFailure tells the log why a call failed, but not what the upstream says of it: that
-// may quote an answer.
+// logUpstreamFailure tells the log why a call failed, as the client is told, but for what the
+// upstream says of it: that may quote an answer, as may the cause.
 func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
 	why := zap.Error(err)
 	if said, ok := protocol.AsError(err); ok {
