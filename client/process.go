@@ -94,8 +94,9 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
 	}
 	p := &Process{
-		cmd: cmd, ownGroup: o.OwnGroup, grace: max(o.Grace, 0), stderr: &stderrTail{next: cmd.Stderr},
-		stdin: stdin, stdout: stdout, exited: make(chan struct{}),
+		cmd: cmd, ownGroup: o.OwnGroup, grace: max(o.Grace, 0),
+		stderr: &stderrTail{next: cmd.Stderr},
+		stdin:  stdin, stdout: stdout, exited: make(chan struct{}),
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
 	if cmd.WaitDelay == 0 {

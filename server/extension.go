@@ -126,7 +126,7 @@ func AddExtension(s *Server, e Extension) {
 	}
 	err := jsonx.Check(e.Settings)
 	if err == nil && jsonx.KindOf(e.Settings) != jsonx.Object {
-		err = fmt.Errorf("Settings: must be an object")
+		err = fmt.Errorf("its Settings are no object")
 	}
 	mustRegister("extension", e.Name, err)
 	s.extending.Lock()
@@ -158,13 +158,13 @@ func (x *extensions) add(e *Extension) error {
 	}
 	if e.RunTool != nil {
 		if x.runTool != nil {
-			return fmt.Errorf("RunTool: another extension has one")
+			return fmt.Errorf("another extension has a RunTool")
 		}
 		x.runTool = e.RunTool
 	}
 	if e.Listen != nil {
 		if x.listen != nil {
-			return fmt.Errorf("Listen: another extension has one")
+			return fmt.Errorf("another extension has a Listen")
 		}
 		x.listen = e
 	}

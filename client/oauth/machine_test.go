@@ -261,8 +261,8 @@ func TestMachineAtAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestMachineWithAMetadataDocument: it is no credential of a machine, at an issuer that the host has
-// not named.
+// TestMachineWithAMetadataDocument: it is no credential of a machine, at an issuer that the host
+// has not named.
 func TestMachineWithAMetadataDocument(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {

@@ -722,7 +722,8 @@ func TestNoProofIsShown(t *testing.T) {
 	}
 	secret, err := key.(*ecdsa.PrivateKey).Bytes()
 	noError.check(t, err)
-	for _, form := range []string{fmt.Sprintf("%x", secret), new(big.Int).SetBytes(secret).String()} {
+	number := new(big.Int).SetBytes(secret)
+	for _, form := range []string{fmt.Sprintf("%x", secret), number.String()} {
 		if strings.Contains(text.String(), form) {
 			t.Errorf("a key is in %s", text.String())
 		}

@@ -55,8 +55,8 @@
 // # What is not passed on
 //
 // Instructions of an upstream: they would speak to the model in the name of the gateway, of the
-// tools of other upstreams, too. Who has read them writes his own, for [Options.Server]. Extensions,
-// tasks among them, and changes of roots. The end of a visit
+// tools of other upstreams, too. Whoever has read them writes others for [Options.Server].
+// Extensions, tasks among them, and changes of roots. The end of a visit
 // (notifications/elicitation/complete) is announced to the session that was asked for it; revision
 // 2026-07-28 does not have it.
 //

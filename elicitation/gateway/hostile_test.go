@@ -60,7 +60,8 @@ func addEmptyTool(srv *server.Server, name string) {
 
 // countLists counts the readings of the tools of a server.
 func countLists(n *atomic.Int64) *server.Options {
-	return &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+	return &server.Options{Middleware: []server.Middleware{func(
+		next server.Handler) server.Handler {
 		return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 			if p, ok := req.Params.(*protocol.ListParams); ok && p.Cursor == "" &&
 				req.Message.Method == protocol.MethodListTools {
