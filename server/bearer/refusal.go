@@ -34,7 +34,7 @@ const (
 	badProof          reason = "proof"
 	noNonce           reason = "the proof needs the nonce"
 	inactive          reason = "inactive"
-	issuerUnreachable reason = "the authorization server cannot be reached"
+	issuerUnreachable reason = "the authorization server does not answer as it must"
 	proofsFull        reason = "too many proofs are remembered"
 	proofsLost        reason = "the store of proofs cannot be used"
 	lookUpsSpent      reason = "too many tokens were looked up that did not count"
@@ -65,7 +65,7 @@ const (
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
 	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
 	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
-	hintSignature  hint = "the key of its issuer that has its id has not signed it"
+	hintSignature  hint = "its issuer publishes another key under its key id"
 	hintAudience   hint = "the token must be for %s (see Issuer.Audiences)" // Options.Resource
 	hintNoAudience hint = "the token has no aud; it must be for %s (see Issuer.NoAudience)"
 	hintClient     hint = "the token has no aud, and its client is not in Issuer.NoAudience"
@@ -75,7 +75,7 @@ const (
 	hintClientName hint = "its sub looks like a client (see Options.Subject)"
 	hintScopes     hint = "Issuer.ScopesOf refused it"
 	hintNoExpiry   hint = "it has no exp"
-	hintClock      hint = "it is not valid yet (see Options.Leeway)"
+	hintClock      hint = "compare the clocks (see Options.Leeway)"
 )
 
 // A refusedError refuses a token, or a request without one: for good, with 400 or 401, or because
