@@ -115,7 +115,7 @@ func (s *faultyStore) DueTasks(ctx context.Context, limit int) (ids [][32]byte, 
 	return ids, err
 }
 
-func testRing(t *testing.T) *keys.Keyring {
+func testRing(t testing.TB) *keys.Keyring {
 	t.Helper()
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) {
 		return "a:" + strings.Repeat("MDEyMzQ1Njc4OTAx", 3) + "MDEyMzQ1Njc=", true
