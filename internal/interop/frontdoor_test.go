@@ -51,16 +51,26 @@ func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
+	process := func(as string, era protocol.Era) gateway.Upstream {
+		return gateway.Upstream{Name: "up", Era: era, Unprefixed: frontDoorTools,
+			Connect: gateway.Command("env", as, effectsFile+"="+os.Getenv(effectsFile), program)}
+	}
 	return map[string]gateway.Upstream{
-		"rondo modern": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Modern),
-		"rondo legacy": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Legacy),
-		"official modern": overHTTP(
+		"rondo HTTP modern": overHTTP(servertest.NewHandler(t, newSubject(t), nil),
+			protocol.Modern),
+		"rondo HTTP legacy": overHTTP(servertest.NewHandler(t, newSubject(t), nil),
+			protocol.Legacy),
+		"rondo process modern": process(asSubject+"=yes", protocol.Modern),
+		"rondo process legacy": process(asSubject+"=yes", protocol.Legacy),
+		"official HTTP modern": overHTTP(
 			official(false, &mcp.StreamableHTTPOptions{Stateless: true}), protocol.Modern),
-		"official legacy": overHTTP(official(true, nil), protocol.Legacy),
-		"mcp-go modern":   overHTTP(mcpGo(false), protocol.Modern),
-		"mcp-go legacy":   overHTTP(mcpGo(true), protocol.Legacy),
-		"official process": {Name: "up", Era: protocol.Legacy, Unprefixed: frontDoorTools,
-			Connect: gateway.Command("env", asOfficial+"=yes", program)},
+		"official HTTP legacy":    overHTTP(official(true, nil), protocol.Legacy),
+		"official process modern": process(asOfficial+"=returned", protocol.Modern),
+		"official process legacy": process(asOfficial+"=pushed", protocol.Legacy),
+		"mcp-go HTTP modern":      overHTTP(mcpGo(false), protocol.Modern),
+		"mcp-go HTTP legacy":      overHTTP(mcpGo(true), protocol.Legacy),
+		"mcp-go process modern":   process(asMCPGo+"=returned", protocol.Modern),
+		"mcp-go process legacy":   process(asMCPGo+"=pushed", protocol.Legacy),
 	}
 }
 
