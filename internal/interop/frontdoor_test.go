@@ -13,7 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -77,9 +78,10 @@ func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 // startFrontDoor serves a gateway before an upstream.
 func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
 	g, err := gateway.New(&gateway.Options{
 		Server:    server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
-		Upstreams: []gateway.Upstream{upstream}, Logger: zaptest.NewLogger(t),
+		Upstreams: []gateway.Upstream{upstream}, Logger: zap.New(core),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,16 +98,12 @@ func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	who := newPerson(t, nil)
-	client := dialRondo(t, srv.URL, who, false)
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		_, err := client.do(within(t, patience), tool("plain", nil))
-		listed, _ := client.do(within(t, patience), request{Method: protocol.MethodListTools})
-		if listed != "" {
+		if logs.FilterMessage("gateway.upstream_ready").Len() > 0 {
 			return srv.URL
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is published: ", err)
+			t.Fatal("the upstream is not there: ", logs.All())
 		}
 	}
 }
