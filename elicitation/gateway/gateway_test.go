@@ -313,20 +313,46 @@ func progressTo(ctx context.Context, c chan<- string) context.Context {
 	})
 }
 
+// startAskingWho serves a tool that says what capabilities the upstream is told.
+func startAskingWho(t *testing.T) (url string) {
+	t.Helper()
+	srv := newServer(t, nil)
+	server.AddTool(srv, server.Tool{Name: "who"}, func(
+		_ context.Context, call *server.ToolCall, _ struct{},
+	) (protocol.CallToolOutcome, error) {
+		declared, err := json.Marshal(call.Capabilities())
+		return server.Text(string(declared)), err
+	})
+	return serveHTTP(t, srv)
+}
+
+func TestUpstreamsLearnNothingOfWhatTheyMayNotAsk(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+			Name: "ops", Connect: gateway.HTTP(startAskingWho(t), nil), Era: upstreamEra,
+			Ask: gateway.Questions{NoForms: true, NoURLs: true, NoSampling: true, NoRoots: true},
+		}}})
+		c := connectWith(t, url, client.Options{Era: clientEra, ElicitForm: (&person{}).fill,
+			ElicitURL: agreeToVisit, CreateMessage: func(
+				context.Context, *client.SamplingQuestion,
+			) (*protocol.CreateMessageResult, error) {
+				return nil, nil
+			}, ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+				return nil, nil
+			}})
+		awaitTool(t, c, "ops_who")
+		result, err := c.CallTool(t.Context(), "ops_who", nil)
+		if got := textOf(result); err != nil || got != "{}" {
+			t.Errorf("declared %s, %v", got, err)
+		}
+	})
+}
+
 func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		srv, err := server.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.AddTool(srv, server.Tool{Name: "who"}, func(
-			_ context.Context, call *server.ToolCall, _ struct{},
-		) (protocol.CallToolOutcome, error) {
-			declared, err := json.Marshal(call.Capabilities())
-			return server.Text(string(declared)), err
-		})
+		upstream := startAskingWho(t)
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra},
+			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: upstreamEra},
 		}})
 		for _, opts := range []*client.Options{
 			{Era: clientEra},
