@@ -131,7 +131,8 @@ func TestVisibleHoldsInEachCatalog(t *testing.T) {
 	sayTool(catalogs[0], "hidden", "", "")
 	sayTool(catalogs[1], "shown", "", "")
 	for name, want := range map[string]bool{"hidden": false, "shown": true} {
-		if r := h.sendAs(admin, "tools/call", fmt.Sprintf(`"name":%q`, name)); r.err == nil != want {
+		r := h.sendAs(admin, "tools/call", fmt.Sprintf(`"name":%q`, name))
+		if r.err == nil != want {
 			t.Errorf("%s: got %s", name, r.raw)
 		}
 	}
