@@ -23,6 +23,7 @@ var layers = map[string][]string{
 		"roundtrip/store"},
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),
+	"server/skills":     withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
