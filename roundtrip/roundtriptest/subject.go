@@ -67,6 +67,7 @@ func (s *Subject) forJudge(t testing.TB) *attack.Target {
 	}
 	if s.Tasks != nil {
 		target.Tasks = &s.Tasks.kept
+		target.Tasks.Reset = s.Tasks.reset
 		said := target.TakeReasons
 		target.TakeReasons = func() []string {
 			reasons := s.Tasks.said.takeReasons()
@@ -75,7 +76,7 @@ func (s *Subject) forJudge(t testing.TB) *attack.Target {
 			}
 			return reasons
 		}
-		t.Cleanup(s.Tasks.kept.End) // after the connections
+		t.Cleanup(s.Tasks.reset) // after the connections
 	}
 	return target
 }

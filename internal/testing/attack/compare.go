@@ -13,7 +13,8 @@ import (
 type rewording struct{ key, modern, other string }
 
 // Compare returns how the questions and the results of a flow in a session, or in a task, differ
-// from those in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in each flow,
+// from those in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in
+// each flow,
 // such as a nonce: where something differs, the flow is played in revision 2026-07-28 once more,
 // and what differs between the two times is fresh.
 func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {

@@ -10,178 +10,67 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Tasks keep the tasks of servers under test, each of which is a process of its own, and end the
-// process that runs one: what it writes arrives, and from then on nothing returns to it. The zero
-// value is ready.
+// Tasks count what processes write of the task of a flow, and end one of them. The zero value is
+// ready.
 type Tasks struct {
-	mu        sync.Mutex
-	kept      *store.MemoryTaskStore
-	processes []*process
-	effects   *Effects
-	writes    int           // until the process ends, 0: it does not
-	killed    chan struct{} // closed when it has ended; nil: no flow is played
-	over      chan struct{} // closed when the flow is: what hangs in dead processes returns
-	holder    string        // who runs the task
-	rests     int           // how often nobody ran it any more
-	rested    chan struct{} // signalled then
+	mu      sync.Mutex
+	effects *Effects
+	writes  int           // until the process ends, 0: it does not
+	killed  chan struct{} // closed when it has ended; nil: no flow is played
+	holder  string        // who runs the task
+	rests   int           // how often nobody ran it any more
+	rested  chan struct{} // signalled then
+	// Reset ends all processes, and forgets what they have kept.
+	Reset func()
 }
 
-// A process is what one server under test sees of the store.
-type process struct {
-	*store.MemoryTaskStore
-	tasks *Tasks
-	over  chan struct{}
-	dead  bool
-	stop  func()
-}
-
-// AddProcess returns the store of one more process. stop, which is called when its flow is over,
-// is set before the store returns anything that waits for it.
-func (k *Tasks) AddProcess() (kept store.TaskStore, setStop func(stop func())) {
+// start forgets what the last flow left. A process ends after the number of writes.
+func (k *Tasks) start(effects *Effects, writes int) {
+	k.Reset()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.kept == nil {
-		k.startLocked()
-	}
-	p := &process{MemoryTaskStore: k.kept, tasks: k, over: k.over}
-	k.processes = append(k.processes, p)
-	return p, func(stop func()) { p.stop = stop }
-}
-
-func (k *Tasks) startLocked() {
-	k.kept, k.over = store.NewMemoryTaskStore(), make(chan struct{})
+	k.effects, k.writes, k.killed = effects, writes, make(chan struct{})
 	k.rested, k.rests, k.holder = make(chan struct{}, 1), 0, ""
 }
 
-// start forgets what the last flow left. The process ends after the number of writes.
-func (k *Tasks) start(effects *Effects, writes int) {
-	k.End()
+// end ends what start began.
+func (k *Tasks) end() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.startLocked()
-	k.effects, k.writes, k.killed = effects, writes, make(chan struct{})
-}
-
-// End ends all processes.
-func (k *Tasks) End() {
-	k.mu.Lock()
-	processes := k.processes
-	for _, p := range processes {
-		p.dead = true
-	}
-	if k.over != nil {
-		close(k.over)
-	}
-	k.processes, k.kept, k.over, k.killed = nil, nil, nil, nil
+	k.killed = nil
 	k.mu.Unlock()
-	for _, p := range processes {
-		if p.stop != nil {
-			p.stop()
-		}
-	}
+	k.Reset()
 }
 
-// errDead is what the store tells a process that was killed once the flow is over.
-var errDead = store.ErrNoTask
-
-// live returns an error for a process that was killed: at once when its flow is over, and never
-// before.
-func (p *process) live() error {
-	p.tasks.mu.Lock()
-	dead := p.dead
-	p.tasks.mu.Unlock()
-	if !dead {
-		return nil
-	}
-	<-p.over
-	return errDead
-}
-
-// note counts a write of the process, and reports whether the process has ended with it.
-func (p *process) note(task *store.Task) (killed bool) {
-	k := p.tasks
+// NoteWrite counts a write, after which holder runs the task, empty for nobody. It reports whether
+// the process ends with it.
+func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if task.ID == task.Flow || p.dead { // the index key
-		return p.dead
+	if k.killed == nil {
+		return false
 	}
-	if task.Holder != "" && task.Holder != k.holder {
+	if holder != "" && holder != k.holder {
 		k.effects.startRound() // a run begins
 	}
-	if k.holder = task.Holder; k.holder == "" {
+	if k.holder = holder; holder == "" {
 		k.rests++
 		select {
 		case k.rested <- struct{}{}:
 		default:
 		}
 	}
-	if k.killed == nil || k.writes == 0 {
+	if k.writes == 0 {
 		return false
 	}
-	if k.writes--; k.writes > 0 {
-		return false
+	if k.writes--; k.writes == 0 {
+		close(k.killed)
+		return true
 	}
-	close(k.killed)
-	p.dead = true
-	return true
-}
-
-// CreateTask implements [store.TaskStore]. A process that is killed by it has sent the handle.
-func (p *process) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
-	room store.TaskRoom) error {
-	if err := p.live(); err != nil {
-		return err
-	}
-	err := p.MemoryTaskStore.CreateTask(ctx, task, times, room)
-	if err == nil && p.note(task) {
-		_ = p.MemoryTaskStore.RenewTask(ctx, task.ID, task.Holder, 0)
-		task.Holder = "" // it does not begin to run
-	}
-	return err
-}
-
-// PutTask implements [store.TaskStore].
-func (p *process) PutTask(ctx context.Context, task *store.Task, times store.TaskTimes) error {
-	if err := p.live(); err != nil {
-		return err
-	}
-	err := p.MemoryTaskStore.PutTask(ctx, task, times)
-	if err == nil && p.note(task) {
-		_ = p.MemoryTaskStore.RenewTask(ctx, task.ID, task.Holder, 0) // its lease runs out
-		return p.live()
-	}
-	return err
-}
-
-// RenewTask implements [store.TaskStore].
-func (p *process) RenewTask(ctx context.Context, id [32]byte, holder string,
-	due time.Duration) error {
-	if err := p.live(); err != nil {
-		return err
-	}
-	return p.MemoryTaskStore.RenewTask(ctx, id, holder, due)
-}
-
-// GetTask implements [store.TaskStore].
-func (p *process) GetTask(ctx context.Context, id [32]byte) (*store.Task, error) {
-	if err := p.live(); err != nil {
-		return nil, err
-	}
-	return p.MemoryTaskStore.GetTask(ctx, id)
-}
-
-// DueTasks implements [store.TaskStore].
-func (p *process) DueTasks(ctx context.Context, limit int) ([][32]byte, error) {
-	if err := p.live(); err != nil {
-		return nil, err
-	}
-	return p.MemoryTaskStore.DueTasks(ctx, limit)
+	return false
 }
 
 // ErrMustBeTask means that the tool serves no client that does not know of tasks.
@@ -203,7 +92,7 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
 	s.Tasks.start(s.Effects, writes)
-	defer s.Tasks.End()
+	defer s.Tasks.end()
 	killed := s.Tasks.killed
 	caps := *flow.clientCapabilities()
 	caps.Extensions = maps.Clone(caps.Extensions)
