@@ -265,7 +265,7 @@ func (p *taskPoll) pause(ctx context.Context) error {
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
 	p.mu.Lock()
 	if p.heard && p.failures == 0 {
-		wait = maxTaskPoll / 2 // in case that an announcement is lost
+		wait = max(wait, maxTaskPoll/2) // in case that an announcement is lost
 	}
 	p.mu.Unlock()
 	timer := time.NewTimer(wait + rand.N(wait/8+1))

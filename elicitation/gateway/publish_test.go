@@ -59,6 +59,17 @@ func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
+// A call that starts over would run twice upstream.
+func TestFlowsThatStartOverAreRefused(t *testing.T) {
+	opts := &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
+	}}
+	opts.Server.Roundtrip.RestartExpired = true
+	if _, err := gateway.New(opts); err == nil || !strings.Contains(err.Error(), "RestartExpired") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	taken := prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -106,6 +106,7 @@ type Issuer struct {
 	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
 	// token was issued to. The server compares them with Options.Resource and Audiences: a token
 	// that the issuer gave to somebody else's client must not be accepted because it is valid.
+	// A token that is bound to a key is ErrInactive, since its proof could not be checked.
 	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
 	// shared, and 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)

@@ -24,7 +24,14 @@ type world struct {
 
 func newWorld(t *testing.T, opts *tasks.Options) *world {
 	t.Helper()
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "x", Version: "1"}})
+	return newServerWorld(t, server.Options{}, opts)
+}
+
+func newServerWorld(t *testing.T, o server.Options, opts *tasks.Options) *world {
+	t.Helper()
+	o.Info = protocol.Implementation{Name: "x", Version: "1"}
+	o.Roundtrip.MinHumanTime = -1
+	srv, err := server.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
