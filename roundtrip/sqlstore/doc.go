@@ -65,9 +65,9 @@
 // # Clocks
 //
 // Leases, the times of tasks and the deletion of rows go by the clock of the database. The row of a
-// claim or a state is kept for ten minutes
-// longer than its state lasts, by the clock of the caller and by that of the database, so clocks
-// may differ by some minutes. Rows are deleted while requests come, some hundred at a time.
+// claim or a state is kept for ten minutes longer than its state lasts, by the clock of the caller
+// and by that of the database, so clocks may differ by some minutes. It is deleted while requests
+// come, some hundred at a time.
 //
 // # What is stored
 //
@@ -86,7 +86,7 @@
 //
 // Create the tables. The account of the server needs to select, insert, update and delete in
 // rondo_claims, rondo_states, rondo_tasks, rondo_wakes and rondo_usage, and to select from
-// rondo_schema. Do not delete rows by hand: rondo_usage counts them. Bound the connections of each replica (sql.DB.SetMaxOpenConns),
-// so that all together stay below what the database has; a claim waits for one within
-// five seconds. Servers that share a database differ in [Options].Service.
+// rondo_schema. Do not delete rows by hand: rondo_usage counts them. Bound the connections of each
+// replica (sql.DB.SetMaxOpenConns), so that all together stay below what the database has; a claim
+// waits for one within five seconds. Servers that share a database differ in [Options].Service.
 package sqlstore
