@@ -455,12 +455,14 @@ func TestMiddlewareOfRuns(t *testing.T) {
 			principal protocol.Principal
 			scoped    bool
 		}
+		var mu sync.Mutex
 		var sees []seen
 		note := func(next server.Handler) server.Handler {
 			return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
-				if r.Message.Method == "tools/call" {
+				if mu.Lock(); r.Message.Method == "tools/call" {
 					sees = append(sees, seen{r.InTask(), r.Principal, r.Access.Unlimited()})
 				}
+				mu.Unlock()
 				return next(ctx, r)
 			}
 		}

@@ -117,9 +117,10 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		return handle, err
 	}
 	wake := make(chan struct{}, 1)
-	defer t.watch(task.ID, wake)()
+	id := task.ID // the run changes what it has
+	defer t.watch(id, wake)()
 	t.start(task, r)
-	return t.awaitInline(ctx, task.ID, handle, wake)
+	return t.awaitInline(ctx, id, handle, wake)
 }
 
 // awaitInline waits for a while until a task is over, and returns its result then; where it asks,
@@ -265,7 +266,9 @@ func (r *run) execute(ctx context.Context) {
 		return
 	}
 	defer func() { <-t.slots }()
+	r.mu.Lock()
 	limit := min(t.opts.RunTimeout, time.Until(r.rec.expires()))
+	r.mu.Unlock()
 	timer := time.AfterFunc(limit, func() { r.stop(errRunTime) })
 	defer timer.Stop()
 	response, err := r.call(ctx)
@@ -297,7 +300,9 @@ func (r *run) takeSlot(ctx context.Context) bool {
 
 // call makes the request of the run to the server itself.
 func (r *run) call(ctx context.Context) (*protocol.Response, error) {
-	rec := r.rec
+	r.mu.Lock()
+	rec := *r.rec
+	r.mu.Unlock()
 	decoded, err := protocol.DecodeParams(protocol.MethodCallTool, rec.Params)
 	if err != nil {
 		return nil, err
@@ -375,15 +380,22 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 		})
 	case response.Error != nil && !r.spent.Load() && response.Error.Code == protocol.CodeBusy:
 		r.giveBack(ctx, prepareRetry) // middleware had no room for it
-	case response.Error != nil && !r.spent.Load() && r.rec.Deaths < maxDeaths:
+	case response.Error != nil && !r.spent.Load() && r.countAttempt():
 		// The tool may not be added yet, or be known to newer replicas only.
-		r.rec.Deaths++
 		r.giveBack(ctx, prepareRetry)
 	case response.Error != nil:
 		r.finish(ctx, func(rec *record) { rec.fail(response.Error, now) })
 	default:
 		r.settleResult(ctx, response.Result, now)
 	}
+}
+
+// countAttempt counts a run that could not begin, and reports whether there may be another.
+func (r *run) countAttempt() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.Deaths++
+	return r.rec.Deaths <= maxDeaths
 }
 
 // hasCompleted reports whether a response is a success, which counts although the run was stopped
