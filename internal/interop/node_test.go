@@ -19,6 +19,7 @@ import (
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
+	tsTasksVersion    = "0.2.2"
 	tsSDKVersion      = "1.32.2"
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
@@ -31,6 +32,7 @@ func nodePackages() []string {
 	return []string{
 		"node@" + nodeVersion,
 		"@modelcontextprotocol/client@" + tsClientVersion,
+		"@modelcontextprotocol/ext-tasks@" + tsTasksVersion,
 		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 		"@modelcontextprotocol/server-everything@" + everythingVersion,
@@ -63,7 +65,8 @@ func installed(t *testing.T) nodeDir {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "rondo-interop")
-	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion +
+		"-tasks-" + tsTasksVersion + "-sdk-" + tsSDKVersion +
 		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion +
 		"-oidc-" + authServerVersion + "-better-" + betterAuthVersion
 	dir := nodeDir(filepath.Join(cache, name))
