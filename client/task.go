@@ -227,11 +227,11 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	defer listening.Wait()
 	defer cancel()
 	for polls := 0; ; polls++ {
-		if err := p.pause(ctx); err != nil {
-			return nil, err
-		}
 		if polls == 1 { // short tasks do without
 			listening.Go(func() { p.listen(ctx) })
+		}
+		if err := p.pause(ctx); err != nil {
+			return nil, err
 		}
 		task, err := p.get(ctx)
 		if err != nil {

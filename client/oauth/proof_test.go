@@ -796,3 +796,17 @@ func TestRefreshWithAClockThatIsWrong(t *testing.T) {
 	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
 	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
 }
+
+// TestRefreshThatNeverGetsANonceThatCounts: nobody is sent to a page, since the code would need such
+// a nonce, too. When one counts again the login goes on.
+func TestRefreshThatNeverGetsANonceThatCounts(t *testing.T) {
+	b := newBoundSite(t)
+	source := b.source(t, bound)
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	source.ExpireToken()
+	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true, Forever: true})
+	retryable.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true})
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+}

@@ -66,7 +66,8 @@ type tokenResponse struct {
 	Scope       any         `json:"scope"`
 	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
 
-	skew string // describeSkew of a response that refuses the proof
+	skew      string // describeSkew of a response that refuses the proof
+	badMoment bool   // it refuses the proof for its time or its nonce, so that later one may pass
 }
 
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
@@ -123,8 +124,9 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 			err = errNoTokenResponse
 		case err == nil && response.Code == "":
 			return response, nil
-		case key != nil && response.Code == badProof:
+		case key != nil && (response.Code == badProof || response.Code == needsNonce):
 			response.skew = describeSkew(h)
+			response.badMoment = response.skew != "" || response.Code == needsNonce
 		}
 		return nil, s.tokenError(ctx, m, client, response, err)
 	}
@@ -234,9 +236,9 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 
 // tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). A
 // well-formed error is final with every status but 429 and 5xx, also with a code that no
-// specification has: the same request would be refused again. It is not while the clock of this
-// machine is wrong: a login would be refused, too. After invalid_client tokenError forgets a
-// dynamic registration, which the server no longer knows.
+// specification has: the same request would be refused again. It is not where the clock of this
+// machine is wrong or no nonce counts: a login would be refused, too. After invalid_client
+// tokenError forgets a dynamic registration, which the server no longer knows.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -252,7 +254,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oaut
 		failed.unreadable = failed.unreadable || errors.Is(err, errNoTokenResponse)
 		return failed
 	}
-	failed.Retryable, failed.unreadable = response.skew != "", false
+	failed.Retryable, failed.unreadable = response.badMoment, false
 	failed.Err = response.refusal(err)
 	if failed.Code == "invalid_client" && client.dynamic {
 		if err := s.forgetClient(ctx, m.Issuer, client.id); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,9 @@ func New(opts *Options) (*Gateway, error) {
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
+	// Calls are passed on without tasks, whatever the host says.
+	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
+	delete(with.Capabilities.Extensions, protocol.ExtensionTasks)
 	with.Middleware = append([]server.Middleware{g.watchRequests}, with.Middleware...)
 	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}

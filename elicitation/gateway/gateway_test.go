@@ -92,12 +92,12 @@ func startUpstream(t *testing.T) *upstreamServer {
 	return u
 }
 
-func serveHTTP(t *testing.T, srv *server.Server) string {
+func serveHTTP(t testing.TB, srv *server.Server) string {
 	t.Helper()
 	return serveHTTPWith(t, srv, nil)
 }
 
-func serveHTTPWith(t *testing.T, srv *server.Server, opts *serverhttp.Options) string {
+func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) string {
 	t.Helper()
 	handler, err := serverhttp.New(srv, opts)
 	if err != nil {
@@ -115,7 +115,7 @@ func serveHTTPWith(t *testing.T, srv *server.Server, opts *serverhttp.Options) s
 }
 
 // startGateway serves a gateway over HTTP.
-func startGateway(t *testing.T, opts *gateway.Options) string {
+func startGateway(t testing.TB, opts *gateway.Options) string {
 	t.Helper()
 	_, url := serveGateway(t, opts, nil)
 	return url
@@ -123,7 +123,7 @@ func startGateway(t *testing.T, opts *gateway.Options) string {
 
 // serveGateway serves a gateway over HTTP, with a handler that has http as its options.
 func serveGateway(
-	t *testing.T, opts *gateway.Options, http *serverhttp.Options,
+	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
 ) (*gateway.Gateway, string) {
 	t.Helper()
 	if opts.Logger == nil {
@@ -142,7 +142,7 @@ func serveGateway(
 	return g, listener.URL
 }
 
-func stopGateway(t *testing.T, g *gateway.Gateway, listener *httptest.Server) {
+func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 	t.Helper()
 	if err := g.Close(); err != nil {
 		t.Error(err)
@@ -173,7 +173,7 @@ func (p *person) fill(
 	return client.Accept(confirmation{true})
 }
 
-func connect(t *testing.T, url string, era protocol.Era, p *person) *client.Client {
+func connect(t testing.TB, url string, era protocol.Era, p *person) *client.Client {
 	t.Helper()
 	transport, err := clienthttp.New(url, nil)
 	if err != nil {
@@ -189,7 +189,7 @@ func connect(t *testing.T, url string, era protocol.Era, p *person) *client.Clie
 }
 
 // awaitTool waits until a tool is listed.
-func awaitTool(t *testing.T, c *client.Client, name string) {
+func awaitTool(t testing.TB, c *client.Client, name string) {
 	t.Helper()
 	var last error
 	for range 500 {

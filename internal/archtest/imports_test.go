@@ -41,7 +41,7 @@ var layers = map[string][]string{
 		"server", "server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
-		"server"),
+		"server", "server/tasks"),
 	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp", "server/bearer"),
 	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},

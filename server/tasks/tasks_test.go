@@ -65,7 +65,7 @@ func (w *world) askAs(p protocol.Principal, method, params string) *protocol.Res
 	w.t.Helper()
 	id, _ := protocol.ParseID([]byte("1"))
 	resp, err := w.srv.Handle(server.WithPrincipal(context.Background(), p), &protocol.Request{
-		ID: id, Method: method, Params: json.RawMessage("{" + params + "}")}, nil)
+		ID: id, Method: method, Params: json.RawMessage("{" + params + "}")}, deafBack{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,6 +111,10 @@ func (w *world) update(id, responses string) {
 		w.t.Fatal(resp.Error)
 	}
 }
+
+type deafBack struct{}
+
+func (deafBack) Notify(context.Context, *protocol.Notification) error { return nil }
 
 type name struct {
 	Name string `json:"name"`
