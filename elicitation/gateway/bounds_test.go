@@ -149,7 +149,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 		}
 		after := heap()
 		t.Logf("%v: %d MiB, before %d", era, after, before)
-		if after > before+180 {
+		if after > before+120 { // 64 are kept
 			t.Errorf("%v: %d MiB, before %d", era, after, before)
 		}
 	}
@@ -161,7 +161,9 @@ func TestAPanicOfAnAuthorizerEndsItsCall(t *testing.T) {
 	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy,
 			Credential: func(context.Context, protocol.Principal) (gateway.Credential, error) {
-				return gateway.Credential{Authorizer: panicking{&armed, protocol.MethodCallTool}}, nil
+				return gateway.Credential{
+					Authorizer: panicking{&armed, protocol.MethodCallTool},
+				}, nil
 			}}}})
 	c := connect(t, url, 0, &person{})
 	awaitTool(t, c, "ops_deploy")
@@ -196,7 +198,9 @@ func TestAPanicInACompletionGivesItsConnectionBack(t *testing.T) {
 		Upstreams: []gateway.Upstream{{Name: "ops", Era: protocol.Legacy,
 			Connect: gateway.HTTP(serveHTTP(t, srv), nil),
 			Credential: func(context.Context, protocol.Principal) (gateway.Credential, error) {
-				return gateway.Credential{Authorizer: panicking{&armed, protocol.MethodComplete}}, nil
+				return gateway.Credential{
+					Authorizer: panicking{&armed, protocol.MethodComplete},
+				}, nil
 			}}}})
 	c := connect(t, url, 0, &person{})
 	awaitTool(t, c, "ops_x")

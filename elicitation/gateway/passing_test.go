@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -355,7 +356,8 @@ type rawUpstream struct {
 	answers chan string
 	calls   atomic.Int64
 
-	keepAnswers bool // call takes them by itself
+	tool        string // "": x
+	keepAnswers bool   // call takes them by itself
 }
 
 func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -382,7 +384,8 @@ func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
 			`"serverInfo":{"name":"raw","version":"1"}}`)
 	case m.Method == "tools/list":
-		reply(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
+		reply(fmt.Sprintf(`{"tools":[{"name":%q,"inputSchema":{"type":"object"}}]}`,
+			cmp.Or(u.tool, "x")))
 	case m.Method == "tools/call":
 		u.calls.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -223,3 +223,28 @@ func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 	down.Store(false)
 	awaitTool(t, bob, "ops_two")
 }
+
+// As many credentials have lists as there may be connections.
+func TestListsOfTooManyCredentialsEnd(t *testing.T) {
+	srv := newServer(t, nil)
+	addEcho(srv, "one")
+	dial := gateway.HTTP(serveHTTPWith(t, srv, byUser), nil)
+	var ofAnn atomic.Int64
+	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Connections: 1},
+		Upstreams: []gateway.Upstream{{Name: "ops", Credential: ownCredentials, Connect: func(
+			ctx context.Context, c gateway.Credential,
+		) (protocol.Peer, error) {
+			if c.Key == "ann" {
+				ofAnn.Add(1)
+			}
+			return dial(ctx, c)
+		}}}}, byUser)
+	for _, user := range []string{"ann", "ann", "bob", "ann"} {
+		if got := toolNames(t, connectAs(t, url, 0, user)); got != "ops_one" {
+			t.Errorf("%s sees %q", user, got)
+		}
+	}
+	if n := ofAnn.Load(); n != 2 {
+		t.Errorf("%d connections were opened for ann, want 2", n)
+	}
+}

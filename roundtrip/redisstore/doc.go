@@ -64,10 +64,10 @@
 //
 // # Proofs of DPoP
 //
-// [Store.Spend] keeps a digest of each proof for three minutes, for bearer.DPoP.Store: a key of about
-// 150 bytes for each request. Their number is bounded by the memory of Redis alone; when it is
-// full, requests with a proof get 503. In a failover, or when Redis comes back empty, a request of
-// the last three minutes that somebody has read whole could be sent again.
+// [Store.Spend] keeps a digest of each proof for three minutes, for bearer.DPoP.Store: a key of
+// about 150 bytes for each request. Their number is bounded by the memory of Redis alone; when it
+// is full, requests with a proof get 503. In a failover, or when Redis comes back empty, a request
+// of the last three minutes that somebody has read whole could be sent again.
 //
 // # Questions
 //

@@ -73,7 +73,7 @@ eachWake('SADD', ARGV[4], id)
 setTimes(id, ARGV[5], ARGV[6])
 return {'done'}
 `)
-	// putTaskScript has as ARGV: id, holder, record, wakes, due, keep, whether it is over, and number.
+	// putTaskScript has as ARGV what createScript has up to the flow, and the number.
 	putTaskScript = redis.NewScript(taskPrelude + `
 local id, record = ARGV[1], ARGV[3]
 local has = redis.call('HMGET', KEYS[1], 'number', 'record', 'wakes', 'counted', 'owner')

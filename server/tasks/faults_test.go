@@ -30,7 +30,6 @@ type faultyStore struct {
 	outage  time.Duration // and all calls for this time
 	until   time.Time
 	dead    bool // the process is
-	records [][]byte
 }
 
 var errBroken = errors.New("the store is broken")
@@ -78,7 +77,6 @@ func (s *faultyStore) count(name string) int {
 func (s *faultyStore) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	return s.do("create", func() error {
-		s.records = append(s.records, task.Record)
 		return s.TaskStore.CreateTask(ctx, task, times, room)
 	})
 }
@@ -96,7 +94,6 @@ func (s *faultyStore) GetFlow(ctx context.Context, id [32]byte) (task *store.Tas
 func (s *faultyStore) PutTask(ctx context.Context, task *store.Task, times store.TaskTimes) error {
 	number := task.Number
 	err := s.do("put", func() error {
-		s.records = append(s.records, task.Record)
 		return s.TaskStore.PutTask(ctx, task, times)
 	})
 	if err != nil {
@@ -219,7 +216,7 @@ func (m *memoLog) handle(ctx context.Context, _ *server.ToolCall) (protocol.Call
 
 func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 	log := &memoLog{given: map[int]bool{}}
-	w, s := replicas(t, tasks.Options{}, server.Tool{Name: "work", Task: server.TaskCan}, log.handle)
+	w, s := replicas(t, tasks.Options{}, taskTool, log.handle)
 	synctest.Wait()
 	s[0].mu.Lock()
 	s[0].n, s[0].failAt = 0, n
@@ -301,24 +298,18 @@ func TestDeaths(t *testing.T) {
 			var last *world
 			for range 6 {
 				s := newFaultyStore(memory)
-				w := newServerWorld(t, server.Options{}, &tasks.Options{Store: s, Keys: ring, Runs: 1})
-				server.AddRawTool(w.srv, server.Tool{Name: "block", Task: server.TaskMust},
-					func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-						if err := roundtrip.BeginTask(ctx); err != nil {
-							return nil, err
-						}
-						<-ctx.Done()
-						return nil, context.Cause(ctx)
-					})
-				server.AddRawTool(w.srv, server.Tool{Name: "die", Task: server.TaskMust},
-					func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-						if err := roundtrip.BeginTask(ctx); err != nil {
-							return nil, err
-						}
-						runs++
-						<-ctx.Done()
-						return nil, context.Cause(ctx)
-					})
+				w := newWorld(t, &tasks.Options{Store: s, Keys: ring, Runs: 1})
+				add := func(name string, note func()) {
+					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
+						inTask(func(ctx context.Context, _ *server.ToolCall) (
+							protocol.CallToolOutcome, error) {
+							note()
+							<-ctx.Done()
+							return nil, context.Cause(ctx)
+						}))
+				}
+				add("block", func() {})
+				add("die", func() { runs++ })
 				if queued {
 					w.call("block", "")
 					synctest.Wait()
@@ -339,7 +330,8 @@ func TestDeaths(t *testing.T) {
 			switch {
 			case queued && (ok || runs > 0):
 				t.Errorf("queued: %+v after %d runs", state, runs)
-			case !queued && (!ok || runs != 5 || !strings.Contains(failed.Error.Message, "5 times")):
+			case !queued && (!ok || runs != 5 ||
+				!strings.Contains(failed.Error.Message, "5 times")):
 				t.Errorf("%+v after %d runs", state, runs)
 			}
 		})
@@ -356,7 +348,7 @@ func canceled() context.Context {
 func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		w, _ := replicas(t, tasks.Options{}, server.Tool{Name: "work", Task: server.TaskCan},
+		w, _ := replicas(t, tasks.Options{}, taskTool,
 			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 				if err := roundtrip.BeginTask(ctx); err != nil {
 					return nil, err
@@ -386,7 +378,7 @@ func TestUnknownLooksForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
 			return time.Hour
-		}}, server.Tool{Name: "work", Task: server.TaskCan}, askForever)
+		}}, taskTool, askForever)
 		foreign := w[0].call("work", "")
 		synctest.Wait()
 		ask := func(p protocol.Principal, id string) string {
@@ -438,14 +430,15 @@ func askForever(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 func TestUpdatesAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			w, _ := replicas(t, tasks.Options{}, server.Tool{Name: "work", Task: server.TaskCan},
+			w, _ := replicas(t, tasks.Options{}, taskTool,
 				askForever)
 			id := w[0].call("work", "")
 			synctest.Wait()
 			var wg sync.WaitGroup
 			for i := range w {
 				wg.Go(func() {
-					w[i].update(id, fmt.Sprintf(`{"a":{"action":"accept","content":{"name":"%d"}}}`, i))
+					w[i].update(id, fmt.Sprintf(
+						`{"a":{"action":"accept","content":{"name":"%d"}}}`, i))
 				})
 			}
 			wg.Wait()
@@ -471,11 +464,9 @@ func TestCancelAgainstCompletion(t *testing.T) {
 		for _, deaf := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				commits := 0
-				w, _ := replicas(t, tasks.Options{}, server.Tool{Name: "work", Task: server.TaskCan},
-					func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-						if err := roundtrip.BeginTask(ctx); err != nil {
-							return nil, err
-						}
+				w, _ := replicas(t, tasks.Options{}, taskTool,
+					inTask(func(ctx context.Context, _ *server.ToolCall) (
+						protocol.CallToolOutcome, error) {
 						timer := time.After(5 * time.Second)
 						select {
 						case <-timer:
@@ -487,7 +478,7 @@ func TestCancelAgainstCompletion(t *testing.T) {
 						}
 						roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
 						return server.Text("done"), nil
-					})
+					}))
 				id := w[0].call("work", "")
 				time.Sleep(at * time.Millisecond)
 				last := ""

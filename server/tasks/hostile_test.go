@@ -229,11 +229,11 @@ func TestUndeclaredComesFirst(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		before := s[1].count("get")
 		for _, meta := range []string{undeclared, old} {
-			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel", "tools/call",
-				protocol.MethodListen} {
+			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel",
+				"tools/call", protocol.MethodListen} {
 				for _, id := range []string{id, "nope"} {
-					resp := w[1].ask(method, fmt.Sprintf(`"name":"work","taskId":%q,"inputResponses":{},`+
-						`"notifications":{"taskIds":[%[1]q]},%s`, id, meta))
+					resp := w[1].ask(method, fmt.Sprintf(`"name":"work","taskId":%q,`+
+						`"inputResponses":{},"notifications":{"taskIds":[%[1]q]},%s`, id, meta))
 					if resp.Error == nil ||
 						resp.Error.Code != protocol.CodeMissingRequiredClientCapability ||
 						!bytes.Contains(resp.Error.Data, []byte(protocol.ExtensionTasks)) {
@@ -411,8 +411,8 @@ func TestInline(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			commits := 0
 			w := newWorld(t, &tasks.Options{Inline: 5 * time.Second})
-			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
-				protocol.CallToolOutcome, error) {
+			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
+				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 				time.Sleep(takes)
 				roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
 				return server.Text("done"), nil
