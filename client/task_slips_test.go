@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	taskTimes = `"createdAt":"2026-11-01T10:00:00Z","lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
-	taskHead  = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
+	taskTimes = `"createdAt":"2026-11-01T10:00:00Z",` +
+		`"lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
+	taskHead = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
 	// isHandle, isWorking and isDone are what servers say of a task.
 	isHandle = `{"resultType":"task","taskId":"t1",` + taskTimes +
 		`,"pollIntervalMs":2000,"status":"working"}`

@@ -19,6 +19,7 @@ import (
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
+	tsTasksVersion    = "0.2.2"
 	tsServerVersion   = "2.4.0"
 	tsSDKVersion      = "1.32.2"
 	inspectorVersion  = "2.12.0"
@@ -32,6 +33,7 @@ func nodePackages() []string {
 	return []string{
 		"node@" + nodeVersion,
 		"@modelcontextprotocol/client@" + tsClientVersion,
+		"@modelcontextprotocol/ext-tasks@" + tsTasksVersion,
 		"@modelcontextprotocol/server@" + tsServerVersion,
 		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
@@ -65,9 +67,9 @@ func installed(t *testing.T) nodeDir {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "rondo-interop")
-	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-server-" + tsServerVersion +
-		"-sdk-" + tsSDKVersion + "-inspector-" + inspectorVersion +
-		"-everything-" + everythingVersion + "-oidc-" + authServerVersion +
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-tasks-" + tsTasksVersion +
+		"-server-" + tsServerVersion + "-sdk-" + tsSDKVersion + "-inspector-" +
+		inspectorVersion + "-everything-" + everythingVersion + "-oidc-" + authServerVersion +
 		"-better-" + betterAuthVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
