@@ -423,6 +423,7 @@ func TestInline(t *testing.T) {
 				t.Errorf("%s", resp.Result)
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if commits != 1 {
 				t.Errorf("%d commits", commits)
 			}
