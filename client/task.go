@@ -227,11 +227,11 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	defer listening.Wait()
 	defer cancel()
 	for polls := 0; ; polls++ {
-		if err := p.pause(ctx); err != nil {
-			return nil, err
-		}
 		if polls == 1 { // short tasks do without
 			listening.Go(func() { p.listen(ctx) })
+		}
+		if err := p.pause(ctx); err != nil {
+			return nil, err
 		}
 		task, err := p.get(ctx)
 		if err != nil {
@@ -265,7 +265,7 @@ func (p *taskPoll) pause(ctx context.Context) error {
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
 	p.mu.Lock()
 	if p.heard && p.failures == 0 {
-		wait = maxTaskPoll / 2 // in case that an announcement is lost
+		wait = max(wait, maxTaskPoll/2) // in case that an announcement is lost
 	}
 	p.mu.Unlock()
 	timer := time.NewTimer(wait + rand.N(wait/8+1))

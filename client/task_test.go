@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -21,7 +22,7 @@ type taskName struct {
 }
 
 // serveTask serves a tool that asks, becomes a task, asks twice and greets.
-func serveTask(t *testing.T) *httptest.Server {
+func serveTask(t *testing.T) *pipehttp.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
 	if err != nil {
@@ -52,7 +53,7 @@ func serveTask(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(handler)
+	s := pipehttp.Serve(t, handler)
 	t.Cleanup(func() {
 		s.Close()
 		_ = handler.Shutdown(context.Background())
@@ -62,9 +63,10 @@ func serveTask(t *testing.T) *httptest.Server {
 	return s
 }
 
-func dialTask(t *testing.T, url string, tasks bool, asked *[]string) *client.Client {
+func dialTask(t *testing.T, s *pipehttp.Server, path string, tasks bool,
+	asked *[]string) *client.Client {
 	t.Helper()
-	peer, err := clienthttp.New(url, nil)
+	peer, err := clienthttp.New(pipehttp.URL+path, &clienthttp.Options{HTTPClient: s.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,74 +92,53 @@ func textOf(t *testing.T, r *protocol.CallToolResult, err error) string {
 }
 
 func TestCallToolFollowsTasks(t *testing.T) {
-	s := serveTask(t)
-	for _, declares := range []bool{true, false} {
-		var asked []string
-		c := dialTask(t, s.URL, declares, &asked)
-		result, err := c.CallTool(t.Context(), "greet", nil)
-		if text := textOf(t, result, err); text != "ott" || len(asked) != 3 {
-			t.Errorf("declares %t: %q after %v", declares, text, asked)
+	synctest.Test(t, func(t *testing.T) {
+		s := serveTask(t)
+		for _, declares := range []bool{true, false} {
+			var asked []string
+			c := dialTask(t, s, "", declares, &asked)
+			result, err := c.CallTool(t.Context(), "greet", nil)
+			if text := textOf(t, result, err); text != "ott" || len(asked) != 3 {
+				t.Errorf("declares %t: %q after %v", declares, text, asked)
+			}
 		}
-	}
+	})
 }
 
 func TestTaskIsFollowedInAnotherProcess(t *testing.T) {
-	s := serveTask(t)
-	var asked []string
-	first := dialTask(t, s.URL, true, &asked)
-	done, task, err := first.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
-	if err != nil || done != nil {
-		t.Fatal(done, err)
-	}
-	enough := errors.New("enough")
-	var stored []byte
-	_, err = first.FollowTask(t.Context(), task, func(task *client.Task) error {
-		stored, err = json.Marshal(task)
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveTask(t)
+		var asked []string
+		first := dialTask(t, s, "", true, &asked)
+		done, task, err := first.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
+		if err != nil || done != nil {
+			t.Fatal(done, err)
+		}
+		enough := errors.New("enough")
+		var stored []byte
+		_, err = first.FollowTask(t.Context(), task, func(task *client.Task) error {
+			stored, err = json.Marshal(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return enough
+		})
+		if !errors.Is(err, enough) {
 			t.Fatal(err)
 		}
-		return enough
+		first.Close()
+		second := dialTask(t, s, "", true, &asked)
+		var read client.Task
+		if err := json.Unmarshal(stored, &read); err != nil {
+			t.Fatal(err)
+		}
+		result, err := second.FollowTask(t.Context(), &read, nil)
+		if text := textOf(t, result, err); text != "ott" || len(asked) != 3 {
+			t.Errorf("%q after %v", text, asked)
+		}
+		other := dialTask(t, s, "elsewhere", true, &asked)
+		if _, err := other.FollowTask(t.Context(), &read, nil); err == nil {
+			t.Error("a task of another server was followed")
+		}
 	})
-	if !errors.Is(err, enough) {
-		t.Fatal(err)
-	}
-	first.Close()
-	second := dialTask(t, s.URL, true, &asked)
-	var read client.Task
-	if err := json.Unmarshal(stored, &read); err != nil {
-		t.Fatal(err)
-	}
-	result, err := second.FollowTask(t.Context(), &read, nil)
-	if text := textOf(t, result, err); text != "ott" || len(asked) != 3 {
-		t.Errorf("%q after %v", text, asked)
-	}
-	other := dialTask(t, s.URL+"/elsewhere", true, &asked)
-	if _, err := other.FollowTask(t.Context(), &read, nil); err == nil {
-		t.Error("a task of another server was followed")
-	}
-}
-
-func TestGivenUpCallCancelsItsTask(t *testing.T) {
-	s := serveTask(t)
-	peer, err := clienthttp.New(s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	c, err := client.New(peer, &client.Options{Tasks: true,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
-			if q.Key == "two" {
-				cancel()
-				<-ctx.Done()
-			}
-			return client.Accept(taskName{"n"})
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.CallTool(ctx, "greet", nil); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
 }

@@ -199,6 +199,7 @@ func (s TaskCompleted) appendDetails(w *objectWriter) {
 	}
 	w.addKey("result")
 	in := beginObject(w.dst)
+	in.addText("resultType", resultComplete) // as the call itself would have been answered
 	s.Result.appendMembers(&in, Latest)
 	var err error
 	if w.dst, err = in.endObject(); err != nil {

@@ -131,7 +131,7 @@ func (r *run) keepClaims(ctx context.Context, next *claims.Claims) (protocol.Req
 	error) {
 	if task := r.taskRun(); task != nil {
 		task.Next = next.AppendTo(make([]byte, 0, next.EncodedSize()))
-		return protocol.RequestState{}, nil
+		return protocol.StateText("kept"), nil // there may be no question
 	}
 	if !r.era().returnsQuestions() {
 		return protocol.RequestState{}, r.encodeLocalState(next)

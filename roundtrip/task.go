@@ -208,6 +208,7 @@ func (r *run) suspendTask(ctx context.Context) (protocol.Result, error) {
 	}
 	outcome, err := r.call.Task.Begin(ctx, next.Flow, journal)
 	if err != nil {
+		r.giveClaimUp() // nothing has begun: the round may be sent again
 		if wire, ok := protocol.AsError(err); ok {
 			return nil, wire
 		}

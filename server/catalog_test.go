@@ -112,3 +112,28 @@ func TestACatalogReplacesInOneStep(t *testing.T) {
 		t.Error("a tool is not removed once")
 	}
 }
+
+// TestVisibleHoldsInEachCatalog that a request sees.
+func TestVisibleHoldsInEachCatalog(t *testing.T) {
+	var catalogs []*server.Catalog
+	h := newHarness(t, &server.Options{
+		Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}},
+		Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
+			return name != "hidden"
+		},
+		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
+				r.Catalogs = catalogs
+				return next(ctx, r)
+			}
+		}}})
+	catalogs = []*server.Catalog{h.NewCatalog(nil), h.NewCatalog(nil)}
+	sayTool(catalogs[0], "hidden", "", "")
+	sayTool(catalogs[1], "shown", "", "")
+	for name, want := range map[string]bool{"hidden": false, "shown": true} {
+		r := h.sendAs(admin, "tools/call", fmt.Sprintf(`"name":%q`, name))
+		if r.err == nil != want {
+			t.Errorf("%s: got %s", name, r.raw)
+		}
+	}
+}

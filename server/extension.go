@@ -61,6 +61,20 @@ type ExtensionCall struct {
 	Params protocol.Params
 	// Target is the value of [ExtensionMethod].Target.
 	Target string
+
+	server *Server
+}
+
+// SeesResource reports whether the caller sees the resource, as resources/read decides it: where
+// it does not, an extension must not tell of it either.
+func (c *ExtensionCall) SeesResource(uri string) bool {
+	_, sees := find(c.server, c.request, KindResource, resourcesOf, uri)
+	return sees
+}
+
+// ListCache returns what the lists of the server say to caches for this caller.
+func (c *ExtensionCall) ListCache() protocol.CacheHints {
+	return c.server.listHints(c.request.private)
 }
 
 // A ToolRun is the call of a tool on its way to the handler, see [Extension].RunTool.
@@ -223,7 +237,7 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 		}
 	}
 	result, err := m.Handle(ctx, &ExtensionCall{Call: newCall(ctx, request),
-		Params: request.Params, Target: request.Target})
+		Params: request.Params, Target: request.Target, server: s})
 	return result, request.spellLack(err)
 }
 
@@ -256,7 +270,7 @@ func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []stri
 		ids = ids[:maxSubscribedResources]
 	}
 	return x.listen.Listen(ctx, &ExtensionCall{Call: newCall(ctx, request),
-		Params: request.Params}, ids)
+		Params: request.Params, server: s}, ids)
 }
 
 // NeedsExtension returns the capabilities of a client that has declared an extension, for

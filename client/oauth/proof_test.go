@@ -766,3 +766,47 @@ func TestChallengesOfBothKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestRefreshWithAClockThatIsWrong: nobody is sent to a page, since the proof for the code would be
+// refused, too. When the clock is right the login goes on.
+func TestRefreshWithAClockThatIsWrong(t *testing.T) {
+	b := newBoundSite(t)
+	source := b.source(t, bound)
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	source.ExpireToken()
+	reply := refusal(http.StatusBadRequest, "invalid_dpop_proof")
+	reply.Header = http.Header{"Content-Type": {"application/json"},
+		"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}
+	b.as.Reply(oauthtest.Refresh, reply)
+	metadata := b.resource.Origin + "/.well-known/oauth-protected-resource/mcp"
+	b.answer(func(w http.ResponseWriter, _ *http.Request) bool { // the token is over
+		w.Header().Set("WWW-Authenticate", `DPoP error="invalid_token", resource_metadata="`+
+			metadata+`"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	for range 5 {
+		err := b.callTool(t, protocol.Modern, source, "search")
+		if retryable.check(t, err); !strings.Contains(fmt.Sprint(err), "is 1h0m") {
+			t.Errorf("got %v", err)
+		}
+	}
+	b.as.Behave()
+	b.answer(nil)
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+}
+
+// TestRefreshThatNeverGetsANonceThatCounts: nobody is sent to a page, since the code would need such
+// a nonce, too. When one counts again the login goes on.
+func TestRefreshThatNeverGetsANonceThatCounts(t *testing.T) {
+	b := newBoundSite(t)
+	source := b.source(t, bound)
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	source.ExpireToken()
+	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true, Forever: true})
+	retryable.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	b.as.WantProofs(oauthtest.Proofs{Required: true, Nonces: true})
+	noError.check(t, b.callTool(t, protocol.Modern, source, "search"))
+	b.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+}

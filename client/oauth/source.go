@@ -182,15 +182,26 @@ func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	return found.record.Login, nil
 }
 
-// saveLogin saves a login to the store, and then to memory.
+// saveLogin saves a login to the store, and then to memory. Of one at another authorization server
+// nothing is left.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {
+	pointer := pointerRecord{issuer, resource}
+	old, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
+	if err != nil {
+		return err
+	}
 	if err := saveRecord(ctx, s.store, s.tokenKey(issuer, resource), record); err != nil {
 		return err
 	}
-	err := saveRecord(ctx, s.store, s.pointerKey(), pointerRecord{issuer, resource})
-	if err != nil {
+	if err := saveRecord(ctx, s.store, s.pointerKey(), pointer); err != nil {
 		return err
+	}
+	if old != nil && *old != pointer {
+		err = s.store.Delete(ctx, s.tokenKey(old.Issuer, old.Resource))
+	}
+	if err != nil {
+		return storeError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

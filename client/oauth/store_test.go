@@ -177,3 +177,36 @@ func TestFileStoreIsForItsOwner(t *testing.T) {
 		t.Error("a file is not a folder")
 	}
 }
+
+// TestNothingIsLeftOfALogin after a logout, also where the server has moved to another
+// authorization server since.
+func TestNothingIsLeftOfALogin(t *testing.T) {
+	s, store := newSite(t, nil, nil), &watchedStore{TokenStore: oauth.NewMemoryStore(),
+		keys: map[oauth.Key]bool{}}
+	source := s.source(t, func(o *oauth.Options) { o.Store = store })
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.resource.SetServers(oauthtest.NewServer(t, nil))
+	noError.check(t, s.call(t.Context(), source, "search"))
+	noError.check(t, source.Logout(t.Context()))
+	for key := range store.keys {
+		if key.Resource != "" { // registrations are those of the program
+			t.Errorf("the record of %v is left", key)
+		}
+	}
+}
+
+// A watchedStore knows the keys of its records.
+type watchedStore struct {
+	oauth.TokenStore
+	keys map[oauth.Key]bool
+}
+
+func (s *watchedStore) Save(ctx context.Context, k oauth.Key, record []byte) error {
+	s.keys[k] = true
+	return s.TokenStore.Save(ctx, k, record)
+}
+
+func (s *watchedStore) Delete(ctx context.Context, k oauth.Key) error {
+	delete(s.keys, k)
+	return s.TokenStore.Delete(ctx, k)
+}

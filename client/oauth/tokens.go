@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -65,7 +66,8 @@ type tokenResponse struct {
 	Scope       any         `json:"scope"`
 	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
 
-	skew string // describeSkew of a response that refuses the proof
+	skew      string // describeSkew of a response that refuses the proof
+	badMoment bool   // it refuses the proof for its time or its nonce, so that later one may pass
 }
 
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
@@ -114,6 +116,7 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 		body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
 			http.StatusAccepted, http.StatusNonAuthoritativeInfo)
 		response, nonce := readTokenResponse(h, body), s.saveNonce(m.Token, h)
+		response.redact(r.Header, form, client.secret)
 		switch {
 		case !again && key != nil && nonce != "" && response.Code == needsNonce:
 			continue
@@ -121,10 +124,10 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 			err = errNoTokenResponse
 		case err == nil && response.Code == "":
 			return response, nil
-		case key != nil && response.Code == badProof:
+		case key != nil && (response.Code == badProof || response.Code == needsNonce):
 			response.skew = describeSkew(h)
+			response.badMoment = response.skew != "" || response.Code == needsNonce
 		}
-		response.redact(form, client.secret, r.Header.Get("DPoP"))
 		return nil, s.tokenError(ctx, m, client, response, err)
 	}
 }
@@ -161,16 +164,19 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	return response
 }
 
-// redact drops the description of an error that quotes a secret of the request.
-func (r *tokenResponse) redact(form url.Values, secrets ...string) {
+// redact masks in the texts of the response what they repeat of the secrets of the request and of
+// its own.
+func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string) {
+	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
+	secrets := []string{secret, credentials, sent.Get("DPoP"), r.Access, r.Refresh}
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
 		"assertion", "subject_token"} {
 		secrets = append(secrets, form.Get(name))
 	}
-	for _, secret := range secrets {
-		if secret != "" && strings.Contains(r.Description, secret) {
-			r.Description = ""
-		}
+	r.Description = redact.MaskParts(r.Description, secrets)
+	r.Type = redact.MaskParts(r.Type, secrets)
+	if knownErrorCode(r.Code) == "" {
+		r.Code = redact.MaskParts(r.Code, secrets)
 	}
 }
 
@@ -230,8 +236,9 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 
 // tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). A
 // well-formed error is final with every status but 429 and 5xx, also with a code that no
-// specification has: the same request would be refused again. After invalid_client tokenError
-// forgets a dynamic registration, which the server no longer knows.
+// specification has: the same request would be refused again. It is not where the clock of this
+// machine is wrong or no nonce counts: a login would be refused, too. After invalid_client
+// tokenError forgets a dynamic registration, which the server no longer knows.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -247,7 +254,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oaut
 		failed.unreadable = failed.unreadable || errors.Is(err, errNoTokenResponse)
 		return failed
 	}
-	failed.Retryable = false
+	failed.Retryable, failed.unreadable = response.badMoment, false
 	failed.Err = response.refusal(err)
 	if failed.Code == "invalid_client" && client.dynamic {
 		if err := s.forgetClient(ctx, m.Issuer, client.id); err != nil {

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,5 +100,39 @@ func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 	if len(refreshes) != 2 || refreshes[0].Form.Get("refresh_token") !=
 		refreshes[1].Form.Get("refresh_token") {
 		t.Errorf("got the refreshes %+v", refreshes)
+	}
+}
+
+// TestTokenEndpointThatRepeatsSecrets: an error has nothing of what was sent or returned, wherever
+// the authorization server repeats it, whole or cut.
+func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
+	for name, of := range map[string]func(token string) string{
+		"code": func(token string) string { return `{"error":"no ` + token + `"}` },
+		"description": func(token string) string {
+			return `{"error":"x","error_description":"` + token[:20] + `"}`
+		},
+		"type": func(token string) string {
+			return `{"access_token":"` + token + `","token_type":"` + token + `"}`
+		},
+	} {
+		s := newSite(t, nil, nil)
+		var events, token string
+		source := s.source(t, func(o *oauth.Options) {
+			o.Observe = func(e oauth.LoginEvent) { events += fmt.Sprint(e.Err) }
+		})
+		noError.check(t, s.call(t.Context(), source, "search"))
+		for _, secret := range s.as.Secrets() {
+			token = secret // the last one is the refresh token
+		}
+		s.as.Expire()
+		s.as.Reply(oauthtest.Refresh, oauthtest.Reply{Status: http.StatusOK,
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: of(token)})
+		events = ""
+		if err := s.call(t.Context(), source, "search"); err != nil {
+			events += err.Error()
+		}
+		if !strings.Contains(events, "redacted") || strings.Contains(events, token[:16]) {
+			t.Errorf("%s: got %s", name, events)
+		}
 	}
 }

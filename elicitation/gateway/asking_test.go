@@ -149,8 +149,10 @@ func TestTheEndOfAVisitReachesWhoWasAskedForIt(t *testing.T) {
 			URL: "https://pay.example/1", ElicitationID: id}); err != nil {
 			return nil, err
 		}
-		if err := call.ElicitationComplete(ctx, id); err != nil {
-			return nil, err
+		for range 2 {
+			if err := call.ElicitationComplete(ctx, id); err != nil {
+				return nil, err
+			}
 		}
 		return server.Text("paid"), nil
 	})

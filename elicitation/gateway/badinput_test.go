@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -99,21 +98,12 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 // A state is good for the caller alone to whom it was given, at the upstream that it is of.
 func TestNobodyElseContinuesACall(t *testing.T) {
 	u, other := startUpstream(t), startUpstream(t)
-	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
 		{Name: "dev", Connect: gateway.HTTP(other.url, nil), Era: protocol.Legacy},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(&serverhttp.Options{Authenticate: subjectOf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(func() { stopGateway(t, g, listener) })
+	}}, &serverhttp.Options{Authenticate: subjectOf})
 	as := func(user string) *client.Client {
-		transport, err := clienthttp.New(listener.URL, &clienthttp.Options{
+		transport, err := clienthttp.New(url, &clienthttp.Options{
 			Header: http.Header{"Authorization": {user}}})
 		if err != nil {
 			t.Fatal(err)

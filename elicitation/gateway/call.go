@@ -87,9 +87,8 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 		return nil, err
 	}
 	if conn.modern() {
-		result, err := g.relayLeg(ctx, u, conn, call, params, state)
-		release(true)
-		return result, err
+		defer release(true)
+		return g.relayLeg(ctx, u, conn, call, params, state)
 	}
 	if resumed { // the upstream spoke the modern era when the call began
 		release(true)
@@ -123,10 +122,10 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 			protocol.KeyedResponse{Key: upstreamKey(state.Asked, key), Result: raw})
 	}
 	*protocol.RetryOf(params) = retry
-	ctx, done := g.detach(ctx)
+	upstream, done := g.detach(ctx)
 	defer done()
-	ctx = context.WithValue(ctx, callKey{}, call) // for logs
-	result, pending, err := conn.client.Begin(withProgress(ctx, call, func() *server.Call {
+	upstream = context.WithValue(upstream, callKey{}, call) // for logs
+	result, pending, err := conn.client.Begin(withProgress(upstream, call, func() *server.Call {
 		return call
 	}), params)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,9 +55,16 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
 	}
+	if opts.Server.Roundtrip.RestartExpired {
+		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
+			"make calls upstream again that have run already")
+	}
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
+	// Calls are passed on without tasks, whatever the host says.
+	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
+	delete(with.Capabilities.Extensions, protocol.ExtensionTasks)
 	with.Middleware = append([]server.Middleware{g.watchRequests}, with.Middleware...)
 	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
@@ -170,8 +178,8 @@ func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// logUpstreamFailure tells the log why a call failed, but not what the upstream says of it: that
-// may quote an answer.
+// logUpstreamFailure tells the log why a call failed, as the client is told, but for what the
+// upstream says of it: that may quote an answer, as may the cause.
 func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
 	why := zap.Error(err)
 	if said, ok := protocol.AsError(err); ok {

@@ -92,12 +92,12 @@ func startUpstream(t *testing.T) *upstreamServer {
 	return u
 }
 
-func serveHTTP(t *testing.T, srv *server.Server) string {
+func serveHTTP(t testing.TB, srv *server.Server) string {
 	t.Helper()
 	return serveHTTPWith(t, srv, nil)
 }
 
-func serveHTTPWith(t *testing.T, srv *server.Server, opts *serverhttp.Options) string {
+func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) string {
 	t.Helper()
 	handler, err := serverhttp.New(srv, opts)
 	if err != nil {
@@ -115,7 +115,7 @@ func serveHTTPWith(t *testing.T, srv *server.Server, opts *serverhttp.Options) s
 }
 
 // startGateway serves a gateway over HTTP.
-func startGateway(t *testing.T, opts *gateway.Options) string {
+func startGateway(t testing.TB, opts *gateway.Options) string {
 	t.Helper()
 	_, url := serveGateway(t, opts, nil)
 	return url
@@ -123,7 +123,7 @@ func startGateway(t *testing.T, opts *gateway.Options) string {
 
 // serveGateway serves a gateway over HTTP, with a handler that has http as its options.
 func serveGateway(
-	t *testing.T, opts *gateway.Options, http *serverhttp.Options,
+	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
 ) (*gateway.Gateway, string) {
 	t.Helper()
 	if opts.Logger == nil {
@@ -142,7 +142,7 @@ func serveGateway(
 	return g, listener.URL
 }
 
-func stopGateway(t *testing.T, g *gateway.Gateway, listener *httptest.Server) {
+func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 	t.Helper()
 	if err := g.Close(); err != nil {
 		t.Error(err)
@@ -173,7 +173,7 @@ func (p *person) fill(
 	return client.Accept(confirmation{true})
 }
 
-func connect(t *testing.T, url string, era protocol.Era, p *person) *client.Client {
+func connect(t testing.TB, url string, era protocol.Era, p *person) *client.Client {
 	t.Helper()
 	transport, err := clienthttp.New(url, nil)
 	if err != nil {
@@ -189,7 +189,7 @@ func connect(t *testing.T, url string, era protocol.Era, p *person) *client.Clie
 }
 
 // awaitTool waits until a tool is listed.
-func awaitTool(t *testing.T, c *client.Client, name string) {
+func awaitTool(t testing.TB, c *client.Client, name string) {
 	t.Helper()
 	var last error
 	for range 500 {
@@ -313,20 +313,46 @@ func progressTo(ctx context.Context, c chan<- string) context.Context {
 	})
 }
 
+// startAskingWho serves a tool that says what capabilities the upstream is told.
+func startAskingWho(t *testing.T) (url string) {
+	t.Helper()
+	srv := newServer(t, nil)
+	server.AddTool(srv, server.Tool{Name: "who"}, func(
+		_ context.Context, call *server.ToolCall, _ struct{},
+	) (protocol.CallToolOutcome, error) {
+		declared, err := json.Marshal(call.Capabilities())
+		return server.Text(string(declared)), err
+	})
+	return serveHTTP(t, srv)
+}
+
+func TestUpstreamsLearnNothingOfWhatTheyMayNotAsk(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+			Name: "ops", Connect: gateway.HTTP(startAskingWho(t), nil), Era: upstreamEra,
+			Ask: gateway.Questions{NoForms: true, NoURLs: true, NoSampling: true, NoRoots: true},
+		}}})
+		c := connectWith(t, url, client.Options{Era: clientEra, ElicitForm: (&person{}).fill,
+			ElicitURL: agreeToVisit, CreateMessage: func(
+				context.Context, *client.SamplingQuestion,
+			) (*protocol.CreateMessageResult, error) {
+				return nil, nil
+			}, ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+				return nil, nil
+			}})
+		awaitTool(t, c, "ops_who")
+		result, err := c.CallTool(t.Context(), "ops_who", nil)
+		if got := textOf(result); err != nil || got != "{}" {
+			t.Errorf("declared %s, %v", got, err)
+		}
+	})
+}
+
 func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		srv, err := server.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.AddTool(srv, server.Tool{Name: "who"}, func(
-			_ context.Context, call *server.ToolCall, _ struct{},
-		) (protocol.CallToolOutcome, error) {
-			declared, err := json.Marshal(call.Capabilities())
-			return server.Text(string(declared)), err
-		})
+		upstream := startAskingWho(t)
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra},
+			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: upstreamEra},
 		}})
 		for _, opts := range []*client.Options{
 			{Era: clientEra},

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func startLoginSite(
 	t *testing.T, era protocol.Era, change func(*gateway.Options),
 ) *loginSite {
 	t.Helper()
-	s := &loginSite{as: oauthtest.NewServer(t, nil), store: oauth.NewMemoryStore()}
+	s := newLoginSite(t)
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "whoami"}, s.whoami)
 	handler, err := serverhttp.New(srv, &serverhttp.Options{
@@ -86,10 +87,23 @@ func startLoginSite(
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.resource = oauthtest.NewResource(t, &oauthtest.ResourceOptions{
-		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}, Handler: handler})
-	s.url = s.startGateway(t, era, change)
+	s.serve(t, handler, era, change)
 	return s
+}
+
+func newLoginSite(t *testing.T) *loginSite {
+	t.Helper()
+	return &loginSite{as: oauthtest.NewServer(t, nil), store: oauth.NewMemoryStore()}
+}
+
+// serve starts the upstream and the gateway.
+func (s *loginSite) serve(
+	t *testing.T, upstream http.Handler, era protocol.Era, change func(*gateway.Options),
+) {
+	t.Helper()
+	s.resource = oauthtest.NewResource(t, &oauthtest.ResourceOptions{
+		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}, Handler: upstream})
+	s.url = s.startGateway(t, era, change)
 }
 
 // startGateway serves a gateway. The pages of logins are those of the first one.
@@ -360,6 +374,37 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	s.wantCommits(t, "alice-at-docs")
 }
 
+// expiring seals links that are over.
+type expiring struct{ keys.Sealer }
+
+func (e expiring) Seal(ctx context.Context, plain []byte) (string, error) {
+	var link map[string]any
+	if json.Unmarshal(plain, &link) == nil && link["ends"] != nil {
+		link["ends"] = time.Now().Add(-time.Second)
+		plain, _ = json.Marshal(link)
+	}
+	return e.Sealer.Seal(ctx, plain)
+}
+
+func TestALinkThatIsOverLeadsNowhere(t *testing.T) {
+	s := startLoginSite(t, 0, func(opts *gateway.Options) {
+		opts.Server.Roundtrip.Sealer = expiring{keys.EphemeralKeyring()}
+		opts.Server.Roundtrip.Audience = "gateway"
+	})
+	alice := s.newPerson(t, "alice")
+	var status int
+	alice.visit = func(link string) {
+		status, _ = s.open(newBrowser(t, s.url, "alice"), link, "alice")
+	}
+	c := alice.connect(t, protocol.Modern, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, _ = c.CallTool(ctx, "docs_whoami", nil)
+	if n := s.as.Count(oauthtest.Authorize); status != http.StatusForbidden || n != 0 {
+		t.Errorf("status %d, %d visits came to the authorization server", status, n)
+	}
+}
+
 func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, c := range []struct {
@@ -435,4 +480,26 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 	}
 	p.wantShown(t, 1, 1)
 	s.wantCommits(t, "alice-at-docs")
+}
+
+// An upstream that refuses the stream on which the result was to come may have run the call.
+func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		s := newLoginSite(t)
+		u := &rawUpstream{tool: "whoami", answers: make(chan string, 1)}
+		u.call = func(_ json.RawMessage, event func(string), _ <-chan string) {
+			event(`{"jsonrpc":"2.0","method":"notifications/x"}` + "\nid: 7")
+			s.as.RevokeAll()
+		}
+		s.serve(t, u, protocol.Legacy, nil)
+		p := s.newPerson(t, "alice")
+		result, err := p.connect(t, era, nil).CallTool(t.Context(), "docs_whoami", nil)
+		if got := textOf(result); err != nil || !strings.Contains(got, "is not known") {
+			t.Errorf("%v: got %q, %v", era, got, err)
+		}
+		p.wantShown(t, 1, 0)
+		if n := u.calls.Load(); n != 1 {
+			t.Errorf("%v: the upstream was called %d times", era, n)
+		}
+	}
 }

@@ -22,7 +22,8 @@ import (
 type Options struct {
 	// Server configures the side of the clients: name, keys, middleware, limits. What the
 	// gateway publishes is declared by itself. Zero values are the server's defaults, but for
-	// Roundtrip.Limits.Rounds, which is 32, and ListTTL, which is 5 s.
+	// Roundtrip.Limits.Rounds, which is 32, and ListTTL, which is 5 s. Roundtrip.RestartExpired is
+	// refused.
 	Server server.Options
 	// Upstreams are the servers behind the gateway, at least one, with names that differ.
 	Upstreams []Upstream

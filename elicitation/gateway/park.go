@@ -225,8 +225,8 @@ func (g *Gateway) finishParked(
 	u *upstream, parked *parkedCall, result protocol.Result, err error,
 ) {
 	if err != nil {
-		g.logUpstreamFailure(u, err)
 		err = u.explainCall(err)
+		g.logUpstreamFailure(u, err)
 	} else {
 		result = u.publishResult(result)
 	}

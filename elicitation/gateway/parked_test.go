@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,19 +312,10 @@ func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		return server.Text("done"), nil
 	})
-	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(listener.Close)
-	c := connect(t, listener.URL, 0, &person{})
+	}}, nil)
+	c := connect(t, url, 0, &person{})
 	awaitTool(t, c, "ops_work")
 	down := make(chan error, 1)
 	go func() {
@@ -341,19 +333,10 @@ func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 
 func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 	u := startUpstream(t)
-	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(listener.Close)
-	c := byHand(t, listener.URL)
+	}}, nil)
+	c := byHand(t, url)
 	awaitTool(t, c, "ops_deploy")
 	_, second, err := c.Resume(t.Context(), answered(t, begin(t, c), target{"production"}))
 	if err != nil {
@@ -383,5 +366,43 @@ func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 	}
 	if err := <-down; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection whose call was given up may still bring questions of that call.
+func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	u := &rawUpstream{answers: make(chan string, 1)}
+	u.call = func(id json.RawMessage, event func(string), answers <-chan string) {
+		if u.calls.Load() > 1 {
+			event(fmt.Sprintf(rawDone, id))
+			return
+		}
+		begun <- struct{}{}
+		<-answers // none comes: the client leaves
+	}
+	listener := httptest.NewServer(u)
+	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
+	var opened atomic.Int64
+	dial := gateway.HTTP(listener.URL, nil)
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Era: protocol.Legacy,
+		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+			opened.Add(1)
+			return dial(ctx, c)
+		}}}})
+	c := connect(t, url, 0, &person{})
+	awaitTool(t, c, "ops_x")
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { <-begun; leave() }()
+	if _, err := c.CallTool(ctx, "ops_x", nil); err == nil {
+		t.Fatal("the call was not given up")
+	}
+	time.Sleep(200 * time.Millisecond) // the connection would be back
+	if _, err := c.CallTool(t.Context(), "ops_x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := opened.Load(); n != 3 {
+		t.Errorf("%d connections were opened, want one for the lists and two for calls", n)
 	}
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -355,7 +356,8 @@ type rawUpstream struct {
 	answers chan string
 	calls   atomic.Int64
 
-	keepAnswers bool // call takes them by itself
+	tool        string // "": x
+	keepAnswers bool   // call takes them by itself
 }
 
 func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -382,7 +384,8 @@ func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
 			`"serverInfo":{"name":"raw","version":"1"}}`)
 	case m.Method == "tools/list":
-		reply(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
+		reply(fmt.Sprintf(`{"tools":[{"name":%q,"inputSchema":{"type":"object"}}]}`,
+			cmp.Or(u.tool, "x")))
 	case m.Method == "tools/call":
 		u.calls.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -545,41 +548,59 @@ func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 
 // The log has no answers.
 func TestTheLogHasNoAnswers(t *testing.T) {
-	_, upstream := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
-		event(`{"jsonrpc":"2.0","id":99,"method":"elicitation/create",` +
-			`"params":{"message":"Q","requestedSchema":{"type":"object",` +
-			`"properties":{"n":{"type":"string"}}}}}`)
-		a := <-answers
-		event(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":%q}}`,
-			id, "cannot use "+a))
-	})
-	core, logs := observer.New(zap.DebugLevel)
-	opts := &gateway.Options{Logger: zap.New(core), Upstreams: []gateway.Upstream{
-		{Name: "ops", Connect: gateway.HTTP(upstream+"/?key=hunter3", nil), Era: protocol.Legacy},
-		{Name: "down", Connect: gateway.HTTP("http://127.0.0.1:1/?key=hunter3", nil),
-			Era: protocol.Legacy}}}
-	g, err := gateway.New(opts)
+	for name, end := range map[string]string{
+		"an error":        `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":%q}}`,
+		"a broken result": `{"jsonrpc":"2.0","id":%s,"result":{"content":[],%[2]q:1,%[2]q:2}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, upstream := startRaw(t, func(
+				id json.RawMessage, event func(string), answers <-chan string,
+			) {
+				event(fmt.Sprintf(rawAsk, "99", "Q"))
+				if a := <-answers; !strings.Contains(a, "hunter2") {
+					t.Errorf("the upstream got %s", a)
+				}
+				event(fmt.Sprintf(end, id, "hunter2"))
+			})
+			core, logs := observer.New(zap.DebugLevel)
+			url := startGateway(t, &gateway.Options{Logger: zap.New(core),
+				Upstreams: []gateway.Upstream{
+					{Name: "ops", Connect: gateway.HTTP(upstream+"/?key=hunter3", nil),
+						Era: protocol.Legacy},
+					{Name: "down", Connect: gateway.HTTP("http://127.0.0.1:1/?key=hunter3", nil),
+						Era: protocol.Legacy}}})
+			c := connect(t, url, 0, &person{answer: func(string) *protocol.ElicitResult {
+				r, _ := client.Accept(target{"hunter2"})
+				return r
+			}})
+			awaitTool(t, c, "ops_x")
+			_, _ = c.CallTool(t.Context(), "ops_x", nil)
+			failed := logs.FilterMessage("gateway.call_failed").Len()
+			if failed != 1 || logs.FilterMessage("gateway.upstream_down").Len() == 0 {
+				t.Errorf("%d failures are logged", failed)
+			}
+			for _, e := range logs.All() {
+				if text := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(text, "hunter") {
+					t.Errorf("logged %s", text)
+				}
+			}
+		})
+	}
+}
+
+func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
+	u := startUpstream(t)
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Modern}}})
+	c := byHand(t, url)
+	awaitTool(t, c, "ops_deploy")
+	first := begin(t, c)
+	_, second, err := c.Resume(t.Context(), answered(t, first, target{"production"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := g.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := httptest.NewServer(h)
-	t.Cleanup(func() { stopGateway(t, g, l) })
-	c := connect(t, l.URL, 0, &person{answer: func(string) *protocol.ElicitResult {
-		r, _ := client.Accept(map[string]string{"n": "hunter2"})
-		return r
-	}})
-	awaitTool(t, c, "ops_x")
-	_, err = c.CallTool(t.Context(), "ops_x", nil)
-	t.Log(err)
-	for _, e := range logs.All() {
-		text := fmt.Sprint(e.Message, e.ContextMap())
-		t.Log(text)
-		if strings.Contains(text, "hunter") {
-			t.Errorf("logged %s", text)
-		}
+	a, b := first.Questions()[0].Key, second.Questions()[0].Key
+	if a == b {
+		t.Errorf("two questions have the key %q", a)
 	}
 }

@@ -328,6 +328,8 @@ func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
 		if err != nil {
 			return nil, errorForClient(err)
 		}
+		reuse := false // where an authorizer panics
+		defer func() { release(reuse) }()
 		ctx, done := u.gateway.detach(ctx)
 		defer done()
 		result, err := conn.client.Complete(ctx, &protocol.CompleteParams{
@@ -335,7 +337,7 @@ func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
 			Argument: protocol.CompletionArgument{Name: call.Argument, Value: call.Value},
 			Context:  call.Known,
 		})
-		release(!isBroken(err))
+		reuse = !isBroken(err)
 		if err != nil {
 			return nil, errorForClient(u.explain(err))
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,13 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
@@ -56,6 +52,17 @@ func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "must be positive") {
 			t.Errorf("%+v: %v", limits, err)
 		}
+	}
+}
+
+// A call that starts over would run twice upstream.
+func TestFlowsThatStartOverAreRefused(t *testing.T) {
+	opts := &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
+	}}
+	opts.Server.Roundtrip.RestartExpired = true
+	if _, err := gateway.New(opts); err == nil || !strings.Contains(err.Error(), "RestartExpired") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -182,37 +189,15 @@ func TestConnectionsOfOlderUpstreamsServeOneCallerEach(t *testing.T) {
 	u := startUpstream(t)
 	var opened atomic.Int64
 	dial := gateway.HTTP(u.url, nil)
-	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{{
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 		Name: "ops", Era: protocol.Legacy,
 		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
 			opened.Add(1)
 			return dial(ctx, c)
 		},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(&serverhttp.Options{
-		Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(func() { stopGateway(t, g, listener) })
+	}}}, byUser)
 	for _, user := range []string{"ann", "ann", "bob", "ann", "bob"} {
-		transport, err := clienthttp.New(listener.URL, &clienthttp.Options{
-			Header: http.Header{"Authorization": {user}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := client.New(transport, &client.Options{ElicitForm: (&person{}).fill})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := connectAs(t, url, 0, user)
 		awaitTool(t, c, "ops_deploy")
 		if _, err := c.CallTool(t.Context(), "ops_deploy", nil); err != nil {
 			t.Fatal(err)
@@ -229,7 +214,7 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 	var mu sync.Mutex
 	opened := map[string]int{}
 	dial := gateway.HTTP(u.url, nil)
-	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{{
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 		Name: "ops",
 		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
 			mu.Lock()
@@ -248,25 +233,11 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 			return gateway.Credential{Key: "key of " + caller.Subject}, nil
 		},
 		Era: protocol.Modern,
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close() })
+	}}}, byUser)
 	callAs := func(subject string) error {
-		handler, err := serverhttp.New(g.Server(), &serverhttp.Options{
-			Authenticate: func(*http.Request) (protocol.Principal, error) {
-				return protocol.Principal{Subject: subject}, nil
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener := httptest.NewServer(handler)
-		defer listener.Close()
-		c := connect(t, listener.URL, 0, &person{})
+		c := connectAs(t, url, 0, subject)
 		awaitTool(t, c, "ops_deploy")
-		_, err = c.CallTool(t.Context(), "ops_deploy", nil)
+		_, err := c.CallTool(t.Context(), "ops_deploy", nil)
 		return errors.Join(err, c.Close())
 	}
 	for _, subject := range []string{"ann", "bob", "ann"} {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -66,23 +68,13 @@ func startNamed(t *testing.T) (url string) {
 
 func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	t.Helper()
-	g, err := gateway.New(&gateway.Options{
+	_, url = serveGateway(t, &gateway.Options{
+		Logger:    zap.NewNop(),
 		Server:    server.Options{Roundtrip: unlimited()},
 		Limits:    gateway.Limits{Calls: -1, CallsPerPrincipal: -1, Connections: 5000},
 		Upstreams: []gateway.Upstream{{Name: "up", Connect: gateway.HTTP(upstream, nil), Era: era}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(&serverhttp.Options{
-		Limits: manySessions(), Authenticate: subjectOf,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(func() { stopGateway(t, g, listener) })
-	return listener.URL
+	}, &serverhttp.Options{Limits: manySessions(), Authenticate: subjectOf})
+	return url
 }
 
 // TestManyCallsOfTwoUsers: two users with 500 calls each, 90 of them at once, in every pairing. A

@@ -20,7 +20,6 @@ const viewWait = 5 * time.Second
 // for idleTime after the last request.
 type view struct {
 	upstream  *upstream
-	caller    protocol.Principal // one of them; zero: the gateway itself
 	catalog   *server.Catalog
 	published published
 	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
@@ -30,6 +29,7 @@ type view struct {
 	stop      context.CancelFunc
 
 	// Under the lock of the upstream:
+	caller   protocol.Principal // who came last; zero: the gateway itself
 	key      string
 	known    bool // key is known
 	lastUsed time.Time
@@ -50,8 +50,11 @@ func (u *upstream) startView(caller protocol.Principal) *view {
 func (v *view) credential(ctx context.Context) (Credential, error) {
 	var credential Credential
 	if f := v.upstream.config.Credential; f != nil {
+		v.upstream.mu.Lock()
+		caller := v.caller
+		v.upstream.mu.Unlock()
 		var err error
-		if credential, err = f(ctx, v.caller); err != nil {
+		if credential, err = f(ctx, caller); err != nil {
 			return Credential{}, err
 		}
 	}
@@ -88,7 +91,7 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 		v.key, v.known = credential.Key, true
 		u.views[v.key] = v
 	}
-	v.lastUsed = time.Now()
+	v.caller, v.lastUsed = caller, time.Now() // whoever came before may have lost the credential
 	return v
 }
 

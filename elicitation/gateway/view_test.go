@@ -175,3 +175,76 @@ func TestChangesAreAnnouncedToThoseWhoSeeThem(t *testing.T) {
 		}
 	})
 }
+
+// faltering is an authorizer that fails while it is armed.
+type faltering struct {
+	asUser
+	armed  *atomic.Bool
+	failed *atomic.Int64
+}
+
+func (f faltering) Credentials(ctx context.Context, o clienthttp.Outgoing) (http.Header, error) {
+	if f.armed.Load() {
+		f.failed.Add(1)
+		return nil, errors.New("not now")
+	}
+	return f.asUser.Credentials(ctx, o)
+}
+
+// The lists of a credential that several callers share do not end with the first of them.
+func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
+	srv := newServer(t, nil)
+	addEcho(srv, "one")
+	var left, down atomic.Bool
+	var failed atomic.Int64
+	team := gateway.Credential{Key: "team", Authorizer: faltering{"team", &down, &failed}}
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Connect: gateway.HTTP(serveHTTPWith(t, srv, byUser), nil),
+		Credential: func(_ context.Context, p protocol.Principal) (gateway.Credential, error) {
+			if p.Subject == "" || p.Subject == "ann" && left.Load() {
+				return gateway.Credential{}, errors.New("no credentials")
+			}
+			return team, nil
+		},
+	}}}, byUser)
+	awaitTool(t, connectAs(t, url, 0, "ann"), "ops_one")
+	bob := connectAs(t, url, 0, "bob")
+	awaitTool(t, bob, "ops_one")
+	time.Sleep(time.Second) // the gateway listens upstream
+	left.Store(true)
+	down.Store(true)
+	addEcho(srv, "two")
+	for range 500 {
+		if failed.Load() > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	down.Store(false)
+	awaitTool(t, bob, "ops_two")
+}
+
+// As many credentials have lists as there may be connections.
+func TestListsOfTooManyCredentialsEnd(t *testing.T) {
+	srv := newServer(t, nil)
+	addEcho(srv, "one")
+	dial := gateway.HTTP(serveHTTPWith(t, srv, byUser), nil)
+	var ofAnn atomic.Int64
+	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Connections: 1},
+		Upstreams: []gateway.Upstream{{Name: "ops", Credential: ownCredentials, Connect: func(
+			ctx context.Context, c gateway.Credential,
+		) (protocol.Peer, error) {
+			if c.Key == "ann" {
+				ofAnn.Add(1)
+			}
+			return dial(ctx, c)
+		}}}}, byUser)
+	for _, user := range []string{"ann", "ann", "bob", "ann"} {
+		if got := toolNames(t, connectAs(t, url, 0, user)); got != "ops_one" {
+			t.Errorf("%s sees %q", user, got)
+		}
+	}
+	if n := ofAnn.Load(); n != 2 {
+		t.Errorf("%d connections were opened for ann, want 2", n)
+	}
+}

@@ -101,6 +101,9 @@ func buildWith(t *testing.T, router *elicitation.Router, opts *gosdk.Options,
 	for i, b := range to {
 		up, err := clients.NewUpstream(gosdk.UpstreamOptions{
 			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed, Implementation: impl,
+			// Not passed on: what is declared upstream is compared.
+			Client: &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{
+				Extensions: map[string]any{protocol.ExtensionTasks: struct{}{}}}},
 			Transport:      func(key string) mcp.Transport { return dial(t, b, key) },
 			MaxConnections: b.MaxConnections, MaxWaiting: b.MaxWaiting,
 			IdleTimeout: b.IdleTimeout, Key: b.Key, Warn: b.Warn,

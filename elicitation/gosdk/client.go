@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -16,7 +17,8 @@ import (
 // elicitation capabilities of the call's client, and passes questions of the upstream to
 // the router, also those that its capabilities do not allow. key is the key with which the
 // call was begun. base has the host's own options; nil is none. Its Capabilities are kept,
-// except for elicitation; without them the client declares elicitation alone.
+// except for elicitation and the tasks extension; without them the client declares elicitation
+// alone.
 func NewClient(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
 	impl *mcp.Implementation, base *mcp.ClientOptions) *mcp.Client {
 	return newClient(router, key, call.UpstreamCapabilities().Elicitation, impl, base, nil)
@@ -55,6 +57,8 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 		caps = *opts.Capabilities
 	}
 	opts.Capabilities = &caps
+	caps.Extensions = maps.Clone(caps.Extensions)
+	delete(caps.Extensions, protocol.ExtensionTasks) // calls are passed on without tasks
 	caps.Elicitation, opts.ElicitationHandler = nil, nil
 	if modes == nil {
 		return &opts

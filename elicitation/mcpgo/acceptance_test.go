@@ -121,6 +121,10 @@ func buildWith(t *testing.T, router *elicitation.Router, wrap func(*http.Client)
 	for i, b := range to {
 		up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 			Name: gatewaytest.NameOf(i), Unprefixed: b.Unprefixed,
+			// Not passed on: what is declared upstream is compared.
+			Initialize: mcp.InitializeRequest{Params: mcp.InitializeParams{
+				Capabilities: mcp.ClientCapabilities{
+					Extensions: map[string]any{protocol.ExtensionTasks: struct{}{}}}}},
 			Transport: func(key string) (transport.Interface, error) {
 				return dial(t, b, wrap(b.ClientFor(key))), nil
 			},

@@ -3,6 +3,7 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -36,7 +37,7 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 // only call uses. key is the key with which the call was begun. The client declares the
 // elicitation capabilities of the call's client, and passes questions of the upstream to
 // the router, also those that its capabilities do not allow. opts are the host's own, and
-// may declare other capabilities.
+// may declare other capabilities, except for the tasks extension.
 func NewClient(
 	router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
 	over transport.Interface, opts ...client.ClientOption,
@@ -53,6 +54,13 @@ func NewSharedClient(
 ) *client.Client {
 	modes := &protocol.ElicitationCapability{Form: true, URL: true}
 	return newClient(router, key, over, modes, opts)
+}
+
+// withoutTasks leaves the tasks extension out: calls are passed on without tasks.
+func withoutTasks(c mcp.ClientCapabilities) mcp.ClientCapabilities {
+	c.Extensions = maps.Clone(c.Extensions)
+	delete(c.Extensions, protocol.ExtensionTasks)
+	return c
 }
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface,
@@ -72,6 +80,7 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 		}, opts...)
 	}
 	c := client.NewClient(wrapTransport(over, questions), opts...)
+	client.WithClientCapabilities(withoutTasks(c.GetClientCapabilities()))(c)
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok &&
 			n.Method == protocol.NotifyElicitationCompleted {

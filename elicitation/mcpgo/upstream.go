@@ -135,7 +135,9 @@ func (u *Upstream) open(ctx context.Context, m upstream.Modes, key string, share
 	if err := conn.client.Start(context.Background()); err != nil {
 		return nil, err
 	}
-	if _, err = conn.client.Initialize(ctx, u.opts.Initialize); err != nil {
+	hello := u.opts.Initialize
+	hello.Params.Capabilities = withoutTasks(hello.Params.Capabilities)
+	if _, err = conn.client.Initialize(ctx, hello); err != nil {
 		_ = conn.client.Close()
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	if _, err := addTasks(srv); err != nil {
 		return nil, err
 	}
-	return srv, nil
+	return srv, addSkills(srv)
 }
 
 // serveHTTP serves until ctx ends, then lets go in good order: where other replicas can

@@ -23,6 +23,7 @@ var layers = map[string][]string{
 		"roundtrip/store"},
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),
+	"server/skills":     withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
@@ -40,7 +41,7 @@ var layers = map[string][]string{
 		"server", "server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
-		"server"),
+		"server", "server/tasks"),
 	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp", "server/bearer"),
 	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},

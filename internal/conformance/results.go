@@ -60,12 +60,23 @@ var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$`)
 func ReadResults(dir fs.FS, server bool) (Results, error) {
 	results := Results{}
 	err := fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || path.Base(name) != "checks.json" {
+		isRun := err == nil && entry.IsDir() && stamp.MatchString(name)
+		if err != nil || !isRun && (entry.IsDir() || path.Base(name) != "checks.json") {
 			return err
 		}
-		scenario := stamp.ReplaceAllString(path.Dir(name), "")
+		folder := name
+		if !isRun {
+			folder = path.Dir(name)
+		}
+		scenario := stamp.ReplaceAllString(folder, "")
 		if server {
 			scenario = strings.TrimPrefix(scenario, "server-")
+		}
+		if isRun {
+			if results[scenario] == nil {
+				results[scenario] = []Check{} // it ran, and may have broken off
+			}
+			return nil
 		}
 		raw, err := fs.ReadFile(dir, name)
 		if err != nil {
@@ -75,9 +86,7 @@ func ReadResults(dir fs.FS, server bool) (Results, error) {
 		if err := json.Unmarshal(raw, &checks); err != nil {
 			return fmt.Errorf("results: %s: %w", name, err)
 		}
-		if results[scenario] = append(results[scenario], checks...); len(results[scenario]) == 0 {
-			results[scenario] = []Check{} // it ran, and looked at nothing
-		}
+		results[scenario] = append(results[scenario], checks...)
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,8 @@ readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/rondo-conformance/$suite_version-
 
 readonly lists=internal/conformance
 # Without tasks-status-notifications, which the suite itself skips.
-readonly task_scenarios=(tasks-{lifecycle,capability-negotiation,wire-fields,request-state-removal,mrtr-input,request-headers,dispatch-and-envelope,required-task-error,mrtr-composition})
+readonly tasks_scenarios=(tasks-{lifecycle,capability-negotiation,wire-fields,request-state-removal,mrtr-input,request-headers,dispatch-and-envelope,required-task-error,mrtr-composition})
+readonly skills_scenarios=(sep-2640-skills-{enumeration,manifest,directory})
 server=
 
 # What was collected stays for whoever asks why, unless nothing failed.
@@ -82,8 +83,9 @@ run() {
 	local out=$work/results/$leg/$name log=$work/$leg-$name.log revision=${leg#*-}
 	mkdir -p "$out"
 	case $leg in
-	server-tasks) # of an extension: not scored, so each must be named
-		for scenario in "${task_scenarios[@]}"; do
+	server-tasks | server-skills) # of extensions: not scored, so each must be named
+		local -n scenarios=${leg#server-}_scenarios
+		for scenario in "${scenarios[@]}"; do
 			suite server --url "$url" --scenario "$scenario" --force --output-dir "$out"
 		done ;;
 	server-*) suite server --url "$url" --requirements "$revision" --output-dir "$out" ;;

@@ -12,5 +12,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
 		os.Exit(runReplica(os.Stdin, os.Stdout))
 	}
+	if os.Getenv(taskVar) != "" {
+		os.Exit(runTaskServer())
+	}
 	testkit.Main(m)
 }

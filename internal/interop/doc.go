@@ -32,7 +32,9 @@
 //
 // Gateways: what an upstream server asks passes through one that is built on the
 // official Go SDK, between two people with clients of any make
-// (gateway_test.go, gateway_ts_test.go).
+// (gateway_test.go, gateway_ts_test.go). elicitation/gateway stands between clients of five makes
+// and servers of six, over HTTP and as processes, in all four pairings of eras:
+// frontdoor_ts_test.go prints the table of questions that were shown and of what the servers did.
 //
 // Replicas: three processes of examples/everything behind a real nginx and a real
 // HAProxy with plain round robin, and five clients of 2025-11-25 before them

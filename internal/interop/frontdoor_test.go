@@ -13,7 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -51,25 +52,36 @@ func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
+	process := func(as string, era protocol.Era) gateway.Upstream {
+		return gateway.Upstream{Name: "up", Era: era, Unprefixed: frontDoorTools,
+			Connect: gateway.Command("env", as, effectsFile+"="+os.Getenv(effectsFile), program)}
+	}
 	return map[string]gateway.Upstream{
-		"rondo modern": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Modern),
-		"rondo legacy": overHTTP(servertest.NewHandler(t, newSubject(t), nil), protocol.Legacy),
-		"official modern": overHTTP(
+		"rondo HTTP modern": overHTTP(servertest.NewHandler(t, newSubject(t), nil),
+			protocol.Modern),
+		"rondo HTTP legacy": overHTTP(servertest.NewHandler(t, newSubject(t), nil),
+			protocol.Legacy),
+		"rondo process modern": process(asSubject+"=yes", protocol.Modern),
+		"rondo process legacy": process(asSubject+"=yes", protocol.Legacy),
+		"official HTTP modern": overHTTP(
 			official(false, &mcp.StreamableHTTPOptions{Stateless: true}), protocol.Modern),
-		"official legacy": overHTTP(official(true, nil), protocol.Legacy),
-		"mcp-go modern":   overHTTP(mcpGo(false), protocol.Modern),
-		"mcp-go legacy":   overHTTP(mcpGo(true), protocol.Legacy),
-		"official process": {Name: "up", Era: protocol.Legacy, Unprefixed: frontDoorTools,
-			Connect: gateway.Command("env", asOfficial+"=yes", program)},
+		"official HTTP legacy":    overHTTP(official(true, nil), protocol.Legacy),
+		"official process modern": process(asOfficial+"=returned", protocol.Modern),
+		"official process legacy": process(asOfficial+"=pushed", protocol.Legacy),
+		"mcp-go HTTP modern":      overHTTP(mcpGo(false), protocol.Modern),
+		"mcp-go HTTP legacy":      overHTTP(mcpGo(true), protocol.Legacy),
+		"mcp-go process modern":   process(asMCPGo+"=returned", protocol.Modern),
+		"mcp-go process legacy":   process(asMCPGo+"=pushed", protocol.Legacy),
 	}
 }
 
 // startFrontDoor serves a gateway before an upstream.
 func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
 	g, err := gateway.New(&gateway.Options{
 		Server:    server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
-		Upstreams: []gateway.Upstream{upstream}, Logger: zaptest.NewLogger(t),
+		Upstreams: []gateway.Upstream{upstream}, Logger: zap.New(core),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,16 +98,12 @@ func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	who := newPerson(t, nil)
-	client := dialRondo(t, srv.URL, who, false)
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		_, err := client.do(within(t, patience), tool("plain", nil))
-		listed, _ := client.do(within(t, patience), request{Method: protocol.MethodListTools})
-		if listed != "" {
+		if logs.FilterMessage("gateway.upstream_ready").Len() > 0 {
 			return srv.URL
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is published: ", err)
+			t.Fatal("the upstream is not there: ", logs.All())
 		}
 	}
 }

@@ -3,73 +3,197 @@
 package interop_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
-	"net/http/httptest"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"text/tabwriter"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestFrontDoorTS: clients of both generations of the TypeScript SDK before servers of both eras.
-func TestFrontDoorTS(t *testing.T) {
-	ours := httptest.NewServer(servertest.NewHandler(t, newSubject(t), nil))
-	t.Cleanup(ours.Close)
-	theirs := startNode(t, "server.mjs", "http").Line()
-	for name, upstream := range map[string]gateway.Upstream{
-		"rondo modern":      {Connect: gateway.HTTP(ours.URL, nil), Era: protocol.Modern},
-		"TypeScript legacy": {Connect: gateway.HTTP(theirs, nil)},
-	} {
+// A behindDoor is an upstream of the table.
+type behindDoor struct {
+	gateway.Upstream
+	calls   []doorCall
+	effects func(t *testing.T) int // so far
+}
+
+// A doorCall is a call with the answers to its questions. want is part of its result.
+type doorCall struct {
+	request request
+	answers answers
+	want    string
+}
+
+// TestFrontDoorTable: clients of five makes before servers of six, in all four pairings of eras.
+// Every question is shown once, whatever the answer is, and every call has its effect once: where a
+// server asks while a handler runs, a handler starts once, and else a call is done once. The table
+// is in the log.
+func TestFrontDoorTable(t *testing.T) {
+	behind, clients := behindDoors(t), frontDoorClients()
+	maps.Copy(clients, tsGuests(t))
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "eras\tclient\tupstream\tquestions shown\teffects")
+	totals := map[string]*[4]int{}
+	for _, name := range slices.Sorted(maps.Keys(behind)) {
+		up := behind[name]
 		t.Run(name, func(t *testing.T) {
-			upstream.Name, upstream.Unprefixed = "up", frontDoorTools
-			endpoint := startFrontDoor(t, upstream)
-			for client, connect := range tsGuests() {
+			endpoint := startFrontDoor(t, up.Upstream)
+			for _, client := range slices.Sorted(maps.Keys(clients)) {
 				t.Run(client, func(t *testing.T) {
-					takeTwoThrough(t, endpoint, connect)
-					checkSampling(t, endpoint, connect)
+					shown, questions, effects := up.check(t, endpoint, clients[client])
+					eras := client[strings.LastIndex(client, " ")+1:] + " to " +
+						name[strings.LastIndex(name, " ")+1:]
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%d of %d\n", eras, client, name,
+						shown, questions, effects, len(up.calls))
+					if totals[eras] == nil {
+						totals[eras] = new([4]int)
+					}
+					for i, n := range []int{shown, questions, effects, len(up.calls)} {
+						totals[eras][i] += n
+					}
 				})
 			}
 		})
+	}
+	for _, eras := range slices.Sorted(maps.Keys(totals)) {
+		n := totals[eras]
+		fmt.Fprintf(w, "%s\tall\tall\t%d of %d\t%d of %d\n", eras, n[0], n[1], n[2], n[3])
+	}
+	_ = w.Flush()
+	t.Logf("the table:\n%s", table.String())
+}
+
+// check makes the calls of one row.
+func (up behindDoor) check(t *testing.T, endpoint string, connect guest) (shown, want, did int) {
+	who := newPerson(t, nil)
+	client, before := connect(t, endpoint, who), up.effects(t)
+	for _, call := range up.calls {
+		who.mu.Lock()
+		who.answers, who.asked = call.answers, map[string]int{}
+		who.mu.Unlock()
+		got, err := client.do(context.WithoutCancel(within(t, patience)), call.request)
+		if err != nil || !strings.Contains(got, call.want) {
+			t.Errorf("%s: got %q, %v, want %q", call.request.Target, got, err, call.want)
+		}
+		who.wantAsked(1)
+		for _, times := range who.asked {
+			shown += times
+		}
+		want += len(call.answers)
+	}
+	did = up.effects(t) - before
+	if shown != want || did != len(up.calls) {
+		t.Errorf("%d of %d questions were shown, %d of %d effects", shown, want, did, len(up.calls))
+	}
+	return shown, want, did
+}
+
+// behindDoors are those of frontDoorUpstreams and the servers of npm.
+func behindDoors(t *testing.T) map[string]behindDoor {
+	t.Helper()
+	effects := filepath.Join(t.TempDir(), "effects")
+	t.Setenv(effectsFile, effects)
+	all := map[string]behindDoor{}
+	add := func(name string, up gateway.Upstream) {
+		all[name] = behindDoor{up, scriptedCalls(), func(t *testing.T) int {
+			return countIn(t, effects, "\n")
+		}}
+	}
+	for name, up := range frontDoorUpstreams(t) {
+		add(name, up)
+	}
+	dir := installed(t)
+	for name, script := range map[string]string{"npm server": "modern", "npm sdk": "server"} {
+		era := map[string]protocol.Era{"modern": protocol.Modern, "server": protocol.Legacy}[script]
+		suffix := map[protocol.Era]string{protocol.Modern: "modern", protocol.Legacy: "legacy"}[era]
+		up := gateway.Upstream{Name: "up", Unprefixed: frontDoorTools, Era: era,
+			Connect: gateway.HTTP(startNode(t, script+".mjs", "http").Line(), nil)}
+		add(name+" HTTP "+suffix, up)
+		up.Connect = gateway.Command("env", effectsFile+"="+effects, dir.node(),
+			filepath.Join("testdata", script+".mjs"), string(dir), "stdio")
+		add(name+" process "+suffix, up)
+	}
+	everything := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
+	// it asks for roots when it is connected, whichever call that is for
+	up := gateway.Upstream{Name: "up", Era: protocol.Legacy, Ask: gateway.Questions{NoRoots: true}}
+	endpoint, said := record(t, serveNodeEverything(t, dir, everything))
+	up.Connect = gateway.HTTP(endpoint, nil)
+	all["npm everything HTTP legacy"] = behindDoor{up, everythingCalls(),
+		func(*testing.T) int { return legs(said(), protocol.MethodCallTool) }}
+	sent := filepath.Join(t.TempDir(), "sent")
+	up.Connect = gateway.Command("sh", "-c",
+		"tee -a "+quote(sent)+" | "+quote(dir.node())+" "+quote(everything)+" stdio")
+	all["npm everything process legacy"] = behindDoor{up, everythingCalls(),
+		func(t *testing.T) int { return countIn(t, sent, `"`+protocol.MethodCallTool+`"`) }}
+	return all
+}
+
+func countIn(t *testing.T, file, what string) int {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return bytes.Count(data, []byte(what))
+}
+
+// scriptedCalls are for servers that play the script: three dependent questions, a decline, a
+// cancel, a visit and a message to the model.
+func scriptedCalls() []doorCall {
+	return []doorCall{
+		{tool("wizard", nil), answers{"Which region?": `{"name":"eu"}`,
+			"How big in eu?": `{"cores":8}`, "Who is told?": `{"email":"ada@example.com"}`},
+			"8 cores in eu for ada@example.com, saw eu"},
+		{tool("deploy", map[string]string{"env": "north"}), answers{"Deploy to north?": "decline"},
+			"left north alone: declined"},
+		{tool("deploy", map[string]string{"env": "south"}), answers{"Deploy to south?": "cancel"},
+			"left south alone: cancelled"},
+		{tool("sign_in", nil), answers{"Sign in": "{}"}, "visit accepted"},
+		{tool("summarize", nil), answers{"Summarize.": "It is short."},
+			"model-1 says: It is short."},
+	}
+}
+
+// everythingCalls are for server-everything, none of whose tools asks twice.
+func everythingCalls() []doorCall {
+	const prefix, form = "up_trigger-", "Please provide inputs for the following fields:"
+	elicit := tool(prefix+"elicitation-request", map[string]string{})
+	return []doorCall{
+		{elicit, answers{form: `{"name":"ada","check":true}`}, "- Name: ada\n"},
+		{elicit, answers{form: "decline"}, "User declined"},
+		{elicit, answers{form: "cancel"}, "User cancelled"},
+		{tool(prefix+"url-elicitation", map[string]string{"url": "https://example.com/in",
+			"message": "Sign in"}), answers{"Sign in": "{}"}, "accept"},
+		{tool(prefix+"sampling-request", map[string]string{"prompt": "Summarize."}),
+			answers{"Resource trigger-sampling-request context: Summarize.": "It is short."},
+			"It is short."},
 	}
 }
 
 // tsGuests are the clients of the TypeScript SDK: the newer generation in either era, the older.
-func tsGuests() map[string]guest {
-	of := func(module string, negotiate any) guest {
+// One of a generation is connected at a time.
+func tsGuests(t *testing.T) map[string]guest {
+	t.Helper()
+	newer, older := startTS(t, "client"), startTS(t, "sdk")
+	of := func(ts *tsProcess, negotiate any) guest {
 		return func(t *testing.T, endpoint string, who *person) peer {
-			return startTS(t, module).connect(t, who,
+			return ts.connect(t, who,
 				map[string]any{"endpoint": endpoint, "mute": false, "negotiate": negotiate})
 		}
 	}
 	return map[string]guest{
-		"client modern": of("client", "auto"), "client legacy": of("client", "legacy"),
-		"sdk": of("sdk", nil),
-	}
-}
-
-// TestFrontDoorBeforeServerEverything: the server of npm that has all features, over HTTP and as a
-// child process.
-func TestFrontDoorBeforeServerEverything(t *testing.T) {
-	dir := installed(t)
-	script := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
-	for name, upstream := range map[string]gateway.Upstream{
-		"web":  {Connect: gateway.HTTP(serveNodeEverything(t, dir, script), nil)},
-		"pipe": {Connect: gateway.Command(dir.node(), script, "stdio")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			upstream.Name = name
-			endpoint := startFrontDoor(t, upstream)
-			for client, connect := range tsGuests() {
-				t.Run(client, func(t *testing.T) {
-					who := newPerson(t, answers{
-						"Please provide inputs for the following fields:": fmt.Sprintf(
-							`{"name":%q,"check":true}`, "alice"),
-						"Sign in, alice": "{}",
-					})
-					useServerEverything(t, connect(t, endpoint, who).(tsClient), name, "alice")
-				})
-			}
-		})
+		"npm client modern": of(newer, map[string]string{"pin": modern}),
+		"npm client legacy": of(newer, "legacy"), "npm sdk legacy": of(older, nil),
 	}
 }

@@ -54,7 +54,7 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 		"official/process": func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession,
 			error) {
 			cmd := exec.Command(program)
-			cmd.Env = append(os.Environ(), asOfficial+"=yes")
+			cmd.Env = append(os.Environ(), asOfficial+"=pushed")
 			return connect(ctx, c, &mcp.CommandTransport{Command: cmd})
 		},
 		"rondo/http": overHTTP(servertest.NewHandler(t, newSubject(t), nil)),

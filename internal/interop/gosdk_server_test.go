@@ -139,7 +139,7 @@ func (h goSDKHandlers) play(ctx context.Context, session *mcp.ServerSession, t t
 		return pushed(t, func(q question) (reply, error) { return goSDKPut(ctx, session, q) })
 	}
 	t.replies = goSDKReplies(responses)
-	return script(t)
+	return returned(t)
 }
 
 func (h goSDKHandlers) tool(ctx context.Context,

@@ -16,7 +16,8 @@ import (
 // these is set.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
-	asOfficial = "RONDO_INTEROP_OFFICIAL"
+	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"
+	asMCPGo    = "RONDO_INTEROP_MCPGO"    // "pushed" or "returned"
 	asRetrofit = "RONDO_INTEROP_RETROFIT" // "pushed" or "returned"
 	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
 )
@@ -33,7 +34,10 @@ func TestMain(m *testing.M) {
 			err = srv.ServeStdio(context.Background())
 		}
 	case os.Getenv(asOfficial) != "":
-		err = newGoSDKServer(true).Run(context.Background(), &mcp.StdioTransport{})
+		err = newGoSDKServer(os.Getenv(asOfficial) == "pushed").Run(context.Background(),
+			&mcp.StdioTransport{})
+	case os.Getenv(asMCPGo) != "":
+		runMCPGo(context.Background(), line{os.Stdin, os.Stdout}, os.Getenv(asMCPGo) == "pushed")
 	case os.Getenv(asRetrofit) != "":
 		srv, adapter, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
 		if err = failed; err == nil {

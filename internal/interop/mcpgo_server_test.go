@@ -143,7 +143,7 @@ func (h mcpGoHandlers) play(ctx context.Context, t turn, responses mcp.InputResp
 		return pushed(t, func(q question) (reply, error) { return h.put(ctx, q) })
 	}
 	t.replies = mcpGoReplies(responses)
-	return script(t)
+	return returned(t)
 }
 
 func (h mcpGoHandlers) tool(ctx context.Context,

@@ -19,6 +19,8 @@ import (
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
+	tsTasksVersion    = "0.2.2"
+	tsServerVersion   = "2.4.0"
 	tsSDKVersion      = "1.32.2"
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
@@ -31,6 +33,8 @@ func nodePackages() []string {
 	return []string{
 		"node@" + nodeVersion,
 		"@modelcontextprotocol/client@" + tsClientVersion,
+		"@modelcontextprotocol/ext-tasks@" + tsTasksVersion,
+		"@modelcontextprotocol/server@" + tsServerVersion,
 		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 		"@modelcontextprotocol/server-everything@" + everythingVersion,
@@ -63,9 +67,10 @@ func installed(t *testing.T) nodeDir {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "rondo-interop")
-	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
-		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion +
-		"-oidc-" + authServerVersion + "-better-" + betterAuthVersion
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-tasks-" + tsTasksVersion +
+		"-server-" + tsServerVersion + "-sdk-" + tsSDKVersion + "-inspector-" +
+		inspectorVersion + "-everything-" + everythingVersion + "-oidc-" + authServerVersion +
+		"-better-" + betterAuthVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)

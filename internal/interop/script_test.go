@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 )
@@ -118,9 +119,39 @@ func script(t turn) step {
 	return step{text: "nothing is called " + t.target, failed: true}
 }
 
+// effectsFile names, in the environment, a file that gets a line for each effect of a call.
+const effectsFile = "EFFECTS"
+
+// markEffect counts what must be done once: a start of a handler that asks while it runs, and what
+// one that returns its questions does in the end.
+func markEffect() {
+	name := os.Getenv(effectsFile)
+	if name == "" {
+		return
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString("done\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// returned plays one turn of a script, whose questions are returned.
+func returned(t turn) step {
+	s := script(t)
+	if s.text != "" {
+		markEffect()
+	}
+	return s
+}
+
 // pushed plays all turns of a script at once, as a handler does that puts its questions while the
 // request runs: put puts one and waits for the reply.
 func pushed(t turn, put func(question) (reply, error)) step {
+	markEffect()
 	for {
 		s := script(t)
 		if s.text != "" {

@@ -47,13 +47,30 @@ func newSubject(t testing.TB) *server.Server {
 
 func newServer() (*server.Server, error) {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
-		Roundtrip: roundtrip.Options{MinHumanTime: -1}}) // who answers here is a test, at once
+		Middleware: []server.Middleware{markEffects},
+		Roundtrip:  roundtrip.Options{MinHumanTime: -1}}) // who answers here is a test, at once
 	if err != nil {
 		return nil, err
 	}
 	addTools(srv)
 	addResources(srv)
 	return srv, nil
+}
+
+// markEffects counts the effects of tools: in a session their starts.
+func markEffects(next server.Handler) server.Handler {
+	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		inSession := req.Version.Era() == protocol.Legacy
+		called := req.Message.Method == protocol.MethodCallTool
+		if called && inSession {
+			markEffect()
+		}
+		result, err := next(ctx, req)
+		if _, done := result.(*protocol.CallToolResult); called && done && !inSession {
+			markEffect()
+		}
+		return result, err
+	}
 }
 
 // serveSubject serves the subject on a stream and returns the client's end.

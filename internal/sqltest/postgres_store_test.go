@@ -35,6 +35,12 @@ func TestPostgres(t *testing.T) {
 	})
 	t.Run("guard", func(t *testing.T) { storetest.TestGuard(t, opts) })
 	t.Run("states", func(t *testing.T) { storetest.TestStateStore(t, opts) })
+	t.Run("tasks", func(t *testing.T) { storetest.TestTaskStore(t, opts) })
+	t.Run("a task that goes on", func(t *testing.T) {
+		db, name := c.withTables(t)
+		testTaskGoesOn(t, newStore(t, db, sqlstore.Options{}),
+			newStore(t, c.connect(t, name), sqlstore.Options{}), nil)
+	})
 	t.Run("tables", func(t *testing.T) { testTables(t, sqlstore.PostgreSQL, fresh) })
 	t.Run("rows", func(t *testing.T) { testRows(t, sqlstore.PostgreSQL, fresh) })
 	t.Run("settings", func(t *testing.T) { testSettings(t, c) })

@@ -58,6 +58,8 @@ func newStore(t *testing.T, db *sql.DB, opts sqlstore.Options) *sqlstore.Store {
 	return s
 }
 
+const taskBytes = 1 << 20
+
 // contract returns the options of storetest for a database.
 func contract(d sqlstore.Dialect, open func(t *testing.T) (db *sql.DB,
 	reopen func(t *testing.T) *sql.DB)) *storetest.Options {
@@ -70,7 +72,12 @@ func contract(d sqlstore.Dialect, open func(t *testing.T) (db *sql.DB,
 			ExpireLeases: func(t *testing.T) {
 				mustExec(t, db, "update rondo_claims set lease = 0")
 			},
-			Entries: 40, Skew: clockSkew,
+			Tasks: func(t *testing.T) store.TaskStore {
+				taskOpts := opts
+				taskOpts.MaxBytes = taskBytes
+				return newStore(t, reopen(t), taskOpts)
+			},
+			Entries: 40, Skew: clockSkew, TaskBytes: taskBytes,
 		}
 	}}
 }
@@ -91,6 +98,7 @@ func TestMain(m *testing.M) {
 
 func TestSQLiteGuard(t *testing.T)      { storetest.TestGuard(t, onSQLite()) }
 func TestSQLiteStateStore(t *testing.T) { storetest.TestStateStore(t, onSQLite()) }
+func TestSQLiteTaskStore(t *testing.T)  { storetest.TestTaskStore(t, onSQLite()) }
 
 func TestSQLiteTables(t *testing.T) {
 	testTables(t, sqlstore.SQLite, func(t *testing.T) *sql.DB { db, _ := newSQLite(t); return db })

@@ -14,10 +14,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function add(owner, entries, bytes)
 	for _, account in ipairs({owner, '*'}) do
-		local left = redis.call('HINCRBY', KEYS[2], account .. ':e', entries)
-		redis.call('HINCRBY', KEYS[2], account .. ':b', bytes)
-		if left <= 0 then
-			redis.call('HDEL', KEYS[2], account .. ':e', account .. ':b')
+		for field, n in pairs({[account .. ':e'] = entries, [account .. ':b'] = bytes}) do
+			if redis.call('HINCRBY', KEYS[2], field, n) <= 0 then
+				redis.call('HDEL', KEYS[2], field)
+			end
 		end
 	end
 end

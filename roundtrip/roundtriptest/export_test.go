@@ -33,7 +33,20 @@ func FindProblems(t testing.TB, subject Subject, flow Flow) []error {
 		return append(problems, err)
 	}
 	return append(append(problems, legacy.CheckResult(judged)...),
-		target.CompareEras(judged, legacy, modern)...)
+		target.Compare(judged, legacy, modern)...)
+}
+
+// FindTaskProblems is what Run finds wrong with a flow that is played as a task.
+func FindTaskProblems(t testing.TB, subject Subject, flow Flow) (problems []error) {
+	target, judged := subject.forJudge(t), flow.forJudge()
+	modern, err := target.PlayModern(judged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	playTasks(target, judged, modern, func(_ int, problem error) {
+		problems = append(problems, problem)
+	})
+	return problems
 }
 
 // CheckFlow reports why Attack refuses a flow.

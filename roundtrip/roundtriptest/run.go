@@ -2,6 +2,8 @@ package roundtriptest
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -10,7 +12,10 @@ import (
 )
 
 // Run plays each flow in every era that the subject serves, in subtests, and expects the
-// same questions and results in all. Questions are matched by key and order; what is fresh in
+// same questions and results in all. With Subject.Tasks it also plays those as tasks that become
+// one: once as they are, and then again and again, with a process that is killed after the first
+// write to the store, the second, and so on, and another that goes on. Questions are
+// matched by key and order; what is fresh in
 // each flow, such as a nonce in a URL, may differ.
 //
 // With Subject.Effects it logs what replay costs: what leaves the handler in each round.
@@ -25,6 +30,9 @@ func Run(t *testing.T, subject Subject, flows ...Flow) {
 func runFlow(t *testing.T, subject Subject, flow Flow) {
 	target, judged := subject.forJudge(t), flow.forJudge()
 	modern, err := target.PlayModern(judged)
+	if errors.Is(err, attack.ErrMustBeTask) && subject.Tasks != nil {
+		modern, _, err = target.PlayTask(judged, nil, 0)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +50,54 @@ func runFlow(t *testing.T, subject Subject, flow Flow) {
 				t.Fatal(err)
 			}
 			reportProblems(t, append(legacy.CheckResult(judged),
-				target.CompareEras(judged, legacy, modern)...))
+				target.Compare(judged, legacy, modern)...))
 		})
+	}
+	if subject.servesEra(protocol.Modern) && subject.Tasks != nil {
+		t.Run("task", func(t *testing.T) { runTask(t, subject, judged, modern) })
 	}
 	if flow.Golden != "" {
 		compareGolden(t, flow.Golden, modern.Transcript())
 	}
+}
+
+// maxKills is after how many writes a process is killed at the most.
+const maxKills = 100
+
+// runTask plays a flow as a task, and kills the process after each of its writes.
+func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Played) {
+	if !playTasks(subject.forJudge(t), flow, modern, func(writes int, problem error) {
+		when := "not killed"
+		if writes > 0 {
+			when = fmt.Sprintf("killed after write %d", writes)
+		}
+		t.Errorf("as a task, %s: %v", when, problem)
+	}) {
+		t.Skip("roundtriptest: the flow begins no task")
+	}
+}
+
+// playTasks plays a flow as a task until it is over before the process is to be killed. It reports
+// whether the flow becomes one.
+func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
+	report func(writes int, problem error)) bool {
+	for writes := range maxKills {
+		played, killed, err := target.PlayTask(flow, modern, writes)
+		switch {
+		case err != nil:
+			report(writes, err)
+			continue
+		case writes == 0 && !played.IsTask():
+			return false
+		case writes > 0 && !killed:
+			return true
+		}
+		for _, problem := range append(played.CheckResult(flow),
+			target.Compare(flow, played, modern)...) {
+			report(writes, problem)
+		}
+	}
+	return true
 }
 
 // Attack plays the flow up to the leg that would complete it, in revision 2026-07-28, and

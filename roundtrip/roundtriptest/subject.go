@@ -24,6 +24,10 @@ type Subject struct {
 	// Effects has the effects that the handlers mark; nil means none.
 	Effects *Effects
 
+	// Tasks keep the tasks of the server, and end the processes that run them; nil means that
+	// flows are not played as tasks.
+	Tasks *Tasks
+
 	// TwoUsers means that Connect authenticates as the user.
 	TwoUsers bool
 	// SingleUse means that the server has a guard: a state that has been used is refused,
@@ -60,6 +64,19 @@ func (s *Subject) forJudge(t testing.TB) *attack.Target {
 	}
 	if s.reasons != nil {
 		target.TakeReasons = s.reasons.takeReasons
+	}
+	if s.Tasks != nil {
+		target.Tasks = &s.Tasks.kept
+		target.Tasks.Reset = s.Tasks.reset
+		said := target.TakeReasons
+		target.TakeReasons = func() []string {
+			reasons := s.Tasks.said.takeReasons()
+			if said != nil {
+				reasons = append(reasons, said()...)
+			}
+			return reasons
+		}
+		t.Cleanup(s.Tasks.reset) // after the connections
 	}
 	return target
 }

@@ -23,11 +23,13 @@ func (d Dialect) words() *strings.Replacer {
 	if d == PostgreSQL {
 		return strings.NewReplacer(
 			"{now}", "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
-			"{max}", "greatest", "{bytes}", "bytea", "{skip locked}", "for update skip locked")
+			"{max}", "greatest", "{bytes}", "bytea", "{skip locked}", "for update skip locked",
+			"{lock}", "for update")
 	}
 	return strings.NewReplacer(
 		"{now}", "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
-		"{max}", "max", "{bytes}", "blob", "{skip locked}", "")
+		"{max}", "max", "{bytes}", "blob", "{skip locked}", "",
+		"{lock}", "")
 }
 
 // write returns a statement in the words of the dialect. Its parameters are $1, $2 and so on,

@@ -1,6 +1,6 @@
 // Package sqlstore makes states single-use across the replicas of a server, and keeps the large
-// ones, in a database that they share: PostgreSQL, or SQLite on one machine. It uses package
-// database/sql alone; the driver is yours.
+// ones and the tasks, in a database that they share: PostgreSQL, or SQLite on one machine. It uses
+// package database/sql alone; the driver is yours.
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	...
@@ -50,11 +50,24 @@
 // replica has seen an authenticated caller. Who has used up its share, or everybody when there is
 // no room at all, is refused with a [store.QuotaError].
 //
+// # Tasks
+//
+// A [Store] is the store of package server/tasks, too: set tasks.Options.Store and Keys. A task is
+// one row, which each change replaces if nobody has changed it meanwhile. What has been
+// acknowledged survives a failover under the same condition as a claim. A database that does not
+// answer within five seconds refuses the call that would begin a task; a run that is under way
+// tries to store what came of it for as long as its lease lasts. After the database is restored
+// from a backup, tasks go on from where they were then: see package server/tasks.
+//
+// Rows of tasks are deleted when they need not be kept any longer, some hundred at a time, by the
+// sweeps of package server/tasks.
+//
 // # Clocks
 //
-// Leases and the deletion of rows go by the clock of the database. A row is kept for ten minutes
-// longer than its state lasts, by the clock of the caller and by that of the database, so clocks
-// may differ by some minutes. Rows are deleted while requests come, some hundred at a time.
+// Leases, the times of tasks and the deletion of rows go by the clock of the database. The row of a
+// claim or a state is kept for ten minutes longer than its state lasts, by the clock of the caller
+// and by that of the database, so clocks may differ by some minutes. It is deleted while requests
+// come, some hundred at a time.
 //
 // # What is stored
 //
@@ -62,7 +75,8 @@
 // principal. An outcome is encrypted under a key that is derived from the id. The id cannot be
 // guessed and is stored only in the sealed state. So reading the database reveals how many
 // states are used and when, and how long outcomes are. What is given to [Store.Put] was
-// encrypted before.
+// encrypted before, and so were the records of tasks: beside them the rows of tasks hold digests
+// and times, and whether a task is over and which process runs it.
 //
 // Write access is another matter. Who deletes a claim makes a state usable again. The same is
 // true of a database that is restored from a backup: states of flows that were under way can be
@@ -71,8 +85,8 @@
 // # What an operator has to do
 //
 // Create the tables. The account of the server needs to select, insert, update and delete in
-// rondo_claims, rondo_states and rondo_usage, and to select from rondo_schema. Do not delete rows
-// by hand: rondo_usage counts them. Bound the connections of each replica (sql.DB.SetMaxOpenConns),
-// so that all together stay below what the database has; a claim waits for one within
-// five seconds. Servers that share a database differ in [Options].Service.
+// rondo_claims, rondo_states, rondo_tasks, rondo_wakes and rondo_usage, and to select from
+// rondo_schema. Do not delete rows by hand: rondo_usage counts them. Bound the connections of each
+// replica (sql.DB.SetMaxOpenConns), so that all together stay below what the database has; a claim
+// waits for one within five seconds. Servers that share a database differ in [Options].Service.
 package sqlstore

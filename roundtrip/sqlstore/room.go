@@ -43,24 +43,33 @@ where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
 // the transaction must be rolled back.
 func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
 	share, all := r.store.shares.Of(owner)
+	full, err := r.takeWithin(ctx, tx, owner, use{entries, size}, share, all)
+	if full != "" {
+		return r.store.shares.Refuse(r.resource, owner, full)
+	}
+	return err
+}
+
+// takeWithin counts what an owner takes, and returns which bound leaves no room for it.
+func (r *room) takeWithin(ctx context.Context, tx *sql.Tx, owner string, u use,
+	share, all sharedguard.Room) (full quota.Limit, err error) {
 	for _, account := range []struct {
 		owner string
 		limit quota.Limit
 		room  sharedguard.Room
 	}{{owner, quota.Share, share}, {everybody, quota.Total, all}} {
 		n := int64(0)
-		if entries <= account.room.Entries && size <= account.room.Bytes {
-			var err error
+		if u.entries <= account.room.Entries && u.bytes <= account.room.Bytes {
 			if n, err = r.store.exec(ctx, tx, takeRoom, r.store.service, r.resource, account.owner,
-				entries, size, account.room.Entries, account.room.Bytes); err != nil {
-				return err
+				u.entries, u.bytes, account.room.Entries, account.room.Bytes); err != nil {
+				return "", err
 			}
 		}
 		if n == 0 {
-			return r.store.shares.Refuse(r.resource, owner, account.limit)
+			return account.limit, nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 const (
@@ -95,18 +104,24 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 const sweepExpired = `delete from rondo_claims where service = $1 and key in (
 	select key from rondo_claims where service = $2 and expires < {now}
 	order by expires limit 500 {skip locked})
-returning owner, coalesce(length(outcome), 0)`
+returning owner, 1, coalesce(length(outcome), 0)`
 
 const sweepStates = `delete from rondo_states where service = $1 and key in (
 	select key from rondo_states where service = $2 and expires < {now}
 	order by expires limit 500 {skip locked})
-returning owner, length(state)`
+returning owner, 1, length(state)`
+
+const sweepTasks = `delete from rondo_tasks where service = $1 and id in (
+	select id from rondo_tasks where service = $2 and keep <= (select {now})
+	order by keep limit 500 {skip locked})
+returning owner, case when counted is null then 1 else 0 end, coalesce(counted, 0)`
 
 const (
 	giveRoom = `update rondo_usage set entries = entries - $1, bytes = bytes - $2
 		where service = $3 and kind = $4 and owner = $5`
 	forgetOwner = `delete from rondo_usage
-		where service = $1 and kind = $2 and owner = $3 and entries <= 0`
+		where service = $1 and kind = $2 and owner = $3 and entries <= 0
+			and bytes <= 0`
 )
 
 // use is what some rows of one owner take.
@@ -116,8 +131,8 @@ type use struct{ entries, bytes int64 }
 func (r *room) sweep(ctx context.Context) (deleted int, err error) {
 	s := r.store
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
-		freed, err := r.deleteExpired(ctx, tx)
-		if err != nil {
+		freed, rows, err := r.deleteExpired(ctx, tx)
+		if deleted = rows; err != nil || rows == 0 {
 			return err
 		}
 		var all use
@@ -132,9 +147,6 @@ func (r *room) sweep(ctx context.Context) (deleted int, err error) {
 				return err
 			}
 		}
-		if deleted = int(all.entries); deleted == 0 {
-			return nil
-		}
 		return r.give(ctx, tx, everybody, all)
 	})
 	return deleted, err
@@ -147,25 +159,25 @@ func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error 
 }
 
 // deleteExpired deletes expired rows and returns what they took, by owner.
-func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (map[string]use, error) {
-	s, statement := r.store, sweepExpired
-	if r.table == "rondo_states" {
-		statement = sweepStates
-	}
+func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (
+	freed map[string]use, deleted int, err error) {
+	s := r.store
+	statement := map[string]string{"rondo_claims": sweepExpired, "rondo_states": sweepStates,
+		"rondo_tasks": sweepTasks}[r.table]
 	rows, err := tx.QueryContext(ctx, s.dialect.write(statement), s.service, s.service)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer rows.Close()
-	freed := map[string]use{}
-	for rows.Next() {
+	freed = map[string]use{}
+	for ; rows.Next(); deleted++ {
 		var owner string
-		var size int64
-		if err := rows.Scan(&owner, &size); err != nil {
-			return nil, err
+		var u use
+		if err := rows.Scan(&owner, &u.entries, &u.bytes); err != nil {
+			return nil, 0, err
 		}
-		u := freed[owner]
-		freed[owner] = use{u.entries + 1, u.bytes + size}
+		f := freed[owner]
+		freed[owner] = use{f.entries + u.entries, f.bytes + u.bytes}
 	}
-	return freed, rows.Err()
+	return freed, deleted, rows.Err()
 }

@@ -48,6 +48,30 @@ create table if not exists rondo_usage (
 	bytes bigint not null,
 	primary key (service, kind, owner)
 );
+create table if not exists rondo_tasks (
+	service text not null,
+	id {bytes} not null,
+	flow {bytes} not null,
+	owner text not null,
+	number bigint not null,
+	holder text not null,
+	record {bytes} not null,
+	wakes {bytes} not null,
+	due bigint,
+	keep bigint not null,
+	counted bigint,
+	primary key (service, id)
+);
+create unique index if not exists rondo_tasks_flow on rondo_tasks (service, flow);
+create index if not exists rondo_tasks_due on rondo_tasks (service, due);
+create index if not exists rondo_tasks_keep on rondo_tasks (service, keep);
+create table if not exists rondo_wakes (
+	service text not null,
+	digest {bytes} not null,
+	id {bytes} not null,
+	primary key (service, digest, id)
+);
+create index if not exists rondo_wakes_id on rondo_wakes (service, id);
 insert into rondo_schema (id, version) values (1, 1) on conflict (id) do nothing;
 `
 
@@ -87,12 +111,15 @@ func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 var errSchema = errors.New("the tables are not those of this release; see sqlstore.Schema")
 
 // neededKeys returns the keys that the tables must have. What `on conflict` names must be unique,
-// or two could claim one state; without the others the search for expired rows reads every row.
+// or two could claim one state; without the others a search for rows reads every row.
 func neededKeys() map[string][]key {
 	return map[string][]key{
 		"rondo_claims": {{"service,key", true}, {"service,expires", false}},
 		"rondo_states": {{"service,key", true}, {"service,expires", false}},
 		"rondo_usage":  {{"service,kind,owner", true}},
+		"rondo_tasks": {{"service,id", true}, {"service,flow", true}, {"service,due", false},
+			{"service,keep", false}},
+		"rondo_wakes": {{"service,digest,id", true}, {"service,id", false}},
 	}
 }
 
@@ -166,7 +193,7 @@ func (s *Store) checkKeys(ctx context.Context, table string, keys []key) error {
 	return nil
 }
 
-// checkDurability refuses settings with which a crash of the database forgets claims that it has
+// checkDurability refuses settings with which a crash of the database forgets what it has
 // acknowledged.
 func (s *Store) checkDurability(ctx context.Context) error {
 	if s.dialect != PostgreSQL {
@@ -189,7 +216,8 @@ func (s *Store) checkDurability(ctx context.Context) error {
 	}
 	var temporary int
 	err := s.db.QueryRowContext(ctx, `select count(*) from pg_class where relpersistence <> 'p'
-		and oid in (to_regclass('rondo_claims'), to_regclass('rondo_states'))`).Scan(&temporary)
+		and oid in (to_regclass('rondo_claims'), to_regclass('rondo_states'),
+			to_regclass('rondo_tasks'))`).Scan(&temporary)
 	if err == nil && temporary > 0 {
 		err = errors.New("a table is unlogged or temporary: a crash would empty it")
 	}

@@ -24,9 +24,10 @@ type Options struct {
 	// MaxEntries bounds the claims, and the states, of all principals together. One principal
 	// may have a quarter. Each claim takes about 400 bytes. 0: 500,000.
 	MaxEntries int64
-	// MaxBytes bounds what recorded outcomes take, and what states take, in the same way. An
-	// outcome that has no room is not recorded: its replay learns that the outcome is not
-	// known. 0: 256 MiB.
+	// MaxBytes bounds what recorded outcomes take, what states take, and what the records of
+	// tasks take that are over, in the same way. An outcome that has no room is not recorded: its
+	// replay learns that the outcome is not known. A task that is over is kept all the same, and
+	// none begins until others are dropped. 0: 256 MiB.
 	MaxBytes int64
 }
 
@@ -37,8 +38,8 @@ const (
 	maxService        = 100
 )
 
-// A Store is a [store.Guard] and a [store.StateStore] for a fleet. It may be used concurrently.
-// It starts no goroutines and needs no closing; the database stays the caller's.
+// A Store is a [store.Guard], a [store.StateStore] and a [store.TaskStore] for a fleet. It may be
+// used concurrently. It starts no goroutines and needs no closing; the database stays the caller's.
 type Store struct {
 	db      *sql.DB
 	dialect Dialect
@@ -47,11 +48,13 @@ type Store struct {
 	shares  *sharedguard.Shares
 	claims  room
 	states  room
+	tasks   room
 }
 
 var (
 	_ store.Guard      = (*Store)(nil)
 	_ store.StateStore = (*Store)(nil)
+	_ store.TaskStore  = (*Store)(nil)
 )
 
 // New returns a store in the tables that [CreateTables] has made. It refuses tables of another
@@ -78,6 +81,7 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 		Bytes:   cmp.Or(o.MaxBytes, defaultMaxBytes)})
 	s.claims = newRoom(s, "guard", "rondo_claims")
 	s.states = newRoom(s, "store", "rondo_states")
+	s.tasks = newRoom(s, "tasks", "rondo_tasks")
 	s.guard = sharedguard.New("sqlstore", (*claims)(s))
 	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
@@ -186,7 +190,7 @@ func (s *Store) exec(
 	return result.RowsAffected()
 }
 
-// checkWrites writes a claim and a state as Claim and Put do, and takes them back.
+// checkWrites writes a claim, a state and a task as their methods do, and takes them back.
 func (s *Store) checkWrites(ctx context.Context) error {
 	err := s.inTx(ctx, func(tx *sql.Tx) error {
 		c := sharedguard.Claim{Key: "check"}
@@ -195,6 +199,10 @@ func (s *Store) checkWrites(ctx context.Context) error {
 		}
 		if _, err := s.exec(ctx, tx, insertState, s.service, "check", "", []byte{}, 0,
 			0); err != nil {
+			return err
+		}
+		if err := s.insertTask(ctx, tx, &store.Task{Wakes: make([][32]byte, 1)},
+			store.TaskTimes{}); err != nil && !errors.Is(err, store.ErrTaskExists) {
 			return err
 		}
 		if _, err := s.exec(ctx, tx, takeRoom, s.service, s.claims.resource, everybody, 0, 0,

@@ -29,11 +29,11 @@ type SpentError struct {
 // Error means that the state was used.
 func (e *SpentError) Error() string { return "request state has been used" }
 
-// A QuotaError means that a [Guard] or a [StateStore] has no room. It has stored
+// A QuotaError means that a [Guard], a [StateStore] or a [TaskStore] has no room. It has stored
 // nothing. The client gets [protocol.CodeBusy] and may send the request again
 // after RetryAfter.
 type QuotaError struct {
-	// Resource is what has no room, for logs: "guard" or "store".
+	// Resource is what has no room, for logs: "guard", "store" or "tasks".
 	Resource string
 	// Limit is "principal" when the caller has used up its share, "server" when
 	// all callers together have used up everything.

@@ -21,7 +21,7 @@ type Task struct {
 	Number int64
 	// Holder names who runs the task, empty for nobody.
 	Holder string
-	// Over means that the task will not change any more: it is never due.
+	// Over means that the task has ended, for good: it is never due.
 	Over   bool
 	Record []byte
 	// Due is set by the store when the task is read: that it is to be run now, by the clock of the
@@ -57,14 +57,15 @@ var (
 // storetest checks an implementation against this contract.
 type TaskStore interface {
 	// CreateTask stores a task, whose Number becomes 1. It returns [ErrTaskExists] where a task
-	// has the same Flow, whatever room there is, and a [*QuotaError] where there is no room.
+	// has the same Flow or ID, whatever room there is, and a [*QuotaError] where there is no room,
+	// also where tasks that are over take more memory than the store has for them.
 	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
 	// GetTask and GetFlow return a task by its ID, or by its Flow, or [ErrNoTask].
 	GetTask(ctx context.Context, id [32]byte) (*Task, error)
 	GetFlow(ctx context.Context, flow [32]byte) (*Task, error)
 	// PutTask replaces the task of the same ID and Number, all but its Flow and Owner, and adds
-	// one to Number, in task too. It returns [ErrTaskChanged] where the number is another, and
-	// [ErrNoTask].
+	// one to Number, in task too. It returns [ErrTaskChanged] where the number is another, or the
+	// task is over and would not be any longer, and [ErrNoTask].
 	PutTask(ctx context.Context, task *Task, times TaskTimes) error
 	// RenewTask makes a task due later that holder holds. Its Number stays. It returns
 	// [ErrTaskChanged] where another holds it, or nobody does.
@@ -75,7 +76,8 @@ type TaskStore interface {
 	// WakeTasks makes all tasks due that wait for what the digest stands for and that nobody
 	// holds, and returns their IDs, at most limit.
 	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
-	// DropTasks drops the tasks that need not be kept any longer.
+	// DropTasks drops tasks that need not be kept any longer, at most so many that the call is
+	// short. Until then they take room, and their Flow is taken.
 	DropTasks(ctx context.Context) error
 }
 
@@ -84,19 +86,28 @@ type MemoryTaskStore struct {
 	mu    sync.Mutex
 	tasks map[[32]byte]*memoryTask
 	flows map[[32]byte]*memoryTask
-	owned map[[32]byte]int // tasks that are not over, by owner
-	open  int              // and in all
+	owned map[[32]byte]taskUse
+	all   taskUse
 }
+
+// A taskUse counts the tasks that are not over, and the bytes of the records of those that are.
+type taskUse struct{ open, bytes int }
+
+// maxOverBytes is how long the records of tasks that are over may be together. One principal may
+// have a quarter.
+const maxOverBytes = 256 << 20
 
 type memoryTask struct {
 	Task
 	due, keep time.Time // zero due: never
 }
 
-// NewMemoryTaskStore returns an empty store. How much it may hold the caller of CreateTask says.
+// NewMemoryTaskStore returns an empty store. How many tasks may be under way the caller of
+// CreateTask says. Once those that are over take 256 MiB, or 64 MiB of one principal, no further
+// ones are taken until some are dropped.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
-		owned: map[[32]byte]int{}}
+		owned: map[[32]byte]taskUse{}}
 }
 
 // CreateTask implements [TaskStore].
@@ -104,13 +115,13 @@ func (s *MemoryTaskStore) CreateTask(_ context.Context, task *Task, times TaskTi
 	room TaskRoom) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flows[task.Flow] != nil {
+	if s.flows[task.Flow] != nil || s.tasks[task.ID] != nil {
 		return ErrTaskExists
 	}
 	switch {
-	case room.Owner > 0 && s.owned[task.Owner] >= room.Owner:
+	case s.owned[task.Owner].fills(room.Owner, maxOverBytes/4):
 		return &QuotaError{Resource: "tasks", Limit: "principal"}
-	case room.All > 0 && s.open >= room.All:
+	case s.all.fills(room.All, maxOverBytes):
 		return &QuotaError{Resource: "tasks", Limit: "server"}
 	}
 	task.Number = 1
@@ -121,13 +132,20 @@ func (s *MemoryTaskStore) CreateTask(_ context.Context, task *Task, times TaskTi
 	return nil
 }
 
-// countLocked adds n for a task that is not over.
+func (u taskUse) fills(tasks, bytes int) bool {
+	return tasks > 0 && u.open >= tasks || u.bytes >= bytes
+}
+
+// countLocked counts a task n times.
 func (s *MemoryTaskStore) countLocked(t *memoryTask, n int) {
+	u := taskUse{open: n}
 	if t.Over {
-		return
+		u = taskUse{bytes: n * len(t.Record)}
 	}
-	s.open += n
-	if s.owned[t.Owner] += n; s.owned[t.Owner] == 0 {
+	s.all = taskUse{s.all.open + u.open, s.all.bytes + u.bytes}
+	had := s.owned[t.Owner]
+	s.owned[t.Owner] = taskUse{had.open + u.open, had.bytes + u.bytes}
+	if s.owned[t.Owner] == (taskUse{}) {
 		delete(s.owned, t.Owner)
 	}
 }
@@ -182,7 +200,7 @@ func (s *MemoryTaskStore) PutTask(_ context.Context, task *Task, times TaskTimes
 	switch {
 	case t == nil || !t.keep.After(time.Now()):
 		return ErrNoTask
-	case t.Number != task.Number:
+	case t.Number != task.Number || t.Over && !task.Over:
 		return ErrTaskChanged
 	}
 	s.countLocked(t, -1)

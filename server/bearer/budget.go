@@ -43,26 +43,35 @@ func newBudget(i *Issuer) *budget {
 		sources: recent.New[string, time.Time](maxSources, 2*time.Minute)}
 }
 
-// pause returns the time until a token of a sender may be looked up; 0 or less: it may.
-func (b *budget) pause(source string) time.Duration {
+// take charges a look-up for a sender, as one that fails: those in flight count. It returns the
+// time until it may begin; 0 or less: it may, and was charged.
+func (b *budget) take(source string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own, _ := b.sources.Get(source)
-	return max(time.Until(b.all)+b.cost, time.Until(own)+sourceShare*b.cost, 0) - time.Minute
+	pause := max(time.Until(b.all)+b.cost, time.Until(own)+sourceShare*b.cost, 0) - time.Minute
+	if pause <= 0 {
+		b.chargeLocked(source, 1)
+	}
+	return pause
 }
 
-// charge counts a look-up that has failed.
-func (b *budget) charge(source string) {
+// refund takes the charge of a look-up back, which has not failed.
+func (b *budget) refund(source string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = later(b.all, b.cost)
+	b.chargeLocked(source, -1)
+}
+
+func (b *budget) chargeLocked(source string, n time.Duration) {
+	b.all = later(b.all, n*b.cost)
 	if source != "" {
 		own, _ := b.sources.Get(source)
-		b.sources.Put(source, later(own, sourceShare*b.cost))
+		b.sources.Put(source, later(own, n*sourceShare*b.cost))
 	}
 }
 
-// later returns a time after t, or after now if t has passed.
+// later returns t plus a time, or now plus it if t has passed.
 func later(t time.Time, by time.Duration) time.Time {
 	if now := time.Now(); t.Before(now) {
 		t = now

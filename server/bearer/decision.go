@@ -108,13 +108,19 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 	v.decision = g.verifyToken(ctx, p)
 }
 
-// cacheDecisionLocked caches a decision until its expiry, if it has one.
+// cacheDecisionLocked caches a decision until its expiry, if it has one. Without a cache it caches
+// that a token was accepted, as a decision that has expired.
 func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
+	off := g.opts.MaxCachedTokens < 0
 	switch {
-	case g.verified == nil || d.until.IsZero():
+	case d.until.IsZero():
 	case d.err != nil:
 		g.verified.Delete(sum)
-		g.inactive.Put(sum, d)
+		if !off {
+			g.inactive.Put(sum, d)
+		}
+	case off:
+		g.verified.Put(sum, decision{})
 	default:
 		g.verified.Put(sum, d)
 	}

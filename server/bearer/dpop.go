@@ -26,12 +26,16 @@ import (
 )
 
 const (
-	// nonceLifetime is the time in which a nonce counts, and a proof is remembered.
+	// nonceLifetime is the age up to which a nonce counts. Clocks of replicas may differ by
+	// replicaSkew, so that a nonce counts for up to proofMemory after it was made: as long a proof
+	// is remembered.
 	nonceLifetime = 2 * time.Minute
+	replicaSkew   = time.Minute
+	proofMemory   = nonceLifetime + replicaSkew
 	// maxProofAge bounds how far iat of a proof is from now, either way. The nonce tells its age
 	// by the clock of the server.
 	maxProofAge      = 5 * time.Minute
-	defaultMaxProofs = 1 << 17
+	defaultMaxProofs = 3 << 16
 	maxProofBytes    = 8 << 10
 )
 
@@ -40,7 +44,7 @@ const (
 // server, so that none can be made in advance.
 //
 // A proof is good once in each process. Without Store, whoever can read a whole request could send
-// it again to another replica within two minutes.
+// it again to another replica within three minutes.
 type DPoP struct {
 	// Keys seal the nonces. Replicas must share them, also those that pass requests on. Nil: a
 	// key of this process.
@@ -50,8 +54,8 @@ type DPoP struct {
 	Store ProofStore
 	// Required refuses tokens that are not bound to a key.
 	Required bool
-	// MaxProofs bounds the remembered proofs, of 200 bytes each, one for each request of two
-	// minutes, where Store is nil. When it is full, requests get 503. 0: 131072, which is 1000
+	// MaxProofs bounds the remembered proofs, of 200 bytes each, one for each request of three
+	// minutes, where Store is nil. When it is full, requests get 503. 0: 196608, which is 1000
 	// requests a second.
 	MaxProofs int
 }
@@ -84,7 +88,7 @@ func newProofChecker(o *Options) *proofChecker {
 		if p.MaxProofs <= 0 {
 			p.MaxProofs = defaultMaxProofs
 		}
-		p.store = &memoryProofs{seen: recent.New[digest, time.Time](p.MaxProofs, nonceLifetime)}
+		p.store = &memoryProofs{seen: recent.New[digest, time.Time](p.MaxProofs, proofMemory)}
 	}
 	if p.Keys == nil {
 		p.Keys = keys.EphemeralKeyring()
@@ -108,7 +112,7 @@ func (p *proofChecker) isNonce(text string) bool {
 	}
 	made := time.UnixMilli(int64(binary.BigEndian.Uint64(opened[len(p.forURL):])))
 	age := time.Since(made)
-	return -time.Minute < age && age < nonceLifetime // the clocks of replicas differ
+	return -replicaSkew < age && age < nonceLifetime
 }
 
 // readBinding returns the thumbprint of the key to which a token is bound, its confirmation (RFC
@@ -144,6 +148,9 @@ func (g *ResourceServer) checkProof(r *http.Request, at, scheme string, token di
 	if err != nil {
 		return refuse(badProof, "", err)
 	}
+	// Of a request that was passed on the first replica has checked the age. The owner may have
+	// been stopped for longer since.
+	isOld := !hophttp.IsHop(r.Context()) && time.Since(proof.issued).Abs() > maxProofAge
 	switch {
 	case proof.thumbprint != thumbprint:
 		err = errors.New("it is of another key than that of the token")
@@ -153,9 +160,9 @@ func (g *ResourceServer) checkProof(r *http.Request, at, scheme string, token di
 		err = fmt.Errorf("htu is %s, want %s", errtext.Value(proof.URL), at)
 	case proof.Token != base64.RawURLEncoding.EncodeToString(token[:]):
 		err = errors.New("ath is not the digest of the token")
-	case proof.ID == "" || time.Since(proof.issued).Abs() > maxProofAge:
+	case proof.ID == "" || isOld:
 		err = errors.New("it has no jti, or its iat is too far from now")
-	case !g.proofs.isNonce(proof.Nonce):
+	case !hophttp.IsHop(r.Context()) && !g.proofs.isNonce(proof.Nonce):
 		return refuse(noNonce, "", nil)
 	}
 	if err != nil {
@@ -172,7 +179,7 @@ func (p *proofChecker) spendProof(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	first, err := p.store.Spend(ctx, sha256.Sum256([]byte(id)), nonceLifetime)
+	first, err := p.store.Spend(ctx, sha256.Sum256([]byte(id)), proofMemory)
 	if err != nil && !isRefusal(err) {
 		return postpone(proofsLost, defaultRetry, err)
 	}

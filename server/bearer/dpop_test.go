@@ -25,6 +25,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -307,11 +308,12 @@ func TestTheMemoryOfProofsIsBounded(t *testing.T) {
 		}
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header = http.Header{"Authorization": {"DPoP " + h.token}, "Dpop": {h.prove(nil)}}
-		wantUnavailable(t, sendRequest(g, r), "117")
+		wantUnavailable(t, sendRequest(g, r), "177")
 		if status, _ := h.sendBound(g, first); status != 401 {
 			t.Errorf("a proof was used again: status %d", status)
 		}
-		time.Sleep(117 * time.Second)
+		time.Sleep(177 * time.Second)
+		h.sendBound(g, h.prove(nil)) // for a new nonce
 		if status, challenge := h.sendBound(g, h.prove(nil)); status != 200 {
 			t.Errorf("status %d, challenge %s", status, challenge)
 		}
@@ -463,7 +465,7 @@ func (s *proofSet) Spend(ctx context.Context, proof [sha256.Size]byte, keep time
 		<-ctx.Done()
 		return true, ctx.Err()
 	}
-	if s.err != nil || keep != 2*time.Minute {
+	if s.err != nil || keep != 3*time.Minute {
 		return true, cmp.Or(s.err, errors.ErrUnsupported)
 	}
 	used := s.seen[proof]
@@ -615,4 +617,59 @@ func checkDPoPAtReplicas(t *testing.T, store bearer.ProofStore, legacy bool) {
 			t.Errorf("the proof again at replica %d: status %d", replica, status)
 		}
 	}
+}
+
+// TestProofsAreRememberedAsLongAsTheirNonce, also where it is of a replica whose clock is ahead.
+func TestProofsAreRememberedAsLongAsTheirNonce(t *testing.T) {
+	with := func(t *testing.T, f *fakeIssuer) *bearer.ResourceServer {
+		return newResourceServer(t, f,
+			withDPoP(&bearer.DPoP{Keys: fleettest.NewKeyring("shared")}))
+	}
+	var nonce string
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(59 * time.Second) // the clock of this replica is ahead
+		f := newFakeIssuer(t)
+		h := newHolder(t, f)
+		h.sendBound(with(t, f), h.prove(nil))
+		nonce = h.nonce
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		g, h := with(t, f), newHolder(t, f)
+		h.nonce = nonce
+		proof := h.prove(nil)
+		if status, challenge := h.sendBound(g, proof); status != 200 {
+			t.Fatalf("status %d, challenge %s", status, challenge)
+		}
+		for range 20 {
+			time.Sleep(10 * time.Second)
+			if status, _ := h.sendBound(g, proof); status != 401 {
+				t.Fatal("a proof was used again")
+			}
+		}
+	})
+}
+
+// TestARequestThatIsPassedOnCarriesTheVerdict: its owner may take minutes to be there again, and
+// the client has had its response. The proof is good once all the same.
+func TestARequestThatIsPassedOnCarriesTheVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		g, h := newResourceServer(t, f, withDPoP(&bearer.DPoP{})), newHolder(t, f)
+		h.sendBound(g, h.prove(nil))
+		proof := h.prove(map[string]any{"iat": time.Now().Unix() - 240})
+		time.Sleep(4 * time.Minute)
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header = http.Header{"Authorization": {"DPoP " + h.token}, "Dpop": {proof}}
+		if _, err := g.Identify(r); err == nil {
+			t.Error("an old proof passed")
+		}
+		r = r.WithContext(hophttp.WithHop(r.Context()))
+		if _, err := g.Identify(r); err != nil {
+			t.Errorf("what another replica has admitted is refused: %v", err)
+		}
+		if _, err := g.Identify(r); err == nil {
+			t.Error("it was admitted twice")
+		}
+	})
 }

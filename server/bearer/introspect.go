@@ -32,8 +32,10 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	err := ctx.Err() // the slot may have become free at the same time
 	if err != nil {
 		err = postpone(issuerUnreachable, defaultRetry, err)
-	} else if pause := i.failures.pause(p.source); pause > 0 && !p.known {
-		err = postpone(lookUpsSpent, max(pause, time.Second), nil)
+	} else if !p.known {
+		if pause := i.failures.take(p.source); pause > 0 {
+			err = postpone(lookUpsSpent, max(pause, time.Second), nil)
+		}
 	}
 	if err != nil {
 		<-i.introspecting

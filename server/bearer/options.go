@@ -106,14 +106,15 @@ type Issuer struct {
 	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
 	// token was issued to. The server compares them with Options.Resource and Audiences: a token
 	// that the issuer gave to somebody else's client must not be accepted because it is valid.
+	// A token that is bound to a key is ErrInactive, since its proof could not be checked.
 	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
 	// shared, and 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps bounds the calls of Verify, or introspections, that end without an accepted
-	// token, a minute: made-up tokens must not have an issuer asked without end. Beyond it a token
-	// that was not accepted in the last five minutes gets 503. One address may use a quarter,
-	// unless it is private, as those of proxies are. 0: 60 for Verify, since GitHub permits 5000 an
-	// hour, and 1200 for Introspection; negative is an error.
+	// token, a minute, with those in flight: made-up tokens must not have an issuer asked without
+	// end. Beyond it a token that was not accepted in the last five minutes gets 503. One address
+	// may use a quarter, unless it is private, as those of proxies are. 0: 60 for Verify, since
+	// GitHub permits 5000 an hour, and 1200 for Introspection; negative is an error.
 	MaxFailedLookUps int
 
 	// Audiences are accepted in the place of Options.Resource, for authorization servers without

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -452,4 +453,75 @@ func ExampleEntraID() {
 	path, _ := guard.Metadata()
 	fmt.Println(path)
 	// Output: /.well-known/oauth-protected-resource/mcp
+}
+
+// TestAcceptedTokensAreNotKeptOutWithoutACache: that a token was accepted lately is remembered also
+// where each request looks its token up.
+func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
+			o.MaxCachedTokens, o.Issuers[0].MaxFailedLookUps = -1, 4
+			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				if calls++; token != "good" {
+					return nil, bearer.ErrInactive
+				}
+				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+			}
+		})
+		wantStatus := func(token string, want int) {
+			t.Helper()
+			if status := send(t, g, token).StatusCode; status != want {
+				t.Errorf("status %d, want %d", status, want)
+			}
+		}
+		wantStatus("good", 200)
+		wantStatus("made-up", 401) // a quarter of four
+		wantStatus("made-up", 503)
+		wantStatus("good", 200)
+		if calls != 3 {
+			t.Errorf("the host was asked %d times, want for each request", calls)
+		}
+	})
+}
+
+// TestLookUpsInFlightCount: an address that sends many made-up tokens at once gets its share of the
+// budget, and others the rest. Tokens that are accepted cost nothing.
+func TestLookUpsInFlightCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
+			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+				calls.Add(1)
+				time.Sleep(time.Second / 10)
+				if token[0] != 'g' {
+					return nil, bearer.ErrInactive
+				}
+				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+			}
+		})
+		send := func(address, token string) int {
+			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(t.Context())
+			r.RemoteAddr = address
+			r.Header.Set("Authorization", "Bearer "+token)
+			return sendRequest(g, r).StatusCode
+		}
+		for n := range 40 {
+			if status := send("192.0.2.1:1", "good"+fmt.Sprint(n)); status != 200 {
+				t.Fatalf("token %d: status %d", n, status)
+			}
+		}
+		calls.Store(0)
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() { send("192.0.2.1:1", "made-up"+fmt.Sprint(n)) })
+		}
+		all.Wait()
+		if n := calls.Load(); n != 15 {
+			t.Errorf("one address had %d tokens looked up at once, want a quarter of 60", n)
+		}
+		if status := send("203.0.113.1:1", "good"); status != 200 {
+			t.Errorf("another address: status %d", status)
+		}
+	})
 }

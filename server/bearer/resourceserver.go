@@ -30,7 +30,7 @@ type ResourceServer struct {
 	metadata                  []byte
 
 	mu       sync.Mutex
-	verified *recent.Map[digest, decision] // accepted tokens; nil: nothing is cached
+	verified *recent.Map[digest, decision] // accepted tokens
 	inactive *recent.Map[digest, decision] // refused by introspection; evicts none of verified
 	inFlight map[digest]*verification
 }
@@ -66,12 +66,11 @@ func New(opts Options) (*ResourceServer, error) {
 			g.opaqueIssuer = i
 		}
 	}
-	if n := opts.MaxCachedTokens; n >= 0 {
-		if n == 0 {
-			n = defaultMaxCachedTokens
-		}
-		g.verified = recent.New[digest, decision](n, maxCacheTime)
+	n := opts.MaxCachedTokens
+	if n <= 0 {
+		n = defaultMaxCachedTokens
 	}
+	g.verified = recent.New[digest, decision](n, maxCacheTime)
 	return g, g.prepareMetadata()
 }
 

@@ -94,8 +94,8 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	if refused, ok := errors.AsType[*refusedError](d.err); ok && refused.retryAfter == 0 {
 		d.until = time.Now().Add(inactiveCacheTime)
 	}
-	if d.err != nil && !p.known {
-		i.failures.charge(p.source)
+	if d.err == nil && !p.known {
+		i.failures.refund(p.source)
 	}
 	return d
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"time"
@@ -37,8 +38,9 @@ type pollCount struct {
 	n      int
 }
 
-// countPoll refuses a client that polls in a loop.
-func (t *Tasks) countPoll(id [32]byte) error {
+// countPoll refuses a client that polls, or changes a task, in a loop.
+func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
+	id := t.digest(method, call.Target+"\x00"+string(quota.AppendPrincipal(nil, call.Principal)))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now().Unix()
@@ -62,7 +64,8 @@ func errUnknown() error {
 }
 
 // find returns the task that a request names, if its caller may have it. Unknown and foreign tasks
-// cost the same: one read of the store, and one record that is opened.
+// cost the same: one read of the store, and one record that is opened. A task whose time is over
+// has failed in the store before anybody hears of it: other replicas may have other clocks.
 func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 	*store.Task, *record, error) {
 	id := call.Params.(*protocol.TaskParams).TaskID
@@ -82,6 +85,16 @@ func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 		t.opts.Allowed != nil && !t.opts.Allowed(ctx, call.Principal, r.Tool) {
 		return nil, nil, errUnknown()
 	}
+	if now := time.Now(); r.hasExpired(now) {
+		task.Holder = ""
+		r.expire(now)
+		err := t.put(context.WithoutCancel(ctx), task, r, t.times(r, false, false, now))
+		if errors.Is(err, store.ErrTaskChanged) {
+			return t.find(ctx, call)
+		} else if err != nil {
+			return nil, nil, t.reportStore(ctx, "put", err)
+		}
+	}
 	return task, r, nil
 }
 
@@ -96,12 +109,15 @@ func (t *Tasks) reportStore(ctx context.Context, operation string, err error) er
 
 // get answers tasks/get.
 func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
-	if err := t.countPoll(digestID(call.Target)); err != nil {
+	if err := t.countPoll(protocol.MethodGetTask, call); err != nil {
 		return nil, err
 	}
-	_, r, err := t.find(ctx, call)
+	found, r, err := t.find(ctx, call)
 	if err != nil {
 		return nil, err
+	}
+	if found.Due { // its client waits, so it does not wait for the next sweep
+		t.takeOver(context.WithoutCancel(ctx), found.ID)
 	}
 	task, err := t.show(r, call.Capabilities())
 	if err != nil {
@@ -138,6 +154,11 @@ const maxConflicts = 10
 // whether there is anything to store, and whether the task is to be run now.
 func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 	f func(task *store.Task, r *record, now time.Time) (changed, due bool)) error {
+	if err := t.countPoll(protocol.MethodUpdateTask, call); err != nil {
+		return err
+	}
+	// A client that goes away must not leave a task that is claimed and does not run.
+	ctx = context.WithoutCancel(ctx)
 	for range maxConflicts {
 		task, r, err := t.find(ctx, call)
 		if err != nil {
@@ -152,12 +173,13 @@ func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 			return nil
 		}
 		times := t.times(r, task.Holder != "", due, now)
-		if due && task.Holder == "" {
+		claimed := due && task.Holder == ""
+		if claimed {
 			t.claim(task, &times)
 		}
 		switch err = t.put(ctx, task, r, times); {
 		case err == nil:
-			if task.Holder == t.holder && due {
+			if claimed {
 				t.start(task, r)
 			}
 			return nil
@@ -178,10 +200,10 @@ func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes 
 	switch {
 	case held:
 		times.Due = t.opts.Lease
+	case r.Looks > 0 && !r.isOver():
+		times.Due = lookAfter(r.Looks)
 	case due:
 		times.Due = 0
-	case len(r.WaitsFor) > 0:
-		times.Due = lookAfter(r.Looks)
 	}
 	return times
 }
@@ -191,12 +213,13 @@ func lookAfter(looks int) time.Duration {
 	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
-// claim makes this process the holder of a task, unless it is closing.
+// claim makes a run of this process the holder of a task, unless it is closing. Each run has a
+// name of its own: one whose lease has run out loses to the next, also in its own process.
 func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closing {
-		task.Holder, times.Due = t.holder, t.opts.Lease
+		task.Holder, times.Due = rand.Text(), t.opts.Lease
 	}
 }
 

@@ -41,6 +41,7 @@ type record struct {
 	Looks     int        `json:"looks,omitempty"` // in a row that found nothing
 	Deaths    int        `json:"deaths,omitempty"`
 	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
+	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun
 }
 
 // An owner is a principal, whose JSON would lose what it is.
@@ -132,15 +133,16 @@ func (r *record) fail(e *protocol.Error, now time.Time) {
 	}
 }
 
+// expire ends a task whose time is over.
+func (r *record) expire(now time.Time) {
+	r.Message = "expired"
+	r.fail(errExpired(), now)
+}
+
 // toTask returns the task as a client is to see it.
 func (r *record) toTask(now time.Time) (*protocol.Task, error) {
 	t := &protocol.Task{ID: r.ID, Message: r.Message, Created: r.Created, Updated: r.Updated,
 		TTL: r.TTL, State: protocol.TaskWorking{}, PollAfter: pollWorking}
-	if r.hasExpired(now) {
-		t.State, t.Updated = protocol.TaskFailed{Error: errExpired()}, r.expires()
-		t.Message, t.PollAfter = "expired", 0
-		return t, nil
-	}
 	var err error
 	switch r.Status {
 	case statusAsks:

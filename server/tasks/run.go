@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 type run struct {
 	tasks *Tasks
 	id    [32]byte
+	name  string // the holder of the task, while it is this run's
 	stop  context.CancelCauseFunc
 	round roundtrip.TaskRun
 	spent atomic.Bool // the handler's call has been entered; calls that it makes are others
@@ -30,7 +32,7 @@ type run struct {
 	mu   sync.Mutex
 	task *store.Task
 	rec  *record
-	lost bool // the task is not this run's any more, or could not be kept
+	lost bool // the task is not this run's any more: given up, or taken over by another
 	said time.Time
 }
 
@@ -94,7 +96,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	} else if err != nil {
 		return nil, err
 	}
-	err = t.store.CreateTask(ctx, task, times,
+	// A client that goes away must not leave a task that is claimed and does not run.
+	err = t.store.CreateTask(context.WithoutCancel(ctx), task, times,
 		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.Tasks})
 	switch full, isFull := errors.AsType[*store.QuotaError](err); {
 	case errors.Is(err, store.ErrTaskExists):
@@ -114,9 +117,10 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		return handle, err
 	}
 	wake := make(chan struct{}, 1)
-	defer t.watch(task.ID, wake)()
+	id := task.ID // the run changes what it has
+	defer t.watch(id, wake)()
 	t.start(task, r)
-	return t.awaitInline(ctx, task.ID, handle, wake)
+	return t.awaitInline(ctx, id, handle, wake)
 }
 
 // awaitInline waits for a while until a task is over, and returns its result then; where it asks,
@@ -200,11 +204,11 @@ func handleOf(r *record) (*protocol.CreateTaskResult, error) {
 // start runs a task that this process holds. Without a slot it waits for one, with its lease
 // renewed.
 func (t *Tasks) start(task *store.Task, rec *record) {
-	if task.Holder != t.holder {
+	if task.Holder == "" {
 		return // this process is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
-	r := &run{tasks: t, id: task.ID, stop: stop, task: task, rec: rec}
+	r := &run{tasks: t, id: task.ID, name: task.Holder, stop: stop, task: task, rec: rec}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
@@ -214,9 +218,8 @@ func (t *Tasks) start(task *store.Task, rec *record) {
 		stop(nil)
 		return
 	}
-	if t.running[task.ID] != nil {
-		stop(nil)
-		return
+	if old := t.running[task.ID]; old != nil { // it has given the task up, or lost it
+		old.stop(errLost)
 	}
 	t.running[task.ID] = r
 	t.work.Go(func() {
@@ -229,7 +232,16 @@ func (t *Tasks) start(task *store.Task, rec *record) {
 func (r *run) forget() {
 	r.tasks.mu.Lock()
 	defer r.tasks.mu.Unlock()
-	delete(r.tasks.running, r.id)
+	if r.tasks.running[r.id] == r {
+		delete(r.tasks.running, r.id)
+	}
+	if r.tasks.behind && len(r.tasks.running) < r.tasks.opts.Runs {
+		r.tasks.behind = false
+		select {
+		case r.tasks.again <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // cancelRun ends the run of a task if it is in this process.
@@ -250,23 +262,47 @@ func (r *run) execute(ctx context.Context) {
 	keeping.Go(func() { r.keepLease(ctx, done) })
 	defer keeping.Wait()
 	defer close(done)
-	select {
-	case t.slots <- struct{}{}:
-		defer func() { <-t.slots }()
-	case <-ctx.Done():
-		r.giveBack(ctx, 0)
+	if !r.takeSlot(ctx) {
 		return
 	}
+	defer func() { <-t.slots }()
+	r.mu.Lock()
 	limit := min(t.opts.RunTimeout, time.Until(r.rec.expires()))
+	r.mu.Unlock()
 	timer := time.AfterFunc(limit, func() { r.stop(errRunTime) })
 	defer timer.Stop()
 	response, err := r.call(ctx)
 	r.settle(ctx, response, err)
 }
 
+// takeSlot waits until the handler may run. A process that dies meanwhile is no death of the task.
+func (r *run) takeSlot(ctx context.Context) bool {
+	select {
+	case r.tasks.slots <- struct{}{}:
+		return true
+	default:
+	}
+	if r.store(ctx, func(rec *record) { rec.Queued = true }, true, 0) != nil {
+		return false
+	}
+	select {
+	case r.tasks.slots <- struct{}{}:
+	case <-ctx.Done():
+		r.giveBack(ctx, 0)
+		return false
+	}
+	if r.store(ctx, func(rec *record) { rec.Queued = false }, true, 0) != nil {
+		<-r.tasks.slots
+		return false
+	}
+	return true
+}
+
 // call makes the request of the run to the server itself.
 func (r *run) call(ctx context.Context) (*protocol.Response, error) {
-	rec := r.rec
+	r.mu.Lock()
+	rec := *r.rec
+	r.mu.Unlock()
 	decoded, err := protocol.DecodeParams(protocol.MethodCallTool, rec.Params)
 	if err != nil {
 		return nil, err
@@ -291,7 +327,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 		access = server.UnlimitedAccess()
 	}
 	if prepare := r.tasks.opts.Prepare; prepare != nil {
-		prepared, granted, err := prepare(ctx,
+		prepared, granted, err := callPrepare(ctx, prepare,
 			RunInfo{Principal: rec.Owner.principal(), Tool: rec.Tool, Scopes: rec.Scopes})
 		if err != nil {
 			return nil, &prepareError{err}
@@ -307,8 +343,22 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 			ID: params.ProgressToken}, r)
 }
 
+// callPrepare returns a panic as an error: no request stands around it.
+func callPrepare(ctx context.Context, prepare func(context.Context, RunInfo) (context.Context,
+	*server.Access, error), info RunInfo) (_ context.Context, _ *server.Access, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return prepare(ctx, info)
+}
+
 // A prepareError means that Options.Prepare failed: the run is tried again later.
 type prepareError struct{ error }
+
+// dueSlack is for stores whose clocks are coarse.
+const dueSlack = 10 * time.Millisecond
 
 // prepareRetry is when a run is tried again that could not begin.
 const prepareRetry = 10 * time.Second
@@ -321,19 +371,42 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 	case unprepared:
 		r.tasks.reportStore(ctx, "prepare", err)
 		r.giveBack(ctx, prepareRetry)
-	case ctx.Err() != nil || isClosed(r.tasks.server.Done()):
+	case (ctx.Err() != nil || isClosed(r.tasks.server.Done())) && !hasCompleted(response):
 		r.settleStopped(ctx, now)
 	case err != nil:
+		r.tasks.reportStore(ctx, "run", err)
 		r.finish(ctx, func(rec *record) {
-			rec.fail(protocol.Errorf(protocol.CodeInternalError, "%v", err), now)
+			rec.fail(protocol.Errorf(protocol.CodeInternalError, "the task cannot be run"), now)
 		})
 	case response.Error != nil && !r.spent.Load() && response.Error.Code == protocol.CodeBusy:
 		r.giveBack(ctx, prepareRetry) // middleware had no room for it
+	case response.Error != nil && !r.spent.Load() && r.countAttempt():
+		// The tool may not be added yet, or be known to newer replicas only.
+		r.giveBack(ctx, prepareRetry)
 	case response.Error != nil:
 		r.finish(ctx, func(rec *record) { rec.fail(response.Error, now) })
 	default:
 		r.settleResult(ctx, response.Result, now)
 	}
+}
+
+// countAttempt counts a run that could not begin, and reports whether there may be another.
+func (r *run) countAttempt() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.Deaths++
+	return r.rec.Deaths <= maxDeaths
+}
+
+// hasCompleted reports whether a response is a success, which counts although the run was stopped
+// meanwhile: what it did is done.
+func hasCompleted(response *protocol.Response) bool {
+	if response == nil || response.Error != nil {
+		return false
+	}
+	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, response.Result)
+	done, ok := result.(*protocol.CallToolResult)
+	return err == nil && ok && !done.IsError
 }
 
 // settleStopped stores what became of a run whose context has ended.
@@ -344,12 +417,7 @@ func (r *run) settleStopped(ctx context.Context, now time.Time) {
 	case errors.Is(cause, errRunTime):
 		failed := protocol.Errorf(protocol.CodeInternalError,
 			"the task was stopped: one run of it took longer than it may")
-		r.finish(ctx, func(rec *record) {
-			if rec.hasExpired(now) {
-				failed = errExpired()
-			}
-			rec.fail(failed, now)
-		})
+		r.finish(ctx, func(rec *record) { rec.fail(failed, now) })
 	default:
 		r.giveBack(ctx, 0)
 	}
@@ -358,28 +426,28 @@ func (r *run) settleStopped(ctx context.Context, now time.Time) {
 // settleResult stores the result of a run: the task is over, asks, or waits.
 func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, raw)
-	if err != nil {
-		r.finish(ctx, func(rec *record) {
-			rec.fail(protocol.Errorf(protocol.CodeInternalError, "the result cannot be kept"), now)
-		})
-		return
-	}
 	asks, more := result.(*protocol.InputRequiredResult)
-	if !more {
+	if _, done := result.(*protocol.CallToolResult); done && err == nil {
 		r.finish(ctx, func(rec *record) {
 			rec.end(statusCompleted, now)
 			rec.Result = raw
 		})
 		return
 	}
+	if err != nil || !more {
+		r.finish(ctx, func(rec *record) {
+			rec.fail(protocol.Errorf(protocol.CodeInternalError, "the result cannot be kept"), now)
+		})
+		return
+	}
 	r.finish(ctx, func(rec *record) {
 		rec.Journal, rec.Answers, rec.Status = r.round.Next, nil, statusWorking
-		rec.WaitsFor = r.round.WaitsFor
-		if len(rec.WaitsFor) > 0 {
+		rec.WaitsFor, rec.Deaths = r.round.WaitsFor, 0
+		if len(asks.InputRequests) == 0 { // it waits, or has only a state for its next round
 			rec.Looks++
 			return
 		}
-		rec.Looks, rec.Deaths = 0, 0
+		rec.Looks = 0
 		if len(rec.Used)+len(asks.InputRequests) > maxQuestions {
 			rec.fail(protocol.Errorf(protocol.CodeFlowEnded,
 				"gave up: the task has asked %d questions", len(rec.Used)), now)
@@ -397,7 +465,7 @@ func (r *run) finish(ctx context.Context, f func(*record)) {
 		if rec.Cancelled && !rec.isOver() {
 			rec.end(statusCancelled, time.Now())
 		}
-	}, "", 0)
+	}, false, 0)
 }
 
 // giveBack lets another process, or this one later, go on with the task.
@@ -406,23 +474,28 @@ func (r *run) giveBack(ctx context.Context, after time.Duration) {
 		if rec.Cancelled {
 			rec.end(statusCancelled, time.Now())
 		}
-	}, "", after)
+	}, false, after)
 }
 
 // storeRetry is how long a run tries to store what came of it: until its lease is over.
 func (r *run) storeRetry() time.Duration { return r.tasks.opts.Lease }
 
-// store applies f to the record and stores it, with a new holder. It tries for as long as the
-// lease lasts; whoever takes over then runs the handler again.
-func (r *run) store(ctx context.Context, f func(*record), holder string,
-	after time.Duration) error {
+// store applies f to the record and stores it, and keeps the task for this run or gives it up. It
+// tries for as long as the lease lasts; whoever takes over then runs the handler again. A run that
+// fails to keep its task is stopped.
+func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.storeRetry())
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := r.storeOnceLocked(ctx, f, holder, after)
-		if err == nil || errors.Is(err, errLost) {
+		err := r.storeOnceLocked(ctx, f, keep, after)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, errLost) {
+			r.lost = true
+			r.stop(errLost)
 			return err
 		}
 		if errors.Is(err, store.ErrTaskChanged) && ctx.Err() == nil {
@@ -433,55 +506,67 @@ func (r *run) store(ctx context.Context, f func(*record), holder string,
 				rec.fail(protocol.Errorf(protocol.CodeInternalError,
 					"the task was stopped: what it has to keep is too long"), time.Now())
 			}
-			holder = ""
 			continue
 		}
+		r.mu.Unlock() // the lease goes on meanwhile
 		r.tasks.reportStore(ctx, "put", err)
 		select {
 		case <-ctx.Done():
-			r.lost = true
-			return err
 		case <-time.After(pause):
+		}
+		r.mu.Lock()
+		if ctx.Err() != nil {
+			r.lost = true
+			r.stop(errLost)
+			return err
 		}
 	}
 }
 
 // storeOnceLocked tries once. After a conflict it goes on with what is in the store.
-func (r *run) storeOnceLocked(ctx context.Context, f func(*record), holder string,
+func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 	after time.Duration) error {
-	if r.lost || r.rec.isOver() {
-		r.lost = true
+	if r.lost {
 		return errLost
 	}
 	t, now := r.tasks, time.Now()
 	task, rec := *r.task, *r.rec
 	rec.Used = append([]string(nil), rec.Used...)
-	f(&rec)
-	task.Holder = holder
-	times := t.times(&rec, holder != "", rec.Status == statusWorking && len(rec.WaitsFor) == 0, now)
-	if holder == "" && times.Due >= 0 {
+	if rec.hasExpired(now) {
+		rec.expire(now)
+	} else {
+		f(&rec)
+	}
+	goesOn := keep && !rec.isOver()
+	if task.Holder = ""; goesOn {
+		task.Holder = r.name
+	}
+	times := t.times(&rec, goesOn, rec.Status == statusWorking, now)
+	if !goesOn && times.Due >= 0 {
 		times.Due = max(times.Due, after)
 	}
 	err := t.put(ctx, &task, &rec, times)
+	if err == nil {
+		*r.task, *r.rec, r.lost = task, rec, !goesOn
+		if !goesOn && times.Due >= 0 && !t.isClosing() {
+			time.AfterFunc(times.Due+dueSlack, func() { t.takeOver(t.base, task.ID) })
+		}
+		if keep && !goesOn {
+			return errLost
+		}
+		return nil
+	}
 	if errors.Is(err, store.ErrNoTask) {
-		r.lost = true
 		return errLost
 	}
 	if !errors.Is(err, store.ErrTaskChanged) {
-		if err == nil {
-			*r.task, *r.rec = task, rec
-			if holder == "" && times.Due > 0 {
-				time.AfterFunc(times.Due, func() { t.takeOver(t.base, task.ID) })
-			}
-		}
 		return err
 	}
 	current, err := t.store.GetTask(ctx, r.id)
 	if err != nil {
 		return err
 	}
-	if current.Holder != t.holder {
-		r.lost = true
+	if current.Holder != r.name {
 		return errLost
 	}
 	changed, err := t.open(ctx, current)
@@ -501,15 +586,7 @@ func (r *run) isLost() bool {
 
 // save keeps the journal of a run that is not over, for whoever takes over.
 func (r *run) save(ctx context.Context, journal []byte) error {
-	err := r.store(ctx, func(rec *record) { rec.Journal, rec.Deaths = journal, 0 },
-		r.tasks.holder, 0)
-	if err != nil {
-		r.mu.Lock()
-		r.lost = true
-		r.mu.Unlock()
-		r.stop(errLost)
-	}
-	return err
+	return r.store(ctx, func(rec *record) { rec.Journal, rec.Deaths = journal, 0 }, true, 0)
 }
 
 // Notify implements [protocol.Back]: progress becomes the status message. Other notifications have
@@ -548,7 +625,7 @@ func (r *run) say(ctx context.Context, text string) {
 	}
 	r.mu.Unlock()
 	if !soon {
-		_ = r.store(ctx, func(rec *record) { rec.Deaths = 0; rec.touch(now) }, r.tasks.holder, 0)
+		_ = r.store(ctx, func(rec *record) { rec.Deaths = 0; rec.touch(now) }, true, 0)
 	}
 }
 
@@ -561,12 +638,19 @@ func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 	look := time.NewTicker(min(cancelPoll, t.opts.Lease))
 	defer look.Stop()
 	kept := time.Now()
+	ended := ctx.Done()
+	var overdue <-chan time.Time
 	for {
 		select {
 		case <-done:
 			return
+		case <-ended:
+			ended, overdue = nil, time.After(stopGrace)
+		case <-overdue:
+			r.settleStopped(ctx, time.Now())
+			return
 		case <-renew.C:
-			err := t.store.RenewTask(ctx, r.id, t.holder, t.opts.Lease)
+			err := t.store.RenewTask(context.WithoutCancel(ctx), r.id, r.name, t.opts.Lease)
 			switch {
 			case err == nil:
 				kept = time.Now()
@@ -575,7 +659,7 @@ func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 				return
 			}
 		case <-look.C:
-			task, err := t.store.GetTask(ctx, r.id)
+			task, err := t.store.GetTask(context.WithoutCancel(ctx), r.id)
 			if err != nil || task.Number == r.number() {
 				continue
 			}
@@ -595,62 +679,101 @@ func (r *run) number() int64 {
 // lose ends a run whose task belongs to another process by now.
 func (r *run) lose() {
 	r.mu.Lock()
-	r.lost = r.lost || r.task.Holder == r.tasks.holder
+	r.lost = true
 	r.mu.Unlock()
 	r.stop(errLost)
 }
 
 // sweep takes over tasks that nobody runs, and drops those that need not be kept.
 func (t *Tasks) sweep() {
-	for {
-		ids, err := t.store.DueTasks(t.base, sweepBatch)
-		if err != nil && t.base.Err() == nil {
-			t.reportStore(t.base, "sweep", err)
-		}
-		for _, id := range ids {
-			t.takeOver(t.base, id)
-		}
+	timer := time.NewTimer(firstSweep)
+	for left := 0; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
+		left = t.sweepDue(left)
 		if err := t.store.DropTasks(t.base); err != nil && t.base.Err() == nil {
 			t.reportStore(t.base, "drop", err)
-		}
-		timer := time.NewTimer(t.opts.Sweep + rand.N(t.opts.Sweep/2+1))
-		select {
-		case <-t.closed:
-			timer.Stop()
-			return
-		case <-t.server.Done():
-			timer.Stop()
-			t.beginClosing()
-			t.stop(errShutdown)
-			return
-		case <-timer.C:
 		}
 	}
 }
 
-// takeOver runs a task that is due, in this process.
-func (t *Tasks) takeOver(ctx context.Context, id [32]byte) {
-	if t.isClosing() {
-		return
+// firstSweep is when a process looks for the first time: when its tools have been added.
+const firstSweep = time.Second
+
+// awaitSweep waits for the next sweep, and reports false when there is none.
+func (t *Tasks) awaitSweep(timer *time.Timer) bool {
+	defer timer.Stop()
+	select {
+	case <-t.closed:
+		return false
+	case <-t.server.Done():
+		t.beginClosing()
+		t.stop(errShutdown)
+		return false
+	case <-t.again:
+	case <-timer.C:
+	}
+	return true
+}
+
+// sweepDue takes over what is due, for as long as there is room here. left is how many tasks could
+// not be taken over the last time, such as those of keys that are gone: they must not hide others.
+func (t *Tasks) sweepDue(left int) int {
+	for {
+		limit := sweepBatch + left
+		ids, err := t.store.DueTasks(t.base, limit)
+		if err != nil {
+			if t.base.Err() == nil {
+				t.reportStore(t.base, "sweep", err)
+			}
+			return left
+		}
+		left = 0
+		for _, id := range ids {
+			if t.isFull() {
+				return left
+			}
+			if !t.takeOver(t.base, id) {
+				left++
+			}
+		}
+		if len(ids) < limit || left == len(ids) {
+			return left
+		}
+	}
+}
+
+// isFull reports whether this process leaves further tasks to others, or is closing. Where it is
+// full it looks again when it has room.
+func (t *Tasks) isFull() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	full := len(t.running) >= queued*t.opts.Runs
+	t.behind = t.behind || full
+	return full || t.closing
+}
+
+// takeOver runs a task that is due, in this process. It reports false where it failed to.
+func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
+	if t.isFull() {
+		return false
 	}
 	task, err := t.store.GetTask(ctx, id)
 	if err != nil || !task.Due {
-		return
+		return err == nil || errors.Is(err, store.ErrNoTask)
 	}
 	rec, err := t.open(ctx, task)
 	if err != nil {
 		t.reportStore(ctx, "open", err)
-		return
+		return false
 	}
 	now := time.Now()
-	if task.Holder != "" {
+	if task.Holder != "" && !rec.Queued {
 		rec.Deaths++
 	}
-	task.Holder = ""
-	times := store.TaskTimes{Keep: rec.expires().Sub(now) + keepAfterEnd}
+	task.Holder, rec.Queued = "", false
+	times := store.TaskTimes{}
 	switch {
 	case rec.hasExpired(now):
-		rec.fail(errExpired(), now)
+		rec.expire(now)
 	case rec.Cancelled:
 		rec.end(statusCancelled, now)
 	case rec.Deaths >= maxDeaths:
@@ -659,12 +782,15 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) {
 	default:
 		t.claim(task, &times)
 	}
+	times.Keep = rec.expires().Sub(now) + keepAfterEnd
 	switch err := t.put(ctx, task, rec, times); {
 	case err == nil && !rec.isOver():
 		t.start(task, rec)
 	case err != nil && !errors.Is(err, store.ErrTaskChanged):
 		t.reportStore(ctx, "put", err)
+		return false
 	}
+	return true
 }
 
 func isClosed(done <-chan struct{}) bool {

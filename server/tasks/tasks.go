@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -42,6 +43,12 @@ const (
 	maxPolls = 10
 	// sweepBatch is how many tasks one sweep takes over at most.
 	sweepBatch = 100
+	// queued is how many tasks a process holds at most of those it looks for, as a multiple of
+	// Options.Runs: others may have room.
+	queued = 2
+	// stopGrace is how long a handler whose context has ended may take to return. Then the task
+	// goes on without it: what the handler still does is dropped.
+	stopGrace = 2 * roundtrip.CleanupTime
 )
 
 // Options configure [New]. Zero is the default of every number and duration; negative ones are
@@ -103,7 +110,6 @@ type Tasks struct {
 	opts   Options
 	store  store.TaskStore
 	sealer *keys.Keyring
-	holder string // names this process
 	index  []byte // the key of digests in the store
 	decoy  *store.Task
 
@@ -111,9 +117,11 @@ type Tasks struct {
 	stop   context.CancelCauseFunc
 	slots  chan struct{}
 	closed chan struct{}
+	again  chan struct{} // the sweep has left tasks to others, and there is room now
 
 	mu      sync.Mutex
 	closing bool
+	behind  bool // the sweep has left tasks to others
 	running map[[32]byte]*run
 	changes map[[32]byte]map[chan struct{}]bool // who waits for a change here
 	polls   *recent.Map[[32]byte, *pollCount]
@@ -137,7 +145,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	o.RecordBytes = cmp.Or(o.RecordBytes, 1<<20)
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
 	o.Observer = event.Observers(o.Observer)
-	t := &Tasks{server: srv, opts: o, store: o.Store, holder: rand.Text(),
+	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
 		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
 		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second)}
@@ -242,7 +250,7 @@ func (t *Tasks) keepIndexKey(ctx context.Context, task *store.Task, key []byte) 
 // Shutdown gives the tasks that run here to other replicas: it refuses to run further ones, lets
 // those that run go on until ctx ends, then ends their contexts and waits for the handlers. It
 // returns the error of ctx where it came to that. Call it before the server is shut down or closed,
-// which ends the contexts at once.
+// which ends the contexts at once. Handlers that ignore their contexts are left behind after 20 s.
 func (t *Tasks) Shutdown(ctx context.Context) error {
 	t.beginClosing()
 	done := make(chan struct{})
@@ -257,7 +265,11 @@ func (t *Tasks) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	t.stop(errShutdown)
-	<-done
+	select {
+	case <-done:
+	case <-time.After(2 * stopGrace):
+		return cmp.Or(err, errors.New("tasks: handlers ignore that their contexts have ended"))
+	}
 	return err
 }
 

@@ -24,7 +24,14 @@ type world struct {
 
 func newWorld(t *testing.T, opts *tasks.Options) *world {
 	t.Helper()
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "x", Version: "1"}})
+	return newServerWorld(t, server.Options{}, opts)
+}
+
+func newServerWorld(t *testing.T, o server.Options, opts *tasks.Options) *world {
+	t.Helper()
+	o.Info = protocol.Implementation{Name: "x", Version: "1"}
+	o.Roundtrip.MinHumanTime = -1
+	srv, err := server.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +65,7 @@ func (w *world) askAs(p protocol.Principal, method, params string) *protocol.Res
 	w.t.Helper()
 	id, _ := protocol.ParseID([]byte("1"))
 	resp, err := w.srv.Handle(server.WithPrincipal(context.Background(), p), &protocol.Request{
-		ID: id, Method: method, Params: json.RawMessage("{" + params + "}")}, nil)
+		ID: id, Method: method, Params: json.RawMessage("{" + params + "}")}, deafBack{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -104,6 +111,10 @@ func (w *world) update(id, responses string) {
 		w.t.Fatal(resp.Error)
 	}
 }
+
+type deafBack struct{}
+
+func (deafBack) Notify(context.Context, *protocol.Notification) error { return nil }
 
 type name struct {
 	Name string `json:"name"`

@@ -1,12 +1,14 @@
 // A server of the TypeScript SDK, of the generation that knows older revisions only. It plays the script of script_test.go, and
 // its handlers put their questions while the request runs.
 //
-//	node server.mjs FOLDER-WITH-NODE_MODULES stdio|http
+//	EFFECTS=FILE node server.mjs FOLDER-WITH-NODE_MODULES stdio|http
 //
+// Each call of a tool that begins is a line more in the file of EFFECTS, if that is set.
 // Over HTTP it prints its address; it ends with its standard input.
 import { createRequire } from 'node:module';
 import { createServer } from 'node:http';
 import { randomUUID } from 'node:crypto';
+import { appendFileSync } from 'node:fs';
 
 const require = createRequire(process.argv[2] + '/');
 const from = path => require('@modelcontextprotocol/sdk/' + path);
@@ -107,6 +109,7 @@ function newServer() {
     }));
     server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, extra) => {
         if (!tools[params.name]) throw new types.McpError(types.ErrorCode.InvalidParams, 'nothing is called ' + params.name);
+        if (process.env.EFFECTS) appendFileSync(process.env.EFFECTS, params.name + '\n');
         const text = text => [{ type: 'text', text }];
         try {
             return { content: text(await tools[params.name](questions(server, extra), params.arguments, extra)) };

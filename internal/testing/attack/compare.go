@@ -8,40 +8,59 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewording is a question that a session asks in other words than revision 2026-07-28.
-type rewording struct{ key, modern, legacy string }
+// A rewording is a question that a session, or a task, asks in other words than revision 2026-07-28
+// does in the foreground.
+type rewording struct{ key, modern, other string }
 
-// CompareEras returns how the questions and the results of a flow in a session differ from those
-// in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in each flow,
+// Compare returns how the questions and the results of a flow in a session, or in a task, differ
+// from those in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in
+// each flow,
 // such as a nonce: where something differs, the flow is played in revision 2026-07-28 once more,
 // and what differs between the two times is fresh.
-func (s *Target) CompareEras(flow Flow, legacy, modern *Played) (problems []error) {
-	for _, q := range legacy.unasked {
-		problems = append(problems, fmt.Errorf("the eras ask differently; a session is not "+
-			"asked %q: %s", q.key, q.description))
+func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
+	for _, q := range other.unasked {
+		problems = append(problems, fmt.Errorf("the eras ask differently; %s is not "+
+			"asked %q: %s", other.way(), q.key, q.description))
 	}
-	same, problem := legacy.compareResults(modern)
+	same, problem := other.compareResults(modern)
 	if problem != nil {
 		return append(problems, problem)
 	}
-	if same && len(legacy.reworded) == 0 {
+	if same && len(other.reworded) == 0 {
 		return problems
 	}
-	again, err := s.PlayModern(flow)
+	again, err := s.playAgain(flow, modern)
 	if err != nil {
 		return append(problems, fmt.Errorf("the flow once more: %w", err))
 	}
-	for _, r := range legacy.reworded {
-		if !sameButFresh(r.legacy, r.modern, again.descriptionOf(r.key)) {
-			problems = append(problems, fmt.Errorf("the eras ask differently: a session is asked "+
-				"what revision 2026-07-28 is not; question %q, legacy:\n%s\nmodern:\n%s", r.key,
-				r.legacy, r.modern))
+	for _, r := range other.reworded {
+		if !sameButFresh(r.other, r.modern, again.descriptionOf(r.key)) {
+			problems = append(problems, fmt.Errorf("the eras ask differently: %s is asked "+
+				"what revision 2026-07-28 is not; question %q, there:\n%s\nmodern:\n%s",
+				other.way(), r.key, r.other, r.modern))
 		}
 	}
 	if !same {
-		problems = append(problems, legacy.compareFreshResults(modern, again)...)
+		problems = append(problems, other.compareFreshResults(modern, again)...)
 	}
 	return problems
+}
+
+// way names how the flow was played.
+func (p *Played) way() string {
+	if p.IsTask() {
+		return "a task"
+	}
+	return "a session"
+}
+
+// playAgain plays the flow as modern was played.
+func (s *Target) playAgain(flow Flow, modern *Played) (*Played, error) {
+	if !modern.IsTask() {
+		return s.PlayModern(flow)
+	}
+	p, _, err := s.PlayTask(flow, nil, 0)
+	return p, err
 }
 
 // descriptionOf returns the words of the first question with a key.
@@ -80,8 +99,8 @@ func (p *Played) compareFreshResults(modern, again *Played) []error {
 	if sameButFresh(texts[0], texts[1], texts[2]) {
 		return nil
 	}
-	return []error{fmt.Errorf("the eras answer differently; legacy:\n%s\nmodern:\n%s", texts[0],
-		texts[1])}
+	return []error{fmt.Errorf("the eras answer differently; %s:\n%s\nmodern:\n%s", p.way(),
+		texts[0], texts[1])}
 }
 
 // sameButFresh reports whether text is first but for the words that differ between first and

@@ -19,6 +19,9 @@ type Target struct {
 	// is told of an internal error and no more. Nil: nothing is known.
 	TakeReasons func() []string
 
+	// Tasks are those of the server, nil: it has none.
+	Tasks *Tasks
+
 	TwoUsers  bool
 	SingleUse bool
 	Later     func(time.Duration)

@@ -41,6 +41,9 @@ type Played struct {
 	reworded []rewording     // questions of a session
 	unasked  []askedQuestion // by a session
 
+	task string            // the id, where the flow has become a task
+	left map[string]Answer // for what it asks then
+
 	next   leg            // the one that was not sent
 	before map[string]int // effects by then
 }
@@ -86,7 +89,13 @@ func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow,
 		}
 		p.legs++
 		p.before = s.Effects.copyCounts()
-		if p.out.asks == nil {
+		switch handle, ok := p.out.result.(*protocol.CreateTaskResult); {
+		case ok:
+			p.task, p.left = handle.Task.ID, answers
+			return p, nil
+		case p.out.mustBeTask():
+			return nil, ErrMustBeTask
+		case p.out.asks == nil:
 			return p, p.checkUnusedAnswers(answers)
 		}
 		if p.next, err = p.answerQuestions(answers); err != nil {
@@ -116,7 +125,8 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 		if err != nil {
 			return leg{}, fmt.Errorf("question %q: %w", q.Key, err)
 		}
-		a, ok := answers[q.Key]
+		key := handlerKey(q.Key, answers)
+		a, ok := answers[key]
 		switch {
 		case !ok:
 			return leg{}, fmt.Errorf("question %q has no answer in the flow: %s", q.Key, words)
@@ -126,11 +136,11 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 			return leg{}, fmt.Errorf("question %q is of the kind %s, its answer for %s: %s", q.Key,
 				q.Request.Kind(), a.listKinds(), words)
 		}
-		p.asked = append(p.asked, askedQuestion{q.Key, words, q.Request, a})
+		p.asked = append(p.asked, askedQuestion{key, words, q.Request, a})
 		next.responses = append(next.responses,
 			protocol.KeyedResponse{Key: q.Key, Result: a.Result})
 		if a.Next != nil {
-			answers[q.Key] = *a.Next
+			answers[key] = *a.Next
 		}
 	}
 	return next, nil

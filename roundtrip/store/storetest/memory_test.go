@@ -16,11 +16,13 @@ const entries = 40
 func inMemory() *storetest.Options {
 	return &storetest.Options{Bubble: true, Open: func(*testing.T) *storetest.Store {
 		guard, states := store.NewMemoryGuard(entries), store.NewMemoryStateStore(entries)
+		tasks := store.NewMemoryTaskStore()
 		return &storetest.Store{
 			Guard:        func(*testing.T) store.Guard { return guard },
 			States:       func(*testing.T) store.StateStore { return states },
 			ExpireLeases: func(*testing.T) { time.Sleep(store.Lease) },
-			Entries:      entries,
+			Tasks:        func(*testing.T) store.TaskStore { return tasks },
+			Entries:      entries, TaskBytes: 256 << 20,
 		}
 	}}
 }
@@ -28,3 +30,5 @@ func inMemory() *storetest.Options {
 func TestMemoryGuard(t *testing.T) { storetest.TestGuard(t, inMemory()) }
 
 func TestMemoryStateStore(t *testing.T) { storetest.TestStateStore(t, inMemory()) }
+
+func TestMemoryTaskStore(t *testing.T) { storetest.TestTaskStore(t, inMemory()) }

@@ -1,4 +1,5 @@
-// Package storetest checks that a [store.Guard] and a [store.StateStore] keep their contracts.
+// Package storetest checks that a [store.Guard], a [store.StateStore] and a [store.TaskStore] keep
+// their contracts.
 // It is for the tests of implementations:
 //
 //	func TestGuard(t *testing.T) {
@@ -35,19 +36,24 @@ type Options struct {
 	Bubble bool
 }
 
-// A Store is what the guards, or the state stores, of several replicas share.
+// A Store is what the guards, the state stores, or the task stores, of several replicas share.
 type Store struct {
 	// Guard opens the store as one more replica does. [TestGuard] requires it. An
 	// implementation in memory returns the same guard every time.
 	Guard func(t *testing.T) store.Guard
 	// States does that for [TestStateStore].
 	States func(t *testing.T) store.StateStore
+	// Tasks does that for [TestTaskStore].
+	Tasks func(t *testing.T) store.TaskStore
 	// ExpireLeases has the leases of all claims run out, such as by moving them into the past
 	// in the store. [TestGuard] requires it. In a bubble it may sleep for [store.Lease].
 	ExpireLeases func(t *testing.T)
 	// Entries is how many entries all owners together may have, at least 40: one owner may
 	// have a quarter. 0: bounds are not tested.
 	Entries int
+	// TaskBytes is how long the records of tasks that are over may be together: one owner may
+	// have a quarter. 0: that is not tested.
+	TaskBytes int
 	// Skew is how far the clock of a caller may be behind that of the store without an entry
 	// being forgotten too early. 0: they have one clock.
 	Skew time.Duration

@@ -1,0 +1,264 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	taskTimes = `"createdAt":"2026-11-01T10:00:00Z",` +
+		`"lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
+	taskHead = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
+	// isHandle, isWorking and isDone are what servers say of a task.
+	isHandle = `{"resultType":"task","taskId":"t1",` + taskTimes +
+		`,"pollIntervalMs":2000,"status":"working"}`
+	isWorking = `{` + taskHead + `"status":"working"}`
+	isDone    = `{` + taskHead + `"status":"completed","result":` + done + `}`
+)
+
+// isAsking is a task that asks for a name under a key.
+func isAsking(key string) string {
+	return fmt.Sprintf(`{%s"status":"input_required","inputRequests":{%q:%s}}`, taskHead, key,
+		nameForm)
+}
+
+// A slippingServer hands out a handle, and says of its task what get returns for the n-th poll.
+type slippingServer struct {
+	fakePeer
+	begun              time.Time
+	polled             []time.Duration // since begun
+	updated, cancelled int
+}
+
+func newSlippingServer(handle string, get func(n int) string) *slippingServer {
+	s := &slippingServer{begun: time.Now()}
+	s.handle = func(_ context.Context, req *protocol.Request, _ protocol.Back) (
+		*protocol.Response, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		result := `{"resultType":"complete"}`
+		switch req.Method {
+		case protocol.MethodGetTask:
+			s.polled = append(s.polled, time.Since(s.begun))
+			result = get(len(s.polled))
+		case protocol.MethodUpdateTask:
+			s.updated++
+		case protocol.MethodCancelTask:
+			s.cancelled++
+		case protocol.MethodListen:
+			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(
+				protocol.CodeMethodNotFound, "method not found")}, nil
+		default:
+			result = handle
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+	}
+	return s
+}
+
+// follow calls a tool of the server in fake time, and returns how many questions a person saw.
+func (s *slippingServer) follow(t *testing.T) (asked int32, err error) {
+	t.Helper()
+	var n atomic.Int32
+	opts := countingForm(&n)
+	opts.Tasks = true
+	_, err = callOnce(t, s, opts)
+	return n.Load(), err
+}
+
+func TestTasksOfServersThatSlip(t *testing.T) {
+	always := func(text string) func(int) string { return func(int) string { return text } }
+	for name, test := range map[string]struct {
+		get       func(n int) string
+		cancelled int // how often the client cancels what it gives up
+	}{
+		"another id": {always(`{"resultType":"complete","taskId":"t2",` + taskTimes +
+			`,"status":"working"}`), 1},
+		"another createdAt": {always(`{"resultType":"complete","taskId":"t1",` +
+			`"createdAt":"2026-11-01T10:00:01Z","lastUpdatedAt":"2026-11-01T10:00:01Z",` +
+			`"ttlMs":null,"status":"working"}`), 1},
+		"unknown status":           {always(`{` + taskHead + `"status":"paused"}`), 1},
+		"no status":                {always(`{` + taskHead + `"x":1}`), 1},
+		"completed without result": {always(`{` + taskHead + `"status":"completed"}`), 1},
+		"failed without error":     {always(`{` + taskHead + `"status":"failed"}`), 1},
+		"asks nothing":             {always(`{` + taskHead + `"status":"input_required"}`), 1},
+		"a handle again":           {always(isHandle), 1},
+		"no object":                {always(`[]`), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlippingServer(isHandle, test.get)
+				_, err := s.follow(t)
+				if _, ok := errors.AsType[*client.ResponseError](err); !ok {
+					t.Errorf("error %v, want that of a wrong response", err)
+				}
+				if s.cancelled != test.cancelled || len(s.polled) != 1 {
+					t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
+				}
+			})
+		})
+	}
+}
+
+// The same instant in other words is the same task.
+func TestCreationIsComparedAsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(int) string {
+			return `{"resultType":"complete","taskId":"t1","createdAt":"2026-11-01T12:00:00.000` +
+				`+02:00","lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null,` +
+				`"status":"completed","result":` + done + `}`
+		})
+		if _, err := s.follow(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPollsWaitAsTheServerWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(n int) string {
+			switch n {
+			case 1:
+				return isWorking
+			case 2: // other words count from now on
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":40000,"status":"working"}`
+			case 3: // too fast, and too slow
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":1,"status":"working"}`
+			case 4:
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":86400000,"status":"working"}`
+			case 5: // and no word at all
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"status":"working"}`
+			}
+			return isDone
+		})
+		if _, err := s.follow(t); err != nil {
+			t.Fatal(err)
+		}
+		last := time.Duration(0)
+		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 40 * time.Second,
+			100 * time.Millisecond, time.Minute, time.Second} {
+			waited := s.polled[i] - last
+			last = s.polled[i]
+			if waited < want || waited > want+want/8 {
+				t.Errorf("poll %d after %v, want %v and up to an eighth", i+1, waited, want)
+			}
+		}
+	})
+}
+
+// A question is shown once, whatever the server repeats; one that is asked anew has another key.
+func TestQuestionsOfTasksAreShownOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(n int) string {
+			switch {
+			case n <= 20:
+				return isAsking("who")
+			case n == 21:
+				return isAsking("who.2")
+			case n <= 30: // an old key comes back
+				return isAsking("who")
+			}
+			return isDone
+		})
+		if asked, err := s.follow(t); err != nil || asked != 2 || s.cancelled != 0 {
+			t.Errorf("asked %d times, %v", asked, err)
+		}
+	})
+}
+
+func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(int) string { return isAsking("who") })
+		asked, err := s.follow(t)
+		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1 {
+			t.Errorf("asked %d times, %v", asked, err)
+		}
+		if len(s.polled) != 62 || s.cancelled != 1 {
+			t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
+		}
+	})
+}
+
+func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle,
+			func(n int) string { return isAsking(fmt.Sprint("q", n)) })
+		asked, err := s.follow(t)
+		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1024 {
+			t.Errorf("asked %d times, %v", asked, err)
+		}
+	})
+}
+
+func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
+	want := func(t *testing.T, s *slippingServer, err error) {
+		t.Helper()
+		if _, ok := errors.AsType[*client.ResponseError](err); !ok || len(s.polled) != 0 {
+			t.Errorf("error %v after %d polls", err, len(s.polled))
+		}
+	}
+	t.Run("undeclared", func(t *testing.T) {
+		s := newSlippingServer(isHandle, nil)
+		_, err := callOnce(t, s, nil)
+		want(t, s, err)
+	})
+	t.Run("prompt", func(t *testing.T) {
+		s := newSlippingServer(isHandle, nil)
+		_, err := newClient(t, s, &client.Options{Tasks: true}).GetPrompt(t.Context(), "p", nil)
+		want(t, s, err)
+	})
+	t.Run("resource", func(t *testing.T) {
+		s := newSlippingServer(isHandle, nil)
+		_, err := newClient(t, s, &client.Options{Tasks: true}).ReadResource(t.Context(), "x:y")
+		want(t, s, err)
+	})
+	for name, handle := range map[string]string{
+		"no id":     `{"resultType":"task",` + taskTimes + `,"status":"working"}`,
+		"empty id":  `{"resultType":"task","taskId":"",` + taskTimes + `,"status":"working"}`,
+		"no status": `{"resultType":"task","taskId":"t1",` + taskTimes + `}`,
+		"no time":   `{"resultType":"task","taskId":"t1","ttlMs":null,"status":"working"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlippingServer(handle, nil)
+			_, err := s.follow(t)
+			want(t, s, err)
+		})
+	}
+}
+
+// Nobody else has the handle of a call; that of BeginTask may be in other hands.
+func TestGivenUpCallCancelsItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(int) string { return isWorking })
+		c := newClient(t, s, &client.Options{Tasks: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
+		_, err := c.CallTool(ctx, "greet", nil)
+		if !errors.Is(err, context.DeadlineExceeded) || s.cancelled != 1 {
+			t.Errorf("%v, cancelled %d times", err, s.cancelled)
+		}
+		_, task, err := c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
+		_, err = c.FollowTask(ctx, task, nil)
+		if !errors.Is(err, context.DeadlineExceeded) || s.cancelled != 1 {
+			t.Errorf("followed: %v, cancelled %d times", err, s.cancelled)
+		}
+	})
+}

@@ -1,0 +1,508 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+// A faultyStore fails as it is told to.
+type faultyStore struct {
+	store.TaskStore
+	mu      sync.Mutex
+	calls   map[string]int
+	n       int
+	failAt  int           // the call that fails, 0: none
+	applied bool          // it fails after it was carried out
+	outage  time.Duration // and all calls for this time
+	until   time.Time
+	dead    bool // the process is
+}
+
+var errBroken = errors.New("the store is broken")
+
+func newFaultyStore(inner store.TaskStore) *faultyStore {
+	return &faultyStore{TaskStore: inner, calls: map[string]int{}}
+}
+
+func (s *faultyStore) do(name string, call func() error) error {
+	s.mu.Lock()
+	s.n++
+	s.calls[name]++
+	fails := s.n == s.failAt
+	if fails {
+		s.until = time.Now().Add(s.outage)
+	}
+	fails = fails || s.dead || time.Now().Before(s.until)
+	applied := s.applied && !s.dead
+	s.mu.Unlock()
+	if fails && !applied {
+		return errBroken
+	}
+	err := call()
+	if fails {
+		return errBroken
+	}
+	return err
+}
+
+func (s *faultyStore) kill(dead bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = dead
+}
+
+func (s *faultyStore) count(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name == "" {
+		return s.n
+	}
+	return s.calls[name]
+}
+
+func (s *faultyStore) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
+	room store.TaskRoom) error {
+	return s.do("create", func() error {
+		return s.TaskStore.CreateTask(ctx, task, times, room)
+	})
+}
+
+func (s *faultyStore) GetTask(ctx context.Context, id [32]byte) (task *store.Task, err error) {
+	err = s.do("get", func() error { task, err = s.TaskStore.GetTask(ctx, id); return err })
+	return task, err
+}
+
+func (s *faultyStore) GetFlow(ctx context.Context, id [32]byte) (task *store.Task, err error) {
+	err = s.do("flow", func() error { task, err = s.TaskStore.GetFlow(ctx, id); return err })
+	return task, err
+}
+
+func (s *faultyStore) PutTask(ctx context.Context, task *store.Task, times store.TaskTimes) error {
+	number := task.Number
+	err := s.do("put", func() error {
+		return s.TaskStore.PutTask(ctx, task, times)
+	})
+	if err != nil {
+		task.Number = number
+	}
+	return err
+}
+
+func (s *faultyStore) RenewTask(ctx context.Context, id [32]byte, holder string,
+	due time.Duration) error {
+	return s.do("renew", func() error { return s.TaskStore.RenewTask(ctx, id, holder, due) })
+}
+
+func (s *faultyStore) DueTasks(ctx context.Context, limit int) (ids [][32]byte, err error) {
+	err = s.do("due", func() error { ids, err = s.TaskStore.DueTasks(ctx, limit); return err })
+	return ids, err
+}
+
+func testRing(t testing.TB) *keys.Keyring {
+	t.Helper()
+	ring, err := keys.KeyringFromEnv(func(string) (string, bool) {
+		return "a:" + strings.Repeat("MDEyMzQ1Njc4OTAx", 3) + "MDEyMzQ1Njc=", true
+	}, "KEYS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// replicas returns two servers over two ways to one store.
+func replicas(t *testing.T, opts tasks.Options, tool server.Tool,
+	handler func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)) (
+	[2]*world, [2]*faultyStore) {
+	t.Helper()
+	memory := store.NewMemoryTaskStore()
+	var w [2]*world
+	var s [2]*faultyStore
+	ring := testRing(t)
+	for i := range w {
+		s[i] = newFaultyStore(memory)
+		o := opts
+		o.Store, o.Keys = s[i], ring
+		so := server.Options{}
+		so.Roundtrip.Sealer = ring
+		w[i] = newServerWorld(t, so, &o)
+		server.AddRawTool(w[i].srv, tool, handler)
+	}
+	return w, s
+}
+
+// TestStoreFailsAtEachCall lets the store of one of two replicas fail once, at each call in turn:
+// the task completes with what it was answered, and nothing happens twice.
+func TestStoreFailsAtEachCall(t *testing.T) {
+	modes := map[string]func(*faultyStore){
+		"not done":       func(s *faultyStore) {},
+		"done all same":  func(s *faultyStore) { s.applied = true },
+		"40 s not done":  func(s *faultyStore) { s.outage = 40 * time.Second },
+		"10 s done same": func(s *faultyStore) { s.applied, s.outage = true, 10*time.Second },
+	}
+	for name, set := range modes {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				reached := 0
+				synctest.Test(t, func(t *testing.T) {
+					reached = runWithFault(t, n, set)
+				})
+				if t.Failed() {
+					t.Fatalf("at call %d", n)
+				}
+				if reached < n {
+					if n < 10 {
+						t.Errorf("only %d calls", n)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+type memoLog struct {
+	mu      sync.Mutex
+	made    int
+	given   map[int]bool
+	commits int
+}
+
+func (m *memoLog) handle(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+	error) {
+	first, err := roundtrip.Ask[name](ctx, "who", "Who?")
+	if err != nil {
+		return nil, err
+	}
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	memo, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.made++
+		return m.made, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.given[memo] = true
+	m.mu.Unlock()
+	second, err := roundtrip.Ask[name](ctx, "a", "First?")
+	if err != nil {
+		return nil, err
+	}
+	roundtrip.OnCommit(ctx, func(context.Context) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.commits++
+	})
+	return server.Text(fmt.Sprint(first.Name, second.Name)), nil
+}
+
+func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
+	log := &memoLog{given: map[int]bool{}}
+	w, s := replicas(t, tasks.Options{}, taskTool, log.handle)
+	synctest.Wait()
+	s[0].mu.Lock()
+	s[0].n, s[0].failAt = 0, n
+	set(s[0])
+	s[0].mu.Unlock()
+	// The client tries again until it has an answer, here and there.
+	turn := 0
+	ask := func(method, params string) json.RawMessage {
+		for range 200 {
+			turn++
+			resp := w[turn%2].ask(method, params+","+declared)
+			if resp.Error == nil {
+				return resp.Result
+			}
+			if code := resp.Error.Code; code != protocol.CodeInternalError &&
+				code != protocol.CodeBusy {
+				t.Fatalf("%s: %v", method, resp.Error)
+			}
+			time.Sleep(time.Second)
+		}
+		t.Fatalf("%s: no answer", method)
+		return nil
+	}
+	var asks struct{ RequestState string }
+	json.Unmarshal(ask("tools/call", `"name":"work"`), &asks)
+	var handle struct{ TaskID string }
+	json.Unmarshal(ask("tools/call", fmt.Sprintf(`"name":"work","requestState":%q,`+
+		`"inputResponses":{"who":{"action":"accept","content":{"name":"A"}}}`,
+		asks.RequestState)), &handle)
+	answered := map[string]bool{}
+	last := ""
+	for range 300 {
+		raw := ask("tasks/get", fmt.Sprintf(`"taskId":%q`, handle.TaskID))
+		task, err := protocol.DecodeTask(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != "" && task.State.Status() != last {
+			t.Fatalf("%s after %s", task.State.Status(), last)
+		}
+		switch state := task.State.(type) {
+		case protocol.TaskInputRequired:
+			key := state.Requests[0].Key
+			if answered[key] {
+				t.Fatalf("%s is asked again", key)
+			}
+			ask("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept",`+
+				`"content":{"name":"B"}}}`, handle.TaskID, key))
+			answered[key] = true
+		case protocol.TaskCompleted:
+			last = "completed"
+			if text := state.Result.Content[0].(*protocol.TextContent).Text; text != "AB" {
+				t.Errorf("text %q", text)
+			}
+			time.Sleep(5 * time.Minute) // whatever still runs ends
+		case protocol.TaskFailed, protocol.TaskCancelled:
+			t.Fatalf("%+v", state)
+		}
+		if last != "" && s[0].count("due") > 3 {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	if last == "" || len(answered) != 1 || log.commits > 1 || len(log.given) != 1 {
+		t.Errorf("%q, answered %v, %d commits, memos %v", last, answered, log.commits, log.given)
+	}
+	s[0].mu.Lock()
+	defer s[0].mu.Unlock()
+	return s[0].n
+}
+
+// TestDeaths lets the process of each run die: five times without getting further are enough, but
+// those that were only queued do not count.
+func TestDeaths(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			memory, ring := store.NewMemoryTaskStore(), testRing(t)
+			runs, id := 0, ""
+			var last *world
+			for range 6 {
+				s := newFaultyStore(memory)
+				w := newWorld(t, &tasks.Options{Store: s, Keys: ring, Runs: 1})
+				add := func(name string, note func()) {
+					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
+						inTask(func(ctx context.Context, _ *server.ToolCall) (
+							protocol.CallToolOutcome, error) {
+							note()
+							<-ctx.Done()
+							return nil, context.Cause(ctx)
+						}))
+				}
+				add("block", func() {})
+				add("die", func() { runs++ })
+				if queued {
+					w.call("block", "")
+					synctest.Wait()
+				}
+				if last = w; id == "" {
+					id = w.call("die", "")
+				} else {
+					w.get(id) // takes over
+				}
+				synctest.Wait()
+				s.kill(true)
+				time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
+				s.kill(false)
+				w.tasks.Shutdown(canceled())
+			}
+			state := last.get(id).State
+			failed, ok := state.(protocol.TaskFailed)
+			switch {
+			case queued && (ok || runs > 0):
+				t.Errorf("queued: %+v after %d runs", state, runs)
+			case !queued && (!ok || runs != 5 ||
+				!strings.Contains(failed.Error.Message, "5 times")):
+				t.Errorf("%+v after %d runs", state, runs)
+			}
+		})
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// TestShutdownHandsOver has the next poll, on another replica, go on with the task.
+func TestShutdownHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		w, _ := replicas(t, tasks.Options{}, taskTool,
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				if err := roundtrip.BeginTask(ctx); err != nil {
+					return nil, err
+				}
+				if runs++; runs == 1 {
+					<-ctx.Done()
+					return nil, context.Cause(ctx)
+				}
+				return server.Text("done"), nil
+			})
+		id := w[0].call("work", "")
+		synctest.Wait()
+		if err := w[0].tasks.Shutdown(canceled()); err == nil {
+			t.Error("no error although the context had ended")
+		}
+		w[1].get(id)
+		synctest.Wait()
+		if state := w[1].get(id).State; state.Status() != "completed" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// TestUnknownLooksForeign counts what the store is asked: the same for an id that is unknown,
+// somebody else's, or not kept any longer.
+func TestUnknownLooksForeign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
+			return time.Hour
+		}}, taskTool, askForever)
+		foreign := w[0].call("work", "")
+		synctest.Wait()
+		ask := func(p protocol.Principal, id string) string {
+			said := ""
+			for _, method := range []string{"get", "update", "cancel"} {
+				before, all := s[1].count("get"), s[1].count("")
+				resp := w[1].askAs(p, "tasks/"+method,
+					fmt.Sprintf(`"taskId":%q,"inputResponses":{},%s`, id, declared))
+				said += fmt.Sprintf("%v %v %d %d\n", resp.Error, resp.Error != nil,
+					s[1].count("get")-before, s[1].count("")-all)
+			}
+			return said
+		}
+		other := protocol.Principal{Issuer: "i", Subject: "s"}
+		want := ask(protocol.LocalPrincipal(), "nope")
+		if !strings.Contains(want, "true 1 1") {
+			t.Error(want)
+		}
+		for i, got := range []string{ask(other, foreign), ask(protocol.Principal{}, foreign),
+			ask(other, strings.Repeat("x", 10<<10))} {
+			if got != want {
+				t.Errorf("%d: %s, want %s", i, got, want)
+			}
+		}
+		time.Sleep(time.Hour + time.Second)
+		if state := w[1].get(foreign).State; state.Status() != "failed" {
+			t.Errorf("expired: %+v", state)
+		}
+		time.Sleep(time.Hour)
+		if got := ask(protocol.LocalPrincipal(), foreign); got != want {
+			t.Errorf("not kept: %s, want %s", got, want)
+		}
+	})
+}
+
+func askForever(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	in, err := roundtrip.Ask[name](ctx, "a", "First?")
+	if err != nil {
+		return nil, err
+	}
+	return server.Text(in.Name), nil
+}
+
+// TestUpdatesAtOnce answers one question differently on two replicas: both are acknowledged, one
+// counts.
+func TestUpdatesAtOnce(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := replicas(t, tasks.Options{}, taskTool,
+				askForever)
+			id := w[0].call("work", "")
+			synctest.Wait()
+			var wg sync.WaitGroup
+			for i := range w {
+				wg.Go(func() {
+					w[i].update(id, fmt.Sprintf(
+						`{"a":{"action":"accept","content":{"name":"%d"}}}`, i))
+				})
+			}
+			wg.Wait()
+			w[0].update(id, `{"a":{"action":"decline"}}`) // spent
+			synctest.Wait()
+			done, ok := w[0].get(id).State.(protocol.TaskCompleted)
+			if !ok || done.Result.IsError {
+				t.Fatalf("%+v", done)
+			}
+			w[1].update(id, `{"a":{"action":"decline"}}`) // over
+			if again := w[1].get(id).State; again.Status() != "completed" {
+				t.Errorf("%+v", again)
+			}
+		})
+	}
+}
+
+// TestCancelAgainstCompletion cancels twice, here and elsewhere, at about the time when the handler
+// ends: the first last status stays, and a handler that has completed is not called cancelled after
+// its commits.
+func TestCancelAgainstCompletion(t *testing.T) {
+	for _, at := range []time.Duration{0, 4900, 4999, 5000, 5001, 6000, 20_000} {
+		for _, deaf := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				commits := 0
+				w, _ := replicas(t, tasks.Options{}, taskTool,
+					inTask(func(ctx context.Context, _ *server.ToolCall) (
+						protocol.CallToolOutcome, error) {
+						timer := time.After(5 * time.Second)
+						select {
+						case <-timer:
+						case <-ctx.Done():
+							if !deaf {
+								return nil, context.Cause(ctx)
+							}
+							<-timer
+						}
+						roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
+						return server.Text("done"), nil
+					}))
+				id := w[0].call("work", "")
+				time.Sleep(at * time.Millisecond)
+				last := ""
+				for i := range 30 {
+					if i < 2 {
+						resp := w[(i+1)%2].ask("tasks/cancel",
+							fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+						if resp.Error != nil {
+							t.Fatal(resp.Error)
+						}
+					}
+					task := w[i%2].get(id)
+					if status := task.State.Status(); last != "" && status != last {
+						t.Fatalf("%s after %s", status, last)
+					} else if task.IsOver() {
+						last = status
+					}
+					time.Sleep(300 * time.Millisecond)
+				}
+				if last == "" || (last == "completed") != (commits == 1) ||
+					last == "cancelled" && (deaf || at > 5000) {
+					t.Errorf("at %d: %q with %d commits, deaf %v", at, last, commits, deaf)
+				}
+			})
+		}
+	}
+}

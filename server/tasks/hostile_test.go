@@ -1,0 +1,507 @@
+package tasks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+type toolFunc = func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)
+
+// inTask returns a handler that begins a task and goes on with f.
+func inTask(f toolFunc) toolFunc {
+	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := roundtrip.BeginTask(ctx); err != nil {
+			return nil, err
+		}
+		return f(ctx, call)
+	}
+}
+
+var taskTool = server.Tool{Name: "work", Task: server.TaskCan}
+
+// TestHandlersThatMisbehave says what a task comes to, and that its run holds nothing.
+func TestHandlersThatMisbehave(t *testing.T) {
+	var spent error
+	cases := map[string]struct {
+		run  toolFunc
+		want string // the status, and a part of its result or error
+	}{
+		"panics": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			panic("secret")
+		}, "failed nternal error"},
+		"fails": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return nil, errors.New("no disk")
+		}, "completed no disk"},
+		"returns nothing": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return nil, nil
+		}, "failed nternal error"},
+		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return server.Text(strings.Repeat("x", 5<<20)), nil
+		}, "failed too long"},
+		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			_, spent = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) {
+				return strings.Repeat("x", 5<<20), nil
+			})
+			return server.Text("done"), nil
+		}, "failed too long"},
+		"asks 300 questions": {func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			var items []roundtrip.Item
+			for i := range 300 {
+				items = append(items, roundtrip.Elicit[name](fmt.Sprint(i), "?"))
+			}
+			return roundtrip.InputRequired(items...), nil
+		}, "failed gave up"},
+		"asks under one key at once": {func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() { roundtrip.Ask[name](ctx, "a", "?") })
+			}
+			wg.Wait()
+			return server.Text("done"), nil
+		}, "failed nternal error"},
+		"begins again": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return server.Text(fmt.Sprint(roundtrip.BeginTask(ctx))), nil
+		}, "completed <nil>"},
+		"returns a handle": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return &protocol.CreateTaskResult{Task: protocol.Task{ID: "x"}}, nil
+		}, "failed nternal error"},
+		"only keeps state": {func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			n, _ := roundtrip.State[int](ctx)
+			if n == 3 {
+				return server.Text("three"), nil
+			}
+			return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil
+		}, "completed three"},
+		"takes too long": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, "failed longer than it may"},
+		"ignores its context": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			time.Sleep(90 * time.Minute)
+			return server.Text("late"), nil
+		}, "failed longer than it may"},
+		"leaves a goroutine": {func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			go func() {
+				time.Sleep(10 * time.Second)
+				tasks.StatusMessage(ctx, "still here")
+			}()
+			return server.Text("done"), nil
+		}, "completed done"},
+	}
+	for label, c := range cases {
+		t.Run(label, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				server.AddRawTool(w.srv, taskTool, inTask(c.run))
+				id := w.call("work", "")
+				time.Sleep(time.Hour + time.Minute)
+				for range 2 {
+					raw := w.ask("tasks/get", fmt.Sprintf(`"taskId":%q,%s`, id, declared)).Result
+					task, err := protocol.DecodeTask(raw)
+					if err != nil {
+						t.Fatal(err)
+					}
+					status, words, _ := strings.Cut(c.want, " ")
+					if task.State.Status() != status || !strings.Contains(string(raw), words) {
+						t.Errorf("%s", raw)
+					}
+					if strings.Contains(string(raw), "secret") {
+						t.Errorf("tells: %s", raw)
+					}
+					time.Sleep(time.Hour)
+				}
+			})
+		})
+	}
+	if spent == nil {
+		t.Error("a memo that could not be kept was given out")
+	}
+}
+
+// TestStrayStatus lets a goroutine of a run speak after the run has asked: the task stays with the
+// client, and the answer is taken at once.
+func TestStrayStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			go func() {
+				time.Sleep(2 * time.Second)
+				tasks.StatusMessage(ctx, "still here")
+			}()
+			return askForever(ctx, c)
+		}))
+		id := w.call("work", "")
+		time.Sleep(5 * time.Second)
+		w.update(id, `{"a":{"action":"accept","content":{"name":"B"}}}`)
+		synctest.Wait()
+		if state := w.get(id).State; state.Status() != "completed" {
+			t.Errorf("%+v", state)
+		}
+		time.Sleep(5 * time.Second) // the goroutine of the last run
+	})
+}
+
+// TestWireKeys asks under "a" twice, beside the author's own "a.2", and once more under another
+// version of the flow: no key comes twice.
+func TestWireKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		version, asked := "1", map[string]int{}
+		w := newWorld(t, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			if err := roundtrip.FlowVersion(ctx, version); err != nil {
+				return nil, err
+			}
+			text := version
+			for _, key := range []string{"a", "a.2", "b"} {
+				in, err := roundtrip.Ask[name](ctx, key, key+"?")
+				if err != nil {
+					return nil, err
+				}
+				text += in.Name
+			}
+			return server.Text(text), nil
+		}))
+		id := w.call("work", "")
+		for range 20 {
+			synctest.Wait()
+			task := w.get(id)
+			asks, ok := task.State.(protocol.TaskInputRequired)
+			if !ok {
+				break
+			}
+			key := asks.Requests[0].Key
+			if asked[key]++; asked[key] > 1 {
+				t.Fatalf("%s comes again", key)
+			}
+			answer := `"content":{"name":"x"}`
+			switch len(asked) {
+			case 1:
+				answer = `"content":{"name":7}` // does not fit
+			case 4:
+				version = "2"
+			}
+			w.update(id, fmt.Sprintf(`{%q:{"action":"accept",%s}}`, key, answer))
+			time.Sleep(time.Second)
+		}
+		done, ok := w.get(id).State.(protocol.TaskCompleted)
+		if !ok || done.Result.Content[0].(*protocol.TextContent).Text != "2xxx" || len(asked) < 5 {
+			t.Errorf("%+v, asked %v", w.get(id).State, asked)
+		}
+	})
+}
+
+// TestUndeclaredComesFirst refuses clients that have not declared the extension, whatever the id is
+// and however the parameters look, before the store is asked.
+func TestUndeclaredComesFirst(t *testing.T) {
+	old := strings.Replace(undeclared, `"elicitation":{}`, `"elicitation":{},"tasks":{}`, 1)
+	synctest.Test(t, func(t *testing.T) {
+		w, s := replicas(t, tasks.Options{}, server.Tool{Name: "work", Task: server.TaskMust},
+			inTask(askForever))
+		id := w[0].call("work", "")
+		time.Sleep(3 * time.Second)
+		before := s[1].count("get")
+		for _, meta := range []string{undeclared, old} {
+			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel",
+				"tools/call", protocol.MethodListen} {
+				for _, id := range []string{id, "nope"} {
+					resp := w[1].ask(method, fmt.Sprintf(`"name":"work","taskId":%q,`+
+						`"inputResponses":{},"notifications":{"taskIds":[%[1]q]},%s`, id, meta))
+					if resp.Error == nil ||
+						resp.Error.Code != protocol.CodeMissingRequiredClientCapability ||
+						!bytes.Contains(resp.Error.Data, []byte(protocol.ExtensionTasks)) {
+						t.Errorf("%s: %v", method, resp.Error)
+					}
+				}
+			}
+		}
+		if n := s[1].count("get") - before; n != 0 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+func TestWrongParameters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(askForever))
+		id := w.call("work", "")
+		synctest.Wait()
+		var many []string
+		for i := range 10_000 {
+			many = append(many, fmt.Sprintf(`"k%d":{"action":"cancel"}`, i))
+		}
+		for _, params := range []string{`"taskId":"","inputResponses":{}`,
+			`"taskId":7,"inputResponses":{}`, `"inputResponses":{}`, `"taskId":"ID"`,
+			`"taskId":"ID","inputResponses":null`, `"taskId":"ID","inputResponses":[]`,
+			`"taskId":"ID","inputresponses":{"a":{"action":"cancel"}}`} {
+			resp := w.ask("tasks/update", strings.ReplaceAll(params, "ID", id)+","+declared)
+			if resp.Error == nil || resp.Error.Code != protocol.CodeInvalidParams {
+				t.Errorf("%s: %v %s", params, resp.Error, resp.Result)
+			}
+		}
+		if state := w.get(id).State; state.Status() != "input_required" {
+			t.Errorf("half applied: %+v", state)
+		}
+		w.ask("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%s},%s`, id,
+			strings.Join(many, ","), declared))
+		w.update(id, `{"a":[]}`) // no answer: asked again
+		time.Sleep(time.Second)
+		w.update(id, `{"z":{"action":"cancel"},"a.2":{"action":"accept","content":{"name":"x"}}}`)
+		synctest.Wait()
+		if state := w.get(id).State; state.Status() != "completed" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// TestExpiry passes the time to live while a handler runs that does not care: once a client has
+// heard that the task failed, it stays so on every replica.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
+			return time.Minute
+		}}, taskTool, inTask(func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			time.Sleep(61 * time.Second)
+			return server.Text("late"), nil
+		}))
+		id := w[0].call("work", "")
+		time.Sleep(time.Minute)
+		for i := range 10 {
+			failed, ok := w[i%2].get(id).State.(protocol.TaskFailed)
+			if !ok || failed.Error.Code != protocol.CodeInternalError ||
+				!strings.Contains(failed.Error.Message, "expired") {
+				t.Fatalf("%d: %+v", i, failed)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestNoRoom refuses a call that would begin one task too many before anything exists, and the same
+// round again when there is room, with a guard, too.
+func TestNoRoom(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ring := testRing(t)
+			s := newFaultyStore(store.NewMemoryTaskStore())
+			so := server.Options{}
+			so.Roundtrip.Sealer = ring
+			if guarded {
+				so.Roundtrip.Guard = store.NewMemoryGuard(100)
+			}
+			w := newServerWorld(t, so, &tasks.Options{Store: s, Keys: ring, TasksPerPrincipal: 1})
+			server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
+					return nil, err
+				}
+				return inTask(askForever)(ctx, c)
+			})
+			round := func() string {
+				var asks struct{ RequestState string }
+				json.Unmarshal(w.ask("tools/call", `"name":"work",`+declared).Result, &asks)
+				return fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":{"action":"accept",`+
+					`"content":{"name":"A"}}}`, asks.RequestState)
+			}
+			first, second := round(), round()
+			id := w.call("work", first)
+			resp := w.ask("tools/call", `"name":"work"`+second+","+declared)
+			if resp.Error == nil || resp.Error.Code != protocol.CodeBusy ||
+				!bytes.Contains(resp.Error.Data, []byte(`"retryAfterMs":30000`)) {
+				t.Fatalf("%v %s", resp.Error, resp.Result)
+			}
+			if again := w.call("work", first); again != id {
+				t.Error("another handle for the same round")
+			}
+			w.ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+			synctest.Wait()
+			if next := w.call("work", second); next == id {
+				t.Error("the same task")
+			}
+		})
+	}
+}
+
+func TestPollsInALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := replicas(t, tasks.Options{}, taskTool, inTask(askForever))
+		id := w[0].call("work", "")
+		synctest.Wait()
+		before := s[1].count("get")
+		refused := 0
+		other := protocol.Principal{Issuer: "i", Subject: "s"}
+		for _, p := range []protocol.Principal{other, protocol.LocalPrincipal()} {
+			for range 100 {
+				resp := w[1].askAs(p, "tasks/get", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+				if resp.Error != nil && resp.Error.Code == protocol.CodeBusy {
+					refused++
+				}
+			}
+		}
+		if n := s[1].count("get") - before; refused != 180 || n != 20 {
+			t.Errorf("%d refused, %d reads", refused, n)
+		}
+	})
+}
+
+// TestAwaitEvent waits for something that is no question, looks seldom, and at once when woken on
+// another replica.
+func TestAwaitEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks, come := 0, false
+		w, _ := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
+			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			err := roundtrip.AwaitEvent(ctx, "order 7", func(context.Context) (bool, error) {
+				looks++
+				return come, nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("come"), nil
+		}))
+		id := w[0].call("work", "")
+		time.Sleep(10 * time.Minute)
+		if state := w[0].get(id).State; state.Status() != "working" || looks < 10 || looks > 20 {
+			t.Errorf("%+v after %d looks", state, looks)
+		}
+		come = true
+		if err := w[1].tasks.Wake(context.Background(), "order 7"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if state := w[0].get(id).State; state.Status() != "completed" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// TestInline answers a task that is over soon with its result, and others with the handle.
+func TestInline(t *testing.T) {
+	for _, takes := range []time.Duration{time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			commits := 0
+			w := newWorld(t, &tasks.Options{Inline: 5 * time.Second})
+			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
+				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				time.Sleep(takes)
+				roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
+				return server.Text("done"), nil
+			}))
+			resp := w.ask("tools/call", `"name":"work",`+declared)
+			if inline := bytes.Contains(resp.Result, []byte("done")); inline !=
+				(takes == time.Second) {
+				t.Errorf("%s", resp.Result)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if commits != 1 {
+				t.Errorf("%d commits", commits)
+			}
+		})
+	}
+}
+
+// TestForgedHandle refuses a handle that middleware made for a client that has not declared tasks.
+func TestForgedHandle(t *testing.T) {
+	now := time.Now()
+	forge := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
+			return &protocol.CreateTaskResult{Task: protocol.Task{ID: "x", Created: now,
+				Updated: now, State: protocol.TaskWorking{}}}, nil
+		}
+	}
+	w := newServerWorld(t, server.Options{Middleware: []server.Middleware{forge}}, nil)
+	server.AddRawTool(w.srv, taskTool, inTask(askForever))
+	resp := w.ask("tools/call", `"name":"work",`+undeclared)
+	if resp.Error == nil || resp.Error.Code != protocol.CodeInternalError {
+		t.Errorf("%v %s", resp.Error, resp.Result)
+	}
+}
+
+// TestMiddlewareOfRuns is the table of the package's documentation: what wraps a run.
+func TestMiddlewareOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type seen struct {
+			inTask    bool
+			principal protocol.Principal
+			scoped    bool
+		}
+		var mu sync.Mutex
+		var sees []seen
+		note := func(next server.Handler) server.Handler {
+			return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
+				if mu.Lock(); r.Message.Method == "tools/call" {
+					sees = append(sees, seen{r.InTask(), r.Principal, r.Access.Unlimited()})
+				}
+				mu.Unlock()
+				return next(ctx, r)
+			}
+		}
+		w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
+			middleware.Recover(nil), note, middleware.Limit(&middleware.LimitOptions{Calls: 2}),
+			middleware.Timeout(time.Second)}}, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			if deadline, ok := ctx.Deadline(); ok {
+				return nil, fmt.Errorf("deadline %s", deadline)
+			}
+			time.Sleep(10 * time.Second)
+			return server.Text("done"), nil
+		}))
+		var ids []string
+		for range 3 { // two run, one waits for a slot
+			ids = append(ids, w.call("work", ""))
+			if len(ids) < 2 {
+				synctest.Wait()
+			}
+		}
+		time.Sleep(time.Minute)
+		for _, id := range ids {
+			if done, ok := w.get(id).State.(protocol.TaskCompleted); !ok || done.Result.IsError {
+				t.Errorf("%+v", w.get(id).State)
+			}
+		}
+		runs := 0
+		for _, s := range sees {
+			if s.principal != protocol.LocalPrincipal() {
+				t.Errorf("%+v", s)
+			}
+			if s.inTask {
+				runs++
+			}
+		}
+		if runs < 3 {
+			t.Errorf("%d runs in %+v", runs, sees)
+		}
+	})
+}
