@@ -232,17 +232,17 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 			return nil, err
 		}
 		once, cancel := context.WithCancel(ctx)
-		sent := make(chan struct{})
+		sent, killed := make(chan struct{}), c.killed
+		if c.moved {
+			killed = nil // another process
+		}
 		go func() {
 			select {
-			case <-c.killed:
+			case <-killed:
 				cancel()
 			case <-sent:
 			}
 		}()
-		if c.moved {
-			cancel, once = func() {}, ctx
-		}
 		resp, err := c.conn.sendRequest(once, method, params.TaskID, raw)
 		close(sent)
 		cancel()
