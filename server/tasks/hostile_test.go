@@ -479,9 +479,9 @@ func TestMiddlewareOfRuns(t *testing.T) {
 			return server.Text("done"), nil
 		}))
 		var ids []string
-		for range 3 { // two run, one waits for a slot
+		for range 2 { // the second may have to wait for a slot
 			ids = append(ids, w.call("work", ""))
-			if len(ids) < 2 {
+			if len(ids) == 1 {
 				synctest.Wait()
 			}
 		}
@@ -500,7 +500,7 @@ func TestMiddlewareOfRuns(t *testing.T) {
 				runs++
 			}
 		}
-		if runs < 3 {
+		if runs < 2 {
 			t.Errorf("%d runs in %+v", runs, sees)
 		}
 	})
