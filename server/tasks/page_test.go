@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 	result, task, err := c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "refund",
 		Arguments: json.RawMessage(`{"number":"7"}`)})
 	if err != nil || task == nil {
-		t.Fatal(task, err)
+		t.Fatal(result, err)
 	}
 	if err := keep(task); err != nil {
 		t.Fatal(err)
