@@ -43,5 +43,5 @@ func TestTasksOutliveReplicas(t *testing.T) {
 	defer db.Close()
 	createTables(t, db, sqlstore.SQLite)
 	taskchaos.Run(t, taskchaos.Plan{Tasks: 20, Questions: 2, Store: address,
-		Every: 700 * time.Millisecond, Length: 8 * time.Second})
+		Every: 700 * time.Millisecond, Length: 12 * time.Second})
 }

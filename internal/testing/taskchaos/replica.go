@@ -133,7 +133,9 @@ func work(ctx context.Context, _ *server.ToolCall, in order) (protocol.CallToolO
 	}
 	text := first.Text
 	for i := range in.Questions {
+		fresh := false
 		memo, err := roundtrip.Memo(ctx, fmt.Sprint("m", i), func(context.Context) (int, error) {
+			fresh = true
 			return rand.Int(), nil
 		})
 		if err != nil {
@@ -142,7 +144,9 @@ func work(ctx context.Context, _ *server.ToolCall, in order) (protocol.CallToolO
 		if err := note("memo", fmt.Sprintf("%d.%d", in.N, i), fmt.Sprint(memo)); err != nil {
 			return nil, err
 		}
-		takeTime()
+		if fresh { // no run takes so long that few come to their end
+			takeTime()
+		}
 		answer, err := roundtrip.Ask[reply](ctx, fmt.Sprint("q", i), "Next?")
 		if err != nil {
 			return nil, err
@@ -150,11 +154,15 @@ func work(ctx context.Context, _ *server.ToolCall, in order) (protocol.CallToolO
 		text += " " + answer.Text
 	}
 	takeTime()
-	roundtrip.OnCommit(ctx, func(context.Context) { _ = note("commit", fmt.Sprint(in.N), "-") })
+	roundtrip.OnCommit(ctx, func(context.Context) {
+		_ = note("commit", fmt.Sprint(in.N), "-")
+		takeTime() // the task is not over yet
+	})
 	return server.Text(text), nil
 }
 
-func takeTime() { time.Sleep(time.Duration(20+rand.IntN(100)) * time.Millisecond) }
+// takeTime is a good part of the life of a replica.
+func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
 
 // effect has an effect that happens once for a key, as with a unique column: a file is made where
 // there is none of its name.
