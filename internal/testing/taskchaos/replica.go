@@ -1,5 +1,5 @@
-// Package taskchaos tests tasks under failures: replicas in processes of their own run them over one
-// store, a client has them asked and answered, and meanwhile processes and the store are killed.
+// Package taskchaos tests tasks under failures: replicas in processes of their own run them over
+// one store, a client has them asked and answered, and meanwhile processes and the store are killed.
 // All tasks must complete, and nothing happens twice.
 package taskchaos
 
