@@ -1,6 +1,6 @@
 // Package taskchaos tests tasks under failures: replicas in processes of their own run them over
-// one store, a client has them asked and answered, and meanwhile processes and the store are killed.
-// All tasks must complete, and nothing happens twice.
+// one store, a client polls them and answers their questions, and meanwhile processes and the
+// store are killed. All tasks must complete, and nothing happens twice.
 package taskchaos
 
 import (
