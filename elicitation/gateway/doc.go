@@ -50,7 +50,8 @@
 // authorization server. A client without URL elicitation gets an error that says what to do. Logins
 // of a person count in all their clients. Before that they see the lists of the zero principal,
 // whose credential is one of the gateway's own; anonymous callers have it, too, unless Credential
-// refuses them.
+// refuses them. A subscription (subscriptions/listen) that was opened before a login follows these
+// lists until the client opens it again.
 //
 // # What is not passed on
 //

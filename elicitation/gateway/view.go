@@ -12,7 +12,8 @@ import (
 )
 
 // viewWait is how long a request waits for what an upstream shows to its caller, where nobody with
-// that credential came before. What comes later is announced.
+// that credential came before. What comes later is announced, but not on a subscription that was
+// opened before: that one follows what the gateway itself sees, until it is opened again.
 const viewWait = 5 * time.Second
 
 // A view is what an upstream shows to callers with one credential. It has a connection of its own,
