@@ -65,6 +65,7 @@ var helpers = map[string]bool{
 	"internal/testing/oauthtest":   true,
 	"internal/testing/proctest":    true,
 	"internal/testing/servertest":  true,
+	"internal/testing/taskchaos":   true,
 	"internal/testing/testkit":     true,
 	"internal/testing/wiretest":    true,
 }
@@ -82,6 +83,7 @@ var mayUseHTTP = map[string]string{
 
 	"internal/testing/fleettest":  "serves replicas, and passes requests to them in turn",
 	"internal/testing/guardchaos": "has replicas that serve HTTP, and clients that repeat requests",
+	"internal/testing/taskchaos":  "has replicas that serve HTTP, and a client that polls them",
 	"internal/testing/oauthtest":  "is an authorization server, a protected resource and a browser",
 	"internal/testing/wiretest":   "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -56,4 +57,18 @@ func TestChaos(t *testing.T) {
 	if report.Served < chaosFlows()*8/10 {
 		t.Error("most flows must be served")
 	}
+}
+
+// TestTasksOutliveReplicasAndDatabase kills the database too, which keeps its disk.
+func TestTasksOutliveReplicasAndDatabase(t *testing.T) {
+	c := startPostgres(t)
+	_, name := c.withTables(t)
+	die := func() { c.kill(); c.start() }
+	plan := taskchaos.Plan{Tasks: 30, Questions: 2, Store: c.url(name), Every: time.Second,
+		Length: 12 * time.Second, Trouble: []func(){die}}
+	if testkit.Soak {
+		plan.Tasks, plan.Questions, plan.Length = 200, 3, 2*time.Minute
+		plan.Trouble = []func(){die, die}
+	}
+	taskchaos.Run(t, plan)
 }

@@ -9,6 +9,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -90,7 +91,7 @@ func onSQLite() *storetest.Options {
 }
 
 func TestMain(m *testing.M) {
-	if runAsReplica() {
+	if runAsReplica() || taskchaos.ServeReplica(openTasks) {
 		return
 	}
 	testkit.Main(m)
