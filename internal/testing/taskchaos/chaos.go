@@ -73,7 +73,7 @@ func Run(t *testing.T, plan Plan) {
 	var wg sync.WaitGroup
 	for i := range clients {
 		c := &clients[i]
-		*c = taskClient{fleet: f, n: i, accepted: map[string]bool{}}
+		*c = taskClient{fleet: f, n: i, began: began, accepted: map[string]bool{}}
 		wg.Go(func() {
 			if err := c.run(ctx); err != nil {
 				t.Errorf("task %d: %v", c.n, err)
@@ -120,15 +120,20 @@ func (f *fleet) killReplicas() (kills int) {
 type taskClient struct {
 	fleet    *fleet
 	n        int
+	began    time.Time
 	id       string
 	accepted map[string]bool // wire keys whose answers were acknowledged
 }
 
-// run has the task begin at some time, and answers its questions after some time, so that tasks
-// are under way as long as replicas die.
+// think waits for some time in the share of Length that belongs to a step, so that all tasks are
+// under way as long as replicas die.
+func (c *taskClient) think(step int) {
+	share := c.fleet.plan.Length / time.Duration(c.fleet.plan.Questions+1)
+	time.Sleep(time.Until(c.began.Add(time.Duration(step)*share + rand.N(share))))
+}
+
 func (c *taskClient) run(ctx context.Context) error {
-	share := c.fleet.plan.Length / time.Duration(c.fleet.plan.Questions+2)
-	time.Sleep(rand.N(share))
+	c.think(0)
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
@@ -144,7 +149,7 @@ func (c *taskClient) run(ctx context.Context) error {
 		}
 		switch state := task.State.(type) {
 		case protocol.TaskInputRequired:
-			if err := c.answer(ctx, state.Requests, share); err != nil {
+			if err := c.answer(ctx, state.Requests); err != nil {
 				return err
 			}
 		case protocol.TaskCompleted:
@@ -197,8 +202,7 @@ func (c *taskClient) reply(key string) string {
 
 // answer answers the one question that is outstanding, which must not have been answered before,
 // under this key or under another.
-func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests,
-	think time.Duration) error {
+func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests) error {
 	if len(requests) != 1 {
 		return fmt.Errorf("%d questions", len(requests))
 	}
@@ -206,7 +210,7 @@ func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests
 	if want := fmt.Sprint("q", len(c.accepted)); key != want {
 		return fmt.Errorf("asked %q, want %q", key, want)
 	}
-	time.Sleep(rand.N(think))
+	c.think(len(c.accepted) + 1)
 	_, err := c.ask(ctx, protocol.MethodUpdateTask, c.id, fmt.Sprintf(
 		`"taskId":%q,"inputResponses":{%q:%s}`, c.id, key, c.reply(key)))
 	c.accepted[key] = true
