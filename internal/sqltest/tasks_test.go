@@ -25,7 +25,7 @@ type recorder struct {
 	store.TaskStore
 	mu   sync.Mutex
 	text strings.Builder
-	last []byte // the last record
+	last []byte // the last record that the store has taken
 }
 
 func (r *recorder) note(task *store.Task) {
@@ -33,18 +33,27 @@ func (r *recorder) note(task *store.Task) {
 	defer r.mu.Unlock()
 	fmt.Fprintf(&r.text, "%s %s %s %s %s %s\n", task.ID[:], task.Flow[:], task.Owner[:], task.Wakes,
 		task.Holder, task.Record)
-	r.last = append([]byte(nil), task.Record...)
+}
+
+// noteKept notes a record that the store has taken.
+func (r *recorder) noteKept(task *store.Task, err error) error {
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.last = append([]byte(nil), task.Record...)
+	}
+	return err
 }
 
 func (r *recorder) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	r.note(task)
-	return r.TaskStore.CreateTask(ctx, task, times, room)
+	return r.noteKept(task, r.TaskStore.CreateTask(ctx, task, times, room))
 }
 
 func (r *recorder) PutTask(ctx context.Context, task *store.Task, times store.TaskTimes) error {
 	r.note(task)
-	return r.TaskStore.PutTask(ctx, task, times)
+	return r.noteKept(task, r.TaskStore.PutTask(ctx, task, times))
 }
 
 func (r *recorder) read() (all, lastRecord string) {
