@@ -115,43 +115,40 @@ func modernRaw(t *testing.T, url, tool, state, responses string) string {
 }
 
 func TestKeptResultsAreBounded(t *testing.T) {
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		big := strings.Repeat("x", 1<<20)
-		u, upstream := startRaw(t, nil)
-		u.call = func(id json.RawMessage, event func(string), answers <-chan string) {
-			event(`{"jsonrpc":"2.0","id":99,"method":"elicitation/create",` +
-				`"params":{"message":"Q","requestedSchema":{"type":"object",` +
-				`"properties":{"n":{"type":"string"}}}}}`)
-			<-answers
-			event(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text",`+
-				`"text":%q}]}}`, id, big))
+	big := strings.Repeat("x", 1<<20)
+	u, upstream := startRaw(t, nil)
+	u.call = func(id json.RawMessage, event func(string), answers <-chan string) {
+		event(`{"jsonrpc":"2.0","id":99,"method":"elicitation/create",` +
+			`"params":{"message":"Q","requestedSchema":{"type":"object",` +
+			`"properties":{"n":{"type":"string"}}}}}`)
+		<-answers
+		event(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text",`+
+			`"text":%q}]}}`, id, big))
+	}
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy}}})
+	c := connect(t, url, protocol.Modern, &person{answer: func(string) *protocol.ElicitResult {
+		r, _ := client.Accept(map[string]string{"n": "abc"})
+		return r
+	}})
+	awaitTool(t, c, "ops_x")
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc >> 20
+	}
+	before := heap()
+	for range 100 {
+		r, err := c.CallTool(t.Context(), "ops_x", nil)
+		if err != nil || len(textOf(r)) != 1<<20 {
+			t.Fatal(textOf(r), err)
 		}
-		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy}}})
-		c := connect(t, url, era, &person{answer: func(string) *protocol.ElicitResult {
-			r, _ := client.Accept(map[string]string{"n": "abc"})
-			return r
-		}})
-		awaitTool(t, c, "ops_x")
-		heap := func() uint64 {
-			runtime.GC()
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return m.HeapAlloc >> 20
-		}
-		before := heap()
-		for range 150 {
-			r, err := c.CallTool(t.Context(), "ops_x", nil)
-			if err != nil || len(textOf(r)) != 1<<20 {
-				t.Fatal(textOf(r), err)
-			}
-		}
-		after := heap()
-		t.Logf("%v: %d MiB, before %d", era, after, before)
-		if after > before+120 { // 64 are kept
-			t.Errorf("%v: %d MiB, before %d", era, after, before)
-		}
+	}
+	after := heap()
+	if after > before+85 { // 64 are kept
+		t.Errorf("%d MiB, before %d", after, before)
 	}
 }
 
