@@ -19,23 +19,23 @@ import (
 // is the same again). On a connection of a legacy revision Ask waits for the
 // person, at most for the funnel's HumanTimeout.
 //
-// The key names the question in the flowRun and must be the same in every round;
+// The key names the question in the flow and must be the same in every round;
 // two questions under one key in one run of the handler are an error. So is a
 // question that changes: its answer is asked for once more when kind, form or
-// wording differ from what was answered, and if it differs again the flowRun ends
+// wording differ from what was answered, and if it differs again the flow ends
 // with an error that names the key. [Reworded] allows for wording.
 //
 // An answer that does not fit the form is asked for once more, with the reason in
 // front of the message: "Amount must be at least 0.01. How much?". After
-// 3 of them in a row the flowRun ends with an error that names the
+// 3 of them in a row the flow ends with an error that names the
 // rule. So it is in guard style.
 //
 // A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
 // that refuses without showing the question an [*UnseenError]. Returned by the
-// handler they end the flowRun with words that people can read: as an error result of
+// handler they end the flow with words that people can read: as an error result of
 // a tool, elsewhere as code 23220, and 23225 where nobody has seen the question.
 // Outside of a handler Ask returns [ErrNoRound]. Calls may overlap; questions that
-// goroutines ask at the same time are asked in one round. A flowRun asks in as many
+// goroutines ask at the same time are asked in one round. A flow asks in as many
 // rounds as the funnel's Limits.Rounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return newFormAsk[T](key, message, opts).ask(ctx)
@@ -51,7 +51,7 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string,
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
 // agreed to go there, not that they are done; [Await] waits for that. The URL must be the
 // same in every round: make what is fresh in it with [Nonce]. Another URL than the one that
-// was agreed to ends the flowRun, with an error that the client can read, and is not asked for.
+// was agreed to ends the flow, with an error that the client can read, and is not asked for.
 func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOption) error {
 	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
@@ -117,7 +117,7 @@ func Reworded() QuestionOption {
 	})
 }
 
-// IfPossible has a question of flow style fail instead of ending the flowRun where
+// IfPossible has a question of flow style fail instead of ending the flow where
 // nobody can be asked: the call that asks returns a [*PushError] then, and the
 // handler goes on. On a connection of a legacy revision it returns other failures
 // to ask as well: the client's *protocol.Error, or an error without a type of its own, as where

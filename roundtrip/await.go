@@ -54,7 +54,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //
 // In a modern revision the request is held for up to [MaxVisitHold]. Then the
 // client is asked for the same visit again, with "Not finished yet." in front. These rounds do
-// not count toward the funnel's Limits.Rounds: the flowRun ends after its HumanTimeout, from when
+// not count toward the funnel's Limits.Rounds: the flow ends after its HumanTimeout, from when
 // the person agreed. In a session Await waits in place, for as long; clients of revision
 // 2025-11-25 are notified when the visit is finished (client/elicitation, "Completion
 // Notifications"). While it holds the call waits for a person, see [WatchWaiting]; where too many
@@ -69,7 +69,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 // that refuses without showing the question an [*UnseenError]. Whatever a
 // handler makes of an error that means that the visit is not finished, it does not
 // get to complete in that run. A key under which something else than a visit was
-// answered is a mistake of the server, which ends the flowRun with an internal error.
+// answered is a mistake of the server, which ends the flow with an internal error.
 // Calls may overlap.
 func Await(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := runFrom(ctx)
@@ -282,7 +282,7 @@ type unfinishedVisit struct {
 }
 
 // explainUnfinished puts in front of visits that are asked for again that they are
-// not finished. It changes copies: the words are the author's, and what the flowRun
+// not finished. It changes copies: the words are the author's, and what the flow
 // remembers of them stays.
 func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {

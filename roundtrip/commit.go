@@ -21,7 +21,7 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), CleanupTime)
 }
 
-// OnCommit has fn run after the handler has completed the flowRun, its result has
+// OnCommit has fn run after the handler has completed the flow, its result has
 // passed all checks, and a [store.Guard], if there is one, has recorded it: at most
 // once for every outcome that is handed to the client, never in a round that
 // asks or begins a task, nor when the handler fails or returns an error result. A guard that
@@ -48,7 +48,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	return nil
 }
 
-// runCommits calls the functions given to [OnCommit], if the flowRun has completed.
+// runCommits calls the functions given to [OnCommit], if the flow has completed.
 func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
 	if r.flow == nil || err != nil || r.flow.begins { // the task has run them
 		return

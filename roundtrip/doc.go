@@ -30,7 +30,7 @@
 // the guard runs only with an answer that was accepted and fits the form.
 // Everything before the guard runs once a round, so effects belong behind it.
 // [AcceptedContent] is the short form where a refusal needs no words of its
-// own; a handler that then repeats the refused question ends the flowRun rather
+// own; a handler that then repeats the refused question ends the flow rather
 // than nagging, unless the question has the option [AskAgain].
 //
 // Answers accumulate: in the third round the first answer is still there.
@@ -39,7 +39,7 @@
 // # Straight-line code
 //
 // Where one question depends on the answer to another, a handler reads better as
-// code that waits. This is the flowRun style:
+// code that waits. This is the flow style:
 //
 //	region, err := roundtrip.Ask[Region](ctx, "region", "Which region?")
 //	if err != nil {
@@ -55,7 +55,7 @@
 // in a round which asks is thrown away.
 //
 // Replay has rules. All code before an Ask runs again in every round: effects
-// belong behind the last one, or in [OnCommit], which runs when the flowRun has
+// belong behind the last one, or in [OnCommit], which runs when the flow has
 // completed. A handler must ask the same questions again; the sealed journal
 // holds key, kind, form and wording, asks a question that changed once more and
 // then gives up. What is random, costly or changes with time goes through
@@ -84,7 +84,7 @@
 //
 // # What the client carries, and what sealing proves
 //
-// Nothing waits on the server between two rounds. What a flowRun knows travels
+// Nothing waits on the server between two rounds. What a flow knows travels
 // through the client as requestState, which the protocol declares to be an
 // attacker's input. rondo therefore seals it (AES-256-GCM) and binds it to the
 // principal, the method, the tool, prompt or resource, the arguments, the
@@ -96,7 +96,7 @@
 // can present it again, and the handler runs again. Where that matters,
 // configure a [store.Guard]. Nor does it prove that a person answered, which is the
 // client's word. The states of anonymous HTTP callers are bearer tokens:
-// whoever holds one may continue the flowRun.
+// whoever holds one may continue the flow.
 //
 // The key decides who can open a state. Without a configured [keys.Sealer] it is
 // random and dies with the process; give replicas a shared one with
@@ -133,7 +133,7 @@
 //		the same for one round, in place of RoundTTL; in a session, too, but where Ask
 //		waits it has no effect
 //	roundtrip.Options.FlowTTL             24 h
-//		all rounds of a flowRun together; like RoundTTL, and in a session like HumanTimeout
+//		all rounds of a flow together; like RoundTTL, and in a session like HumanTimeout
 //	roundtrip.MaxVisitHold                25 s
 //		how long Await holds a request of a modern revision; the link is asked for again
 //	roundtrip.Options.Heartbeat           15 s

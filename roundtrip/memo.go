@@ -13,11 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Memo runs fn once in a flowRun and returns in later rounds what it returned
+// Memo runs fn once in a flow and returns in later rounds what it returned
 // then. The value is kept in the sealed state, as JSON, from the round on that
 // asks next; the copy that the first round gets has been through JSON as well,
 // so that all rounds see the same. An error of fn is returned and not kept. Keys
-// are the flowRun's, apart from those of questions; using one twice in one run of
+// are the flow's, apart from those of questions; using one twice in one run of
 // the handler is an error.
 //
 // Memo saves repetition and no more: a response that is lost on its way, or a
@@ -125,18 +125,18 @@ func (r *run) keepMemo(key string, value json.RawMessage) error {
 }
 
 // IdempotencyKey returns a name for the effect called key in this flow, to hand
-// to the system that performs the effect. It is the same in all rounds of the flowRun
+// to the system that performs the effect. It is the same in all rounds of the flow
 // and in all replays of them, on every replica, and is made from the random id
-// of the flowRun, which clients never see; the server's own log has it. It is 43
+// of the flow, which clients never see; the server's own log has it. It is 43
 // characters of base64url.
 //
 // Key must say all that the answers decide about the effect, such as the amount
 // that is charged. Without a [store.Guard] a client can present an earlier state of
-// the flowRun once more, with other answers: under a key that is the same for all
+// the flow once more, with other answers: under a key that is the same for all
 // of them the bank would take the second, larger order for the first, which is
 // paid.
 //
-// The first leg of a flowRun that is sent twice begins two flows, with different
+// The first leg of a flow that is sent twice begins two flows, with different
 // keys: ask before an effect that must not be repeated.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	r := runFrom(ctx)
@@ -154,7 +154,7 @@ func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// flowIDLocked returns the id of the flowRun, which the first round draws at random.
+// flowIDLocked returns the id of the flow, which the first round draws at random.
 func (r *run) flowIDLocked() [16]byte {
 	if !r.identified {
 		rand.Read(r.id[:])

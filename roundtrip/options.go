@@ -14,14 +14,14 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultMaxRounds is how often a flowRun may ask. People do not answer
+	// defaultMaxRounds is how often a flow may ask. People do not answer
 	// more often, and a handler that asks more often does not converge.
 	defaultMaxRounds = 8
 	// defaultMaxStateBytes keeps retries below what proxies allow.
 	defaultMaxStateBytes = 16 << 10
 	// DefaultRoundTTL is how long a person may take to answer one round.
 	DefaultRoundTTL = time.Hour
-	// defaultFlowTTL is how long a flowRun may take in all.
+	// defaultFlowTTL is how long a flow may take in all.
 	defaultFlowTTL = 24 * time.Hour
 	// clockSkew is how far the clocks of two replicas may differ.
 	clockSkew = 2 * time.Minute
@@ -59,7 +59,7 @@ type Options struct {
 	Limits Limits
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
 	RoundTTL time.Duration
-	// FlowTTL is how long a flowRun may take, 0: 24 hours.
+	// FlowTTL is how long a flow may take, 0: 24 hours.
 	FlowTTL time.Duration
 	// RestartExpired guards against flows that cannot go on: one whose state is
 	// authentic but too old starts over, instead of the request being refused.
@@ -85,7 +85,7 @@ type Options struct {
 	// client of a modern revision. Unset, their questions are pushed while the call runs.
 	RefuseLegacy bool
 	// StateStore keeps states that pass Limits.StateBytes, up to 1 MiB each. Nil: such a
-	// flowRun ends with an error. Replicas must share it.
+	// flow ends with an error. Replicas must share it.
 	StateStore store.StateStore
 	// HideErrors guards what is behind the server: the texts of errors that handlers
 	// return, other than [*protocol.Error], are kept from clients. They get a reference,
@@ -108,7 +108,7 @@ type Options struct {
 
 // Limits bound what flows and calls that wait may use. Zero is the default of every field.
 type Limits struct {
-	// Rounds is how often a flowRun may ask, 0: 8.
+	// Rounds is how often a flow may ask, 0: 8.
 	Rounds int
 	// StateBytes bounds requestState, in both directions, before it is
 	// decoded. 0: 16 KiB; never more than 64 KiB. In

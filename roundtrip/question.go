@@ -39,7 +39,7 @@ func (o questionOption) applyTo(q Question) Question { return o(q) }
 
 // AnswerWithin limits how long the client may take to answer, instead of the
 // funnel's default of an hour. With several questions in a round the shortest
-// of the limits that are set holds. A limit beyond the end of the flowRun (24
+// of the limits that are set holds. A limit beyond the end of the flow (24
 // hours by default) is cut there. Where a question of flow style waits for its
 // answer, in a session, it has no effect.
 func AnswerWithin(d time.Duration) QuestionOption {
@@ -52,9 +52,9 @@ func AnswerWithin(d time.Duration) QuestionOption {
 // AskAgain allows the question even though the person has declined or
 // cancelled it in this flow. It is not needed to have an answer corrected that does not fit, nor
 // for a loop, whose turns have keys of their own. Without it, repeating a refused question of guard
-// style ends the flowRun, because a handler that only checks for consent would nag
+// style ends the flow, because a handler that only checks for consent would nag
 // for ever, and one of flow style returns the refusal. With it [Ask] does not take
-// a refusal for an answer: the question is asked again, as often as the flowRun may
+// a refusal for an answer: the question is asked again, as often as the flow may
 // ask.
 func AskAgain() QuestionOption {
 	return questionOption(func(q Question) Question {
