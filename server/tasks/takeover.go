@@ -1,0 +1,190 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// keepLease renews the lease of a run until done, and ends the run when it is lost, when the task
+// was cancelled elsewhere, or when its time is over.
+func (r *run) keepLease(ctx context.Context, done chan struct{}) {
+	t := r.tasks
+	renew := time.NewTicker(max(t.opts.Lease/3, time.Millisecond))
+	defer renew.Stop()
+	look := time.NewTicker(min(cancelPoll, t.opts.Lease))
+	defer look.Stop()
+	kept := time.Now()
+	ended := ctx.Done()
+	var overdue <-chan time.Time
+	for {
+		select {
+		case <-done:
+			return
+		case <-ended:
+			ended, overdue = nil, time.After(stopGrace)
+		case <-overdue:
+			r.settleStopped(ctx, time.Now())
+			return
+		case <-renew.C:
+			err := t.store.RenewTask(context.WithoutCancel(ctx), r.id, r.name, t.opts.Lease)
+			switch {
+			case err == nil:
+				kept = time.Now()
+			case errors.Is(err, store.ErrTaskChanged) || time.Since(kept) > t.opts.Lease:
+				r.lose()
+				return
+			}
+		case <-look.C:
+			task, err := t.store.GetTask(context.WithoutCancel(ctx), r.id)
+			if err != nil || task.Number == r.number() {
+				continue
+			}
+			if rec, err := t.open(ctx, task); err == nil && rec.Cancelled {
+				r.stop(errCancelled)
+			}
+		}
+	}
+}
+
+func (r *run) number() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.task.Number
+}
+
+// lose ends a run whose task belongs to another process by now.
+func (r *run) lose() {
+	r.mu.Lock()
+	r.lost = true
+	r.mu.Unlock()
+	r.stop(errLost)
+}
+
+// sweep takes over tasks that nobody runs, and drops those that need not be kept.
+func (t *Tasks) sweep() {
+	timer := time.NewTimer(firstSweep)
+	for left := 0; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
+		left = t.sweepDue(left)
+		if err := t.store.DropTasks(t.base); err != nil && t.base.Err() == nil {
+			t.reportStore(t.base, "drop", err)
+		}
+	}
+}
+
+// firstSweep is when a process looks for the first time: when its tools have been added.
+const firstSweep = time.Second
+
+// awaitSweep waits for the next sweep, and reports false when there is none.
+func (t *Tasks) awaitSweep(timer *time.Timer) bool {
+	defer timer.Stop()
+	select {
+	case <-t.closed:
+		return false
+	case <-t.server.Done():
+		t.beginClosing()
+		t.stop(errShutdown)
+		return false
+	case <-t.again:
+	case <-timer.C:
+	}
+	return true
+}
+
+// sweepDue takes over what is due, for as long as there is room here. left is how many tasks could
+// not be taken over the last time, such as those of keys that are gone: they must not hide others.
+func (t *Tasks) sweepDue(left int) int {
+	for {
+		limit := sweepBatch + left
+		ids, err := t.store.DueTasks(t.base, limit)
+		if err != nil {
+			if t.base.Err() == nil {
+				t.reportStore(t.base, "sweep", err)
+			}
+			return left
+		}
+		left = 0
+		for _, id := range ids {
+			if t.isFull() {
+				return left
+			}
+			if !t.takeOver(t.base, id) {
+				left++
+			}
+		}
+		if len(ids) < limit || left == len(ids) {
+			return left
+		}
+	}
+}
+
+// isFull reports whether this process leaves further tasks to others, or is closing. Where it is
+// full it looks again when it has room.
+func (t *Tasks) isFull() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	full := len(t.running) >= queued*t.opts.Runs
+	t.behind = t.behind || full
+	return full || t.closing
+}
+
+// takeOver runs a task that is due, in this process. It reports false where it failed to.
+func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
+	if t.isFull() {
+		return false
+	}
+	task, err := t.store.GetTask(ctx, id)
+	if err != nil || !task.Due {
+		return err == nil || errors.Is(err, store.ErrNoTask)
+	}
+	rec, err := t.open(ctx, task)
+	if err != nil {
+		t.reportStore(ctx, "open", err)
+		return false
+	}
+	now := time.Now()
+	if task.Holder != "" && !rec.Queued {
+		rec.Deaths++
+	}
+	task.Holder, rec.Queued = "", false
+	times := store.TaskTimes{}
+	switch {
+	case rec.hasExpired(now):
+		rec.expire(now)
+	case rec.Cancelled:
+		rec.end(statusCancelled, now)
+	case rec.Deaths >= maxDeaths:
+		rec.fail(protocol.Errorf(protocol.CodeInternalError, "the task was stopped: the process "+
+			"that ran it ended %d times without getting further", rec.Deaths), now)
+	default:
+		t.claim(task, &times)
+	}
+	times.Keep = rec.expires().Sub(now) + keepAfterEnd
+	switch err := t.put(ctx, task, rec, times); {
+	case err == nil && !rec.isOver():
+		t.start(task, rec)
+	case err != nil && !errors.Is(err, store.ErrTaskChanged):
+		t.reportStore(ctx, "put", err)
+		return false
+	}
+	return true
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *Tasks) isClosing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closing
+}
