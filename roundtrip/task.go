@@ -171,12 +171,9 @@ func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 	task := e.call.Task.Run
 	r := e.openRun(&e.first, e.call.Responses, protocol.RequestState{})
 	r.opened = time.Now()
-	c, err := claims.Decode(task.Journal, &claims.Claims{
-		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
-		Audience: e.funnel.opts.Audience,
-	})
+	c, err := e.decodeClaims(task.Journal)
 	if err != nil {
-		return nil, e.reportRejection(ctx, &rejection{event.ReasonMalformed, err})
+		return nil, e.reportRejection(ctx, err)
 	}
 	if c.Principal.Issuer != credentialIssuer && c.Principal != e.call.Principal {
 		return nil, e.reportRejection(ctx, r.rejectPrincipal(c))

@@ -114,6 +114,7 @@ type extensions struct {
 type extensionMethod struct {
 	ExtensionMethod
 	extension string
+	typed     bool // package protocol has a type for its parameters
 }
 
 // AddExtension adds an extension, which may be done while the server runs. It panics when the
@@ -151,10 +152,10 @@ func (x *extensions) add(e *Extension) error {
 		switch {
 		case m.Handle == nil || m.Method == "":
 			return fmt.Errorf("method %q: needs a name and Handle", m.Method)
-		case x.methods[m.Method] != nil || isCoreMethod(m.Method):
+		case x.methods[m.Method] != nil || isTyped(m.Method) && !isTaskMethod(m.Method):
 			return fmt.Errorf("method %q: exists already", m.Method)
 		}
-		x.methods[m.Method] = &extensionMethod{m, e.Name}
+		x.methods[m.Method] = &extensionMethod{m, e.Name, isTyped(m.Method)}
 	}
 	if e.RunTool != nil {
 		if x.runTool != nil {
@@ -171,15 +172,13 @@ func (x *extensions) add(e *Extension) error {
 	return nil
 }
 
-// isCoreMethod reports whether the protocol itself has the method.
-func isCoreMethod(method string) bool {
+// isTaskMethod reports whether package protocol has the method for an extension.
+func isTaskMethod(method string) bool {
 	switch method {
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
-		return false
+		return true
 	}
-	_, err := protocol.DecodeParams(method, nil)
-	wire, ok := protocol.AsError(err)
-	return err == nil || !ok || wire.Code != protocol.CodeMethodNotFound
+	return false
 }
 
 // extensionMethod returns the method of an extension, nil for none.
@@ -194,7 +193,7 @@ func (s *Server) extensionMethod(method string) *extensionMethod {
 func (s *Server) decodeParams(method string, raw json.RawMessage) (
 	params protocol.Params, target string, err error) {
 	m := s.extensionMethod(method)
-	if m == nil || isTyped(method) {
+	if m == nil || m.typed {
 		if params, err = protocol.DecodeParams(method, raw); err == nil {
 			target = targetOf(params)
 		}
