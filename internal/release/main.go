@@ -46,20 +46,20 @@ func run(args []string) error {
 	case words == "tags":
 		fmt.Println(strings.Join(r.tags(), "\n"))
 		return nil
-	case words == "outside":
-		return r.tryOutside(r.released[:1], []string{"local"})
-	case words == "outside -all":
-		toolchains, err := r.oldestAndNewest()
-		if err != nil {
-			return err
-		}
-		return r.tryOutside(r.released, toolchains)
+	case words == "outside", words == "outside -all":
+		return r.inClone(func(clone *release, dir string) error {
+			return clone.tryOutside(dir, words == "outside -all")
+		})
 	case len(args) == 2 && args[0] == "require":
 		return r.requireVersion(args[1])
 	case len(args) == 2 && args[0] == "proxy":
-		return r.writeProxy(args[1])
+		return r.inClone(func(clone *release, _ string) error {
+			return clone.writeProxy(args[1])
+		})
 	case len(args) == 2 && args[0] == "sbom":
-		return r.writeBills(args[1])
+		return r.inClone(func(clone *release, _ string) error {
+			return clone.writeBills(args[1])
+		})
 	case len(args) == 2 && args[0] == "apidiff":
 		return r.compareAPI(args[1])
 	}
@@ -83,16 +83,26 @@ func output(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// withTemp calls f with a folder that exists until f returns.
-func withTemp(f func(dir string) error) error {
+// inClone calls f with a clean clone of the last commit that has the tags of the release, and with
+// a folder that exists until f returns.
+func (r *release) inClone(f func(clone *release, dir string) error) error {
 	dir, err := os.MkdirTemp("", "rondo-release-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	dir, err = filepath.EvalSymlinks(dir)
+	top := filepath.Join(dir, "clone")
+	if _, err := output(command(dir, "git", "clone", "-q", r.top, top)); err != nil {
+		return err
+	}
+	clone, err := readRelease(top)
 	if err != nil {
 		return err
 	}
-	return f(dir)
+	for _, tag := range clone.tags() {
+		if _, err := output(command(top, "git", "tag", "-f", tag)); err != nil {
+			return err
+		}
+	}
+	return f(clone, dir)
 }

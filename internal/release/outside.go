@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -29,31 +30,36 @@ func (r *release) oldestAndNewest() ([]string, error) {
 	return []string{"go" + f.Go.Version, "go" + newest}, err
 }
 
-// tryOutside installs each module from a proxy on disk, in a module that knows nothing of the
-// checkout, with each toolchain.
-func (r *release) tryOutside(folders, toolchains []string) error {
-	return withTemp(func(dir string) error {
-		proxy := filepath.Join(dir, "proxy")
-		if err := r.writeProxy(proxy); err != nil {
+// tryOutside installs the root module or all from a proxy on disk, in modules that know nothing of
+// the checkout.
+func (r *release) tryOutside(dir string, all bool) error {
+	folders, toolchains := r.released[:1], []string{"local"}
+	if all {
+		var err error
+		folders = r.released
+		if toolchains, err = r.oldestAndNewest(); err != nil {
 			return err
 		}
-		for _, toolchain := range toolchains {
-			o, err := newOutside(dir, proxy, toolchain)
-			if err != nil {
-				return err
-			}
-			for _, folder := range folders {
-				began := time.Now()
-				err := o.try(r.top, folder)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", modulePath(folder), o.goVersion, err)
-				}
-				fmt.Printf("%s@%s: installed, tested and run with %s in %.0fs\n", modulePath(folder),
-					r.version, o.goVersion, time.Since(began).Seconds())
-			}
+	}
+	proxy := filepath.Join(dir, "proxy")
+	if err := r.writeProxy(proxy); err != nil {
+		return err
+	}
+	for _, toolchain := range toolchains {
+		o, err := newOutside(dir, proxy, toolchain)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		for _, folder := range folders {
+			began := time.Now()
+			if err := o.try(r.top, folder); err != nil {
+				return fmt.Errorf("%s, %s: %w", modulePath(folder), o.goVersion, err)
+			}
+			fmt.Printf("%s@%s: installed, tested and run with %s in %.0fs\n", modulePath(folder),
+				r.version, o.goVersion, time.Since(began).Seconds())
+		}
+	}
+	return nil
 }
 
 // outside makes modules as users do.
@@ -89,15 +95,15 @@ func newOutside(dir, proxy, toolchain string) (*outside, error) {
 	return o, nil
 }
 
-// run runs the go command in a folder.
+// run runs the go command in a folder and returns all that it prints.
 func (o *outside) run(dir, input string, args ...string) (string, error) {
-	cmd := command(dir, o.goCommand, args...)
-	cmd.Env, cmd.Stdin = o.env, strings.NewReader(input)
-	out, err := output(cmd)
+	cmd := exec.Command(o.goCommand, args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, o.env, strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, out)
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
-	return out, err
+	return string(out), err
 }
 
 // install makes a module that has installed one of ours with the words of the README, with the
