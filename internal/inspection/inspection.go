@@ -43,14 +43,17 @@ type Session struct {
 type Task struct {
 	ID, Tool, Who, Status string
 	Created, Changed      time.Time
-	TakenOver             bool // from a process that ended, or at its due time
+	TakenOver             bool // from a process that ended
 	Deaths                int  // of processes that ran it, since it got further
 }
 
 // A State is what a requestState says, without what people and authors entrusted to it.
 type State struct {
-	Refused, KeyID                          string // why it was not opened, and the key that it names
-	Stored                                  bool   // it names an entry of the store, which is not read
+	// Refused is why it was not opened, and KeyID the key that it names then.
+	Refused, KeyID string
+	// Stored means that it names an entry of the store, which is not read.
+	Stored bool
+
 	Flow, Who, Method, Target, Audience     string
 	App, OtherApp, FlowVersion              string
 	Round                                   int
