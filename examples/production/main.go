@@ -130,7 +130,7 @@ func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 
 // newServer has the middleware that its package recommends, with its log and metrics.
 func newServer(b *bank, set *settings, logger *zap.Logger,
-	registerer prometheus.Registerer, page *inspect.Page) (*server.Server, error) {
+	registerer prometheus.Registerer, page event.Observer) (*server.Server, error) {
 	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registerer),
 		&middleware.ProductionOptions{
 			Log:     middleware.LogOptions{TraceID: true},
@@ -139,13 +139,14 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	if err != nil {
 		return nil, err
 	}
+	observer = event.Observers(observer, page)
 	options := roundtrip.Options{Sealer: set.keys, Guard: store.NewMemoryGuard(0), HideErrors: true}
 	if set.shared != nil {
 		options.Guard, options.StateStore = set.shared, set.shared
 	}
 	srv, err := server.New(&server.Options{
 		Info:       protocol.Implementation{Name: "bank", Title: "Bank", Version: "1.0.0"},
-		Observer:   event.Observers(observer, page),
+		Observer:   observer,
 		Middleware: chain,
 		Roundtrip:  options,
 	})
