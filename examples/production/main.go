@@ -173,7 +173,8 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	ready.Store(true)
 	clients := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: 2 * time.Minute} // no WriteTimeout: it would cut streams
-	operators := &http.Server{Handler: adminHandler(&ready, page), ReadHeaderTimeout: 5 * time.Second}
+	operators := &http.Server{Handler: adminHandler(&ready, page),
+		ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 2)
 	go func() { failed <- clients.Serve(public) }()
 	go func() { failed <- operators.Serve(private) }()
