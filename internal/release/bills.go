@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ const billTool = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10
 
 // accepted are the licences that code under Apache-2.0 can be used with, all permissive.
 // BSD-Source-Code is what the tool takes the BSD-3-Clause of golang.org/x for.
-var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code", "ISC", "MIT"}
+var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code",
+	"ISC", "MIT"}
 
 // readByHand are modules, with what the tool takes their licences for, whose LICENSE was read.
 var readByHand = map[string]string{
@@ -46,10 +48,10 @@ func (r *release) writeBills(to string) error {
 	var lines []string
 	var refused []error
 	for _, folder := range r.released {
-		name := filepath.Join(to, strings.ReplaceAll(modulePath(folder)[len("github.com/rondo-mcp/"):],
-			"/", "-")+".cdx.json")
-		_, err := output(command(filepath.Join(r.top, folder), "go", "run", billTool, "mod", "-json",
-			"-licenses", "-noserial", "-notimestamp", "-type", "library", "-output", name, "."))
+		name := strings.ReplaceAll(path.Join("rondo", folder), "/", "-") + ".cdx.json"
+		name = filepath.Join(to, name)
+		_, err := output(command(filepath.Join(r.top, folder), "go", "run", billTool, "mod",
+			"-json", "-licenses", "-noserial", "-notimestamp", "-type", "library", "-output", name))
 		if err != nil {
 			return err
 		}

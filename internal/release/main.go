@@ -61,7 +61,9 @@ func run(args []string) error {
 			return clone.writeBills(args[1])
 		})
 	case len(args) == 2 && args[0] == "apidiff":
-		return r.compareAPI(args[1])
+		return r.inClone(func(clone *release, dir string) error {
+			return clone.compareAPI(dir, args[1])
+		})
 	}
 	return fmt.Errorf("unknown command %q; the comment of the package has the list", args)
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -114,10 +113,10 @@ func (o *outside) install(top, folder string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	words := regexp.MustCompile(`(?m)^go (get ` + regexp.QuoteMeta(modulePath(folder)) + `)$`).
-		FindSubmatch(readme)
-	if words == nil {
-		return "", errors.New("README.md does not say how to install it with go get")
+	words := "\ngo get " + rootModule + "\n"
+	if !strings.Contains(string(readme), words) ||
+		folder != "." && !strings.Contains(string(readme), "]("+folder+")") {
+		return "", errors.New("README.md does not say how to install it")
 	}
 	if err := copyFiles(filepath.Join(top, program, "*.go"), dir); err != nil {
 		return "", err
@@ -129,7 +128,7 @@ func (o *outside) install(top, folder string) (dir string, err error) {
 		}
 	}
 	for _, args := range [][]string{{"mod", "init", "example.com/outside"},
-		strings.Fields(string(words[1])), {"mod", "tidy"}} {
+		{"get", modulePath(folder)}, {"mod", "tidy"}} {
 		if _, err := o.run(dir, "", args...); err != nil {
 			return "", err
 		}
