@@ -12,13 +12,13 @@ const diffTool = "golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a
 // the clone of the release with another one, which it makes in dir.
 func (r *release) compareAPI(dir, ref string) error {
 	before := filepath.Join(dir, "before")
-	if _, err := output(command(dir, "git", "clone", "-q", r.top, before)); err != nil {
+	if _, err := execute(dir, "git", "clone", "-q", r.top, before); err != nil {
 		return err
 	}
-	if _, err := output(command(before, "git", "checkout", "-q", ref)); err != nil {
+	if _, err := execute(before, "git", "checkout", "-q", ref); err != nil {
 		return err
 	}
-	for _, folder := range r.released {
+	for _, folder := range r.folders {
 		path, old := modulePath(folder), filepath.Join(dir, "old")
 		fmt.Printf("%s since %s:\n", path, ref)
 		was, is := filepath.Join(before, folder), filepath.Join(r.top, folder)
@@ -26,11 +26,11 @@ func (r *release) compareAPI(dir, ref string) error {
 			fmt.Println("- a new module")
 			continue
 		}
-		_, err := output(command(was, "go", "run", diffTool, "-m", "-w", old, path))
+		_, err := execute(was, "go", "run", diffTool, "-m", "-w", old, path)
 		if err != nil {
 			return err
 		}
-		changes, err := output(command(is, "go", "run", diffTool, "-m", old, path))
+		changes, err := execute(is, "go", "run", diffTool, "-m", old, path)
 		if err != nil {
 			return err
 		}

@@ -2,16 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/semver"
 )
 
 const rootModule = "github.com/rondo-mcp/rondo"
@@ -25,108 +21,46 @@ var newestRelease = regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`)
 
 // release is what is released.
 type release struct {
-	top      string   // of the checkout
-	version  string   // such as v0.1.0
-	released []string // folders of modules, relative to top, "." first
-	others   []string // those of modules that are not released
+	top     string   // of the checkout
+	version string   // such as v0.1.0
+	folders []string // of the modules, relative to top, "." first
 }
 
-// readRelease finds the modules and the version.
-func readRelease(top string) (*release, error) {
-	r := &release{top: top}
-	files, err := output(command(top, "git", "ls-files", "go.mod", "*/go.mod"))
+// readRelease finds the modules and the version in a checkout, dir being a folder of it.
+func readRelease(dir string) (*release, error) {
+	top, err := execute(dir, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range strings.Fields(files) {
-		if folder := path.Dir(file); notReleased.MatchString(folder + "/") {
-			r.others = append(r.others, folder)
-		} else {
-			r.released = append(r.released, folder)
-		}
+	files, err := execute(top, "git", "ls-files", "go.mod", "*/go.mod")
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(r.released)
 	changes, err := os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	if err != nil {
 		return nil, err
 	}
 	heading := newestRelease.FindSubmatch(changes)
-	if heading == nil || !slices.Contains(r.released, ".") {
-		return nil, errors.New("CHANGELOG.md has no release, or there is no root module")
+	if heading == nil {
+		return nil, errors.New("CHANGELOG.md has no release")
 	}
-	r.version = "v" + string(heading[1])
+	r := &release{top: top, version: "v" + string(heading[1])}
+	for _, file := range strings.Fields(files) {
+		if !notReleased.MatchString(file) {
+			r.folders = append(r.folders, path.Dir(file))
+		}
+	}
+	slices.Sort(r.folders)
 	return r, nil
 }
 
 // modulePath returns the path of the module in a folder.
 func modulePath(folder string) string { return path.Join(rootModule, folder) }
 
-// ours reports whether a module is one of rondo.
-func ours(modulePath string) bool {
-	return modulePath == rootModule || strings.HasPrefix(modulePath, rootModule+"/")
-}
-
 // tags returns the tags of the release. That of a module in a folder begins with the folder.
 func (r *release) tags() (tags []string) {
-	for _, folder := range r.released {
+	for _, folder := range r.folders {
 		tags = append(tags, path.Join(folder, r.version))
 	}
 	return tags
-}
-
-// requireVersion has each go.mod require one version of the modules of rondo.
-func (r *release) requireVersion(version string) error {
-	if !semver.IsValid(version) {
-		return fmt.Errorf("%q is no version, such as v0.2.0", version)
-	}
-	for _, folder := range slices.Concat(r.released, r.others) {
-		name := filepath.Join(r.top, folder, "go.mod")
-		f, err := readModFile(name)
-		if err != nil {
-			return err
-		}
-		for _, required := range f.Require {
-			if ours(required.Mod.Path) {
-				if err := f.AddRequire(required.Mod.Path, version); err != nil {
-					return err
-				}
-			}
-		}
-		text, err := f.Format()
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(name, text, 0o666); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func readModFile(name string) (*modfile.File, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return modfile.Parse(name, text, nil)
-}
-
-// checkModFile refuses the go.mod of a released module that would not mean to users what it means
-// here: they get the versions that it requires, and its replace lines count for nobody else.
-func (r *release) checkModFile(name string, text []byte) error {
-	f, err := modfile.Parse(name, text, nil)
-	if err != nil {
-		return err
-	}
-	for _, required := range f.Require {
-		if mod := required.Mod; ours(mod.Path) && mod.Version != r.version {
-			return fmt.Errorf("%s requires %s, not %s: run the command require", name, mod, r.version)
-		}
-	}
-	for _, replaced := range f.Replace {
-		if !ours(replaced.Old.Path) {
-			return fmt.Errorf("%s replaces %s, which users would not", name, replaced.Old.Path)
-		}
-	}
-	return nil
 }
