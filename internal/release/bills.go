@@ -62,7 +62,9 @@ func readLicences(bill []byte) (lines []string, err error) {
 	var b struct {
 		Components []struct {
 			Name, Version string
-			Evidence      struct{ Licenses []struct{ License struct{ ID string } } }
+			Evidence      struct {
+				Licenses []struct{ License struct{ ID string } }
+			}
 		}
 	}
 	if err := json.Unmarshal(bill, &b); err != nil {
