@@ -1,0 +1,2 @@
+// Package telemetry traces flows with OpenTelemetry.
+package telemetry
