@@ -61,6 +61,10 @@ func (o *operation) readError(err error, missing string) {
 // end ends the span. What peers make up, methods and tools that there are not, is no part of its
 // name, nor a label of the metric.
 func (o *operation) end(ctx context.Context) {
+	defer o.span.End()
+	if o.duration == nil && !o.span.IsRecording() {
+		return
+	}
 	var about []attribute.KeyValue
 	method, name := o.method, o.method
 	if o.failed == strconv.Itoa(protocol.CodeMethodNotFound) {
@@ -87,7 +91,6 @@ func (o *operation) end(ctx context.Context) {
 			o.span.SetStatus(codes.Error, "") // the message may quote arguments
 		}
 	}
-	o.span.End()
 	if o.duration != nil {
 		o.duration.Record(ctx, time.Since(o.began).Seconds(),
 			metric.WithAttributeSet(attribute.NewSet(labels...)))

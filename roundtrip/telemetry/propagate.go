@@ -41,17 +41,17 @@ func readMeta(meta protocol.Meta) carrier {
 
 // extract returns the context of a peer: without a span where there is none, or a malformed one.
 func (t *Telemetry) extract(meta protocol.Meta) (trace.SpanContext, context.Context) {
-	ctx := t.propagator.Extract(context.Background(), propagation.MapCarrier(readMeta(meta)))
+	ctx, c := context.Background(), readMeta(meta)
+	if len(c) > 0 {
+		ctx = t.propagator.Extract(ctx, propagation.MapCarrier(c))
+	}
 	return trace.SpanContextFromContext(ctx), ctx
 }
 
-// carry returns what is to be sent of ctx.
+// carry returns what is to be sent of ctx, whose baggage cannot be too long.
 func carry(ctx context.Context, p propagation.TextMapPropagator) carrier {
 	c := carrier{}
 	p.Inject(ctx, propagation.MapCarrier(c))
-	if len(c[protocol.MetaBaggage]) > maxBaggage {
-		delete(c, protocol.MetaBaggage)
-	}
 	return c
 }
 

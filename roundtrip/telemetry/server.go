@@ -48,7 +48,8 @@ func (t *Telemetry) beginRequest(ctx context.Context, request *server.Request) (
 		options = append(options, trace.WithNewRoot())
 	case t.trustCaller != nil && t.trustCaller(request):
 		ctx = withBaggageOf(ctx, peer)
-		if local := trace.SpanContextFromContext(ctx); remote.IsValid() && local.IsValid() {
+		if local := trace.SpanContextFromContext(ctx); remote.IsValid() && local.IsValid() &&
+			local.SpanID() != remote.SpanID() {
 			options = append(options, linkTo(local)) // of the transport
 		}
 		if remote.IsValid() {
