@@ -20,8 +20,8 @@ func (dropped) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return n
 func (dropped) Shutdown(context.Context) error                        { return nil }
 
 // BenchmarkOverhead is a plain call and a flow of two questions, without traces, with traces of
-// which none is sampled, and with traces of which each is; client and server in one process, without
-// a network, so that the share of the traces is as large as it gets.
+// which none is sampled, and with traces of which each is; client and server in one process,
+// without a network, so that the share of the traces is as large as it gets.
 func BenchmarkOverhead(b *testing.B) {
 	for _, test := range []struct {
 		name    string
@@ -63,8 +63,8 @@ func benchClient(b *testing.B, sampler sdk.Sampler) *client.Client {
 		b.Fatal(err)
 	}
 	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
-	server.AddTool(srv, server.Tool{Name: "plain"}, func(context.Context, *server.ToolCall, target) (
-		protocol.CallToolOutcome, error) {
+	server.AddTool(srv, server.Tool{Name: "plain"}, func(context.Context, *server.ToolCall,
+		target) (protocol.CallToolOutcome, error) {
 		return server.Text("done"), nil
 	})
 	peer := protocol.Peer(srv)

@@ -126,7 +126,7 @@ func describe(s tracetest.SpanStub) string {
 	text := s.InstrumentationScope.Version + " " + s.SpanKind.String() + " " + s.Name
 	for _, a := range s.Attributes {
 		if a.Key == "rondo.round" {
-			text += " round " + a.Value.Emit()
+			text += " round " + a.Value.String()
 		}
 	}
 	if failed := attributeOf(s, "error.type"); failed != "" {
@@ -138,7 +138,7 @@ func describe(s tracetest.SpanStub) string {
 func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

@@ -56,7 +56,8 @@ func (s sink) newInstrument(series *event.Series) (recorder, error) {
 			name, unit = short, of
 		}
 	}
-	help, in, ctx := metric.WithDescription(series.Help), metric.WithUnit(unit), context.Background()
+	ctx := context.Background()
+	help, in := metric.WithDescription(series.Help), metric.WithUnit(unit)
 	switch {
 	case series.Buckets != nil:
 		h, err := s.meter.Float64Histogram(name, help, in,

@@ -31,7 +31,7 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	put := func(m metricdata.Metrics, set attribute.Set, value float64) {
 		var labels []string
 		for _, a := range set.ToSlice() {
-			labels = append(labels, a.Value.Emit())
+			labels = append(labels, a.Value.String())
 		}
 		slices.Sort(labels)
 		if value != 0 {
@@ -61,7 +61,8 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	return got
 }
 
-// TestMetricsAreThoseOfTheTable: and the two of the semantic conventions, over a flow that asks twice.
+// TestMetricsAreThoseOfTheTable: and the two of the semantic conventions, over a flow that asks
+// twice.
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -108,7 +109,6 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// badProvider has names that OpenTelemetry refuses.
 func TestASeriesThatCannotBeMadeIsNamed(t *testing.T) {
 	sink := telemetry.Metrics(sdkmetric.NewMeterProvider())
 	_, err := sink.Register([]event.Series{{Name: "rondo_good"}, {Name: "no name"}})
