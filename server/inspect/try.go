@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// maxTrials is how many trials are kept: one more ends the oldest. trialLife is how long one may
-	// wait for who made it, and listTime how long the list of tools may take.
+	// maxTrials is how many trials are kept: one more ends the oldest. trialLife is how long one
+	// may wait for who made it, and listTime how long the list of tools may take.
 	maxTrials, trialLife, listTime = 8, 30 * time.Minute, 10 * time.Second
 	// maxShown is how much of a text of the server is shown, in bytes: a question of 10 MiB is cut.
 	maxShown = 4 << 10
