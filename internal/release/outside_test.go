@@ -151,7 +151,8 @@ func checkReadme(t *testing.T, top, folder string) {
 	if folder != "." {
 		words = []string{"](" + folder + ")", "](" + folder + "/README.md)"}
 	}
-	if !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(string(readme), w) }) {
+	contains := func(word string) bool { return strings.Contains(string(readme), word) }
+	if !slices.ContainsFunc(words, contains) {
 		t.Errorf("README.md does not say how to install %s: it has none of %q", folder, words)
 	}
 }
