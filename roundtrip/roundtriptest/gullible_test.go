@@ -223,7 +223,7 @@ func TestUnfit(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv := newServer(t, effects, roundtrip.Options{})
 	for name, flow := range map[string]roundtriptest.Flow{
-		"declined": flows()[1], "fails": flows()[5], "asks for no consent": flows()[6],
+		"declined": flows()[1], "fails": flows()[5],
 		"asks nothing": {Request: roundtriptest.Tool("nowhere", nil), Fails: "nowhere"},
 	} {
 		if err := roundtriptest.CheckFlow(t,
