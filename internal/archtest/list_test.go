@@ -20,6 +20,7 @@ import (
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"
 	_ "github.com/rondo-mcp/rondo/server/middleware/prom"
+	_ "github.com/rondo-mcp/rondo/server/middleware/sloglog"
 	_ "github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	_ "github.com/rondo-mcp/rondo/server/serverhttp"
 )

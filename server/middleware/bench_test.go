@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/sloglog"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
@@ -25,6 +27,7 @@ func BenchmarkChain(b *testing.B) {
 		core := zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), level)
 		return middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	}
+	slogged := middleware.NewLog(sloglog.New(slog.New(slog.NewJSONHandler(io.Discard, nil))), nil)
 	written, filtered := logAt(zapcore.InfoLevel), logAt(zapcore.ErrorLevel)
 	metrics, err := middleware.NewMetrics(prom.New(prometheus.NewRegistry()), nil)
 	if err != nil {
@@ -39,6 +42,7 @@ func BenchmarkChain(b *testing.B) {
 	}{
 		{"none", nil},
 		{"log written", []server.Middleware{written.Wrap}},
+		{"log written with slog", []server.Middleware{slogged.Wrap}},
 		{"log filtered", []server.Middleware{filtered.Wrap}},
 		{"metrics", []server.Middleware{metrics.Wrap}},
 		{"recover", []server.Middleware{recovers}},

@@ -10,9 +10,10 @@
 //	}
 //	srv, err := server.New(&server.Options{Observer: observer, Middleware: chain})
 //
-// Package zaplog writes the log with zap, package prom keeps the metrics for
-// Prometheus. Others implement [LogSink] and [MetricSink]: this package imports
-// neither a logger nor a client of a metrics system.
+// Package sloglog writes the log with log/slog, package zaplog with zap, and
+// package prom keeps the metrics for Prometheus. Others implement
+// [event.LogSink] and [event.MetricSink]: this package imports neither a logger
+// nor a client of a metrics system, and each of those packages its own alone.
 //
 // # Order
 //

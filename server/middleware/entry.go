@@ -6,10 +6,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An Entry is what a [Record] writes: the fields of an event, or of a leg. It holds nothing of
-// the request but strings, since a sink may keep it; only that of an error holds the request, whose
-// secrets are masked in its text.
-type Entry struct {
+// An entry has the fields of an event, or of a leg. It holds nothing of the request but strings,
+// since a sink may keep it; only that of an error holds the request, whose secrets are masked in
+// its text.
+type entry struct {
 	opts  *event.FieldOptions
 	event event.Event // of a leg: what it asked, unless an entry of its own has that; nil: nothing
 	write func(event.Fields)
@@ -28,13 +28,8 @@ type Entry struct {
 // wantedFields are the fields of the entry of a leg that options ask for.
 type wantedFields struct{ subject, remoteAddr, traceID string }
 
-// A record has it from the Entry that it embeds.
-var _ interface{ entry() *Entry } = (*Entry)(nil)
-
-func (e *Entry) entry() *Entry { return e }
-
-// AddTo writes the fields of the entry to out.
-func (e *Entry) AddTo(out event.Encoder) {
+// AddTo implements [event.Entry].
+func (e *entry) AddTo(out event.Encoder) {
 	e.addHead(event.Fields{Encoder: out, FieldOptions: e.opts})
 	if e.event != nil {
 		event.AddFields(e.event, event.Fields{Encoder: out, FieldOptions: e.opts})
@@ -44,7 +39,7 @@ func (e *Entry) AddTo(out event.Encoder) {
 // addHead writes what comes before the fields of an event. It is not inlined, see [Log.Observe].
 //
 //go:noinline
-func (e *Entry) addHead(f event.Fields) {
+func (e *entry) addHead(f event.Fields) {
 	switch {
 	case e.write != nil:
 		e.write(f)
@@ -56,7 +51,7 @@ func (e *Entry) addHead(f event.Fields) {
 }
 
 // addLeg writes the fields of a leg, but for what it asked.
-func (e *Entry) addLeg(f event.Fields) {
+func (e *entry) addLeg(f event.Fields) {
 	f.AddText("request", e.where.Request)
 	f.AddText("method", e.where.Method)
 	f.AddTarget(e.where.Target)

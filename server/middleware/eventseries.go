@@ -9,8 +9,8 @@ import (
 
 // seriesOfEvents is the table of the metrics that events drive: help, and each label with the
 // values that it may have. Anything else is counted as "other".
-func seriesOfEvents() []Series {
-	return slices.Concat(seriesOfQuestions(), seriesOfRefusals(), []Series{
+func seriesOfEvents() []series {
+	return slices.Concat(seriesOfQuestions(), seriesOfRefusals(), []series{
 		newSeries("cut_off_total", "Requests that ended before they had a result.",
 			values("retriable", "true", "false")),
 		newSeries("store_failures_total",
@@ -27,19 +27,19 @@ func seriesOfEvents() []Series {
 			"Panics of handlers and middleware that were recovered."),
 		newSeries("server_bugs_total",
 			"Mistakes of handlers that clients got as internal errors."),
-		{Name: "flow_rounds", Buckets: []float64{2, 3, 4, 5, 6, 7, 8, 9},
-			Help: "Legs of a flow that had more than one, the last included."},
-		{Name: "human_wait_seconds", Buckets: waitBuckets(),
-			Help: "Time from sending questions to the return of their answers."},
-		{Name: "state_bytes", Help: "Size of the requestState that was sent.",
-			Buckets: []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}},
+		newHistogram("flow_rounds", "Legs of a flow that had more than one, the last included.",
+			2, 3, 4, 5, 6, 7, 8, 9),
+		newHistogram("human_wait_seconds",
+			"Time from sending questions to the return of their answers.", waitBuckets()...),
+		newHistogram("state_bytes", "Size of the requestState that was sent.",
+			256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536),
 	})
 }
 
-func seriesOfQuestions() []Series {
+func seriesOfQuestions() []series {
 	kind := values("kind", protocol.KindElicitForm, protocol.KindElicitURL,
 		protocol.KindCreateMessage, protocol.KindListRoots)
-	return []Series{
+	return []series{
 		newSeries("input_required_total", "Questions asked.", kind),
 		newSeries("answers_total",
 			"What people decided on questions, and clients on those for them.", kind,
@@ -69,13 +69,13 @@ func seriesOfQuestions() []Series {
 	}
 }
 
-func seriesOfRefusals() []Series {
+func seriesOfRefusals() []series {
 	reason := values("reason", refusalReasons()...)
 	http := newSeries("http_refusals_total", "HTTP requests refused before any middleware.",
 		values("status", "200", "400", "401", "403", "404", "405", "406", "408", "413", "415",
 			"421", "429", "502", "503", "508"), reason)
 	http.lazy = true
-	return []Series{
+	return []series{
 		http,
 		newSeries("line_refusals_total",
 			"Lines of stdio and other streams that were refused before any middleware.", reason),
@@ -147,9 +147,20 @@ func values[V ~string](name string, known ...V) label {
 	return l
 }
 
+// A series is a row of a table of metrics that events drive.
+type series struct {
+	event.Series
+	values [][]string // of each label, those that are known from the start
+	lazy   bool       // most combinations of them never occur
+}
+
+func newHistogram(name, help string, buckets ...float64) series {
+	return series{Series: event.Series{Name: name, Help: help, Buckets: buckets}}
+}
+
 // newSeries returns a row for a counter.
-func newSeries(name, help string, labels ...label) Series {
-	s := Series{Name: name, Help: help}
+func newSeries(name, help string, labels ...label) series {
+	s := series{Series: event.Series{Name: name, Help: help}}
 	for _, l := range labels {
 		s.Labels, s.values = append(s.Labels, l.name), append(s.values, l.values)
 	}
@@ -162,16 +173,16 @@ type eventSeries map[string]*family
 // A family is the series of one name.
 type family struct {
 	values [][]string
-	vector Vector
-	known  map[[2]string]Instrument // by labels; "" for those that it does not have
+	vector event.Vector
+	known  map[[2]string]event.Instrument // by labels; "" for those that it does not have
 }
 
 // newEventSeries makes all series whose labels are known, so that the first event of a kind
 // shows as an increase.
-func newEventSeries(table []Series, vectors []Vector) eventSeries {
+func newEventSeries(table []series, vectors []event.Vector) eventSeries {
 	all := make(eventSeries, len(table))
 	for i, s := range table {
-		f := &family{values: s.values, vector: vectors[i], known: map[[2]string]Instrument{}}
+		f := &family{values: s.values, vector: vectors[i], known: map[[2]string]event.Instrument{}}
 		all[s.Name] = f
 		if s.lazy {
 			for reason, status := range earlyRefusals() {
@@ -200,7 +211,7 @@ func (f *family) bind(labels [2]string) {
 }
 
 // instrument returns the series of labels, whose values peers may have made up.
-func (f *family) instrument(labels [2]string) Instrument {
+func (f *family) instrument(labels [2]string) event.Instrument {
 	if known, ok := f.known[labels]; ok {
 		return known
 	}
@@ -208,7 +219,7 @@ func (f *family) instrument(labels [2]string) Instrument {
 }
 
 // lookUp makes labels on the heap, which nearly all events do not need.
-func (f *family) lookUp(labels [2]string) Instrument {
+func (f *family) lookUp(labels [2]string) event.Instrument {
 	for i, values := range f.values {
 		if !slices.Contains(values, labels[i]) {
 			labels[i] = otherLabel

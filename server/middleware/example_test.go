@@ -20,6 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/sloglog"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
@@ -90,48 +91,8 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 	// metrics differ: <nil>
 }
 
-// slogSink writes the log with log/slog.
-type slogSink struct{ *slog.Logger }
-
-func (s slogSink) Enabled(level event.Level) bool {
-	return s.Logger.Enabled(context.Background(), slogLevel(level))
-}
-
-func (s slogSink) NewRecord(level event.Level, name string) middleware.Record {
-	return &slogRecord{logger: s.Logger, level: slogLevel(level), name: name}
-}
-
-func slogLevel(level event.Level) slog.Level { return slog.Level(level) * 4 }
-
-// A slogRecord is a record, and the encoder of its fields.
-type slogRecord struct {
-	middleware.Entry
-	logger *slog.Logger
-	level  slog.Level
-	name   string
-	attrs  []slog.Attr
-	items  []string
-}
-
-func (r *slogRecord) Write(ctx context.Context) {
-	r.AddTo(r)
-	r.logger.LogAttrs(ctx, r.level, r.name, r.attrs...)
-}
-
-func (r *slogRecord) add(a slog.Attr) { r.attrs = append(r.attrs, a) }
-
-func (r *slogRecord) AddString(name, value string)          { r.add(slog.String(name, value)) }
-func (r *slogRecord) AddInt64(name string, value int64)     { r.add(slog.Int64(name, value)) }
-func (r *slogRecord) AddFloat64(name string, value float64) { r.add(slog.Float64(name, value)) }
-func (r *slogRecord) AddBool(name string, value bool)       { r.add(slog.Bool(name, value)) }
-func (r *slogRecord) AppendItem(value string)               { r.items = append(r.items, value) }
-func (r *slogRecord) AddItems(name string) {
-	r.add(slog.Any(name, r.items))
-	r.items = nil
-}
-
-// Another logger needs a sink of its own, which is short.
-func Example_sink() {
+// The entries go to log/slog as well.
+func Example_slog() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			switch a.Key {
@@ -141,7 +102,7 @@ func Example_sink() {
 			return a
 		},
 	}))
-	log := middleware.NewLog(slogSink{logger}, nil)
+	log := middleware.NewLog(sloglog.New(logger), nil)
 	log.Observe(context.Background(), event.AnswersDropped{Dropped: []event.Dropped{
 		{Key: "size", Reason: event.DropUnsolicited}}})
 	h := log.Wrap(func(context.Context, *server.Request) (protocol.Result, error) {

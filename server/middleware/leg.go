@@ -19,7 +19,7 @@ type leg struct {
 	request *server.Request
 	started time.Time
 	watch   waiting.LazyWatch
-	waiting Instrument // of calls that wait; nil: nobody counts them
+	waiting event.Instrument // of calls that wait; nil: nobody counts them
 
 	mu         sync.Mutex
 	id         string // of the request, once it is known
@@ -104,7 +104,7 @@ func (l *leg) endLeg() (work, waited time.Duration) {
 }
 
 // countWaiting makes the leg count in a gauge while it waits.
-func (l *leg) countWaiting(gauge Instrument) {
+func (l *leg) countWaiting(gauge event.Instrument) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = gauge
@@ -165,7 +165,7 @@ func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Lev
 
 // fillEntry completes the entry of the leg with the request, its flow and round,
 // and its questions unless an entry of their own has them.
-func (l *leg) fillEntry(e *Entry) {
+func (l *leg) fillEntry(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.where.Request, e.where.Flow, e.where.Round = l.requestIDLocked(), l.flow, l.round

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -23,12 +24,12 @@ const (
 )
 
 // seriesOfLegs lists the metrics of a middleware, and that of the program.
-func seriesOfLegs(o MetricsOptions) []Series {
+func seriesOfLegs(o MetricsOptions) []event.Series {
 	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
 	if o.Targets != nil {
 		count, timed = append(count, "target"), append(timed, "target")
 	}
-	return []Series{
+	return []event.Series{
 		seriesRequests: {Name: "requests_total", Labels: count,
 			Help: "Requests answered, each leg of a flow for itself."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
@@ -50,7 +51,7 @@ func seriesOfLegs(o MetricsOptions) []Series {
 // legSeries are the series that legs are counted in. A copy-on-write table maps labels to
 // series: the look-up of a sink costs more than counting.
 type legSeries struct {
-	requests, durations, waits Vector
+	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
 
 	mu    sync.Mutex // held to add to found
@@ -65,9 +66,9 @@ type legLabels struct {
 
 // boundSeries are the series of one set of labels. That of waits is made when it is needed:
 // most legs never wait.
-type boundSeries struct{ requests, durations Instrument }
+type boundSeries struct{ requests, durations event.Instrument }
 
-func (s *legSeries) init(targets []string, vectors []Vector) {
+func (s *legSeries) init(targets []string, vectors []event.Vector) {
 	s.requests, s.durations = vectors[seriesRequests], vectors[seriesDurations]
 	s.waits = vectors[seriesWaits]
 	s.found.Store(&map[legLabels]boundSeries{})

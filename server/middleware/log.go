@@ -72,7 +72,7 @@ type LogOptions struct {
 // them a second are logged; how many more there were is told once a second
 // ("mcp.requests_refused").
 type Log struct {
-	sink     LogSink // nil: silent
+	sink     event.LogSink // nil: silent
 	opts     LogOptions
 	fields   event.FieldOptions // of opts
 	refusals refusalLog
@@ -80,7 +80,7 @@ type Log struct {
 
 // NewLog returns a log that writes to sink, such as zaplog.New(logger); nil is silent. opts may
 // be nil.
-func NewLog(sink LogSink, opts *LogOptions) *Log {
+func NewLog(sink event.LogSink, opts *LogOptions) *Log {
 	l := &Log{sink: sink}
 	if opts != nil {
 		l.opts = *opts
@@ -100,7 +100,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 	}
 	return func(ctx context.Context, request *server.Request) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, request)
-		leg.logged = l.sink.Enabled(l.opts.Level)
+		leg.logged = l.sink.Enabled(ctx, l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
 		defer func() { l.logRequest(ctx, leg, outcome, err) }()
@@ -117,14 +117,13 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	if outcome == outcomeInternalError || outcome == outcomePanic {
 		level = max(level, event.LevelWarn)
 	}
-	record := l.sink.NewRecord(level, "mcp.request")
-	if record == nil {
+	if !l.sink.Enabled(ctx, level) {
 		return
 	}
-	request, e := leg.request, record.entry()
-	e.opts, e.where, e.outcome = &l.fields, whereOfRequest(request), outcome
-	e.principal, e.wanted = event.PrincipalKind(request.Principal), l.wantedOf(request)
-	e.work, e.waited = work, waited
+	request := leg.request
+	e := &entry{opts: &l.fields, where: whereOfRequest(request), outcome: outcome,
+		principal: event.PrincipalKind(request.Principal), wanted: l.wantedOf(request),
+		work: work, waited: waited}
 	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
@@ -133,7 +132,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 			e.message = errorMessage(request.Message.Method, failure.Message)
 		}
 	}
-	record.Write(ctx)
+	l.sink.Write(ctx, level, "mcp.request", e)
 }
 
 // errorMessage makes the message of the error that answers a request fit for a
@@ -153,37 +152,32 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 	if l.sink == nil {
 		return
 	}
-	if record := l.newRecord(ctx, e); record != nil {
-		record.Write(ctx)
+	if entry, level, name := l.newEntry(ctx, e); entry != nil {
+		l.sink.Write(ctx, level, name, entry)
 	}
 }
 
-// newRecord returns the entry of an event, nil where it is not to be written, and notes the event
-// in the leg of ctx.
+// newEntry returns the entry of an event, nil where it is not to be written, with its level and
+// name, and notes the event in the leg of ctx.
 //
 //go:noinline
-func (l *Log) newRecord(ctx context.Context, happened event.Event) Record {
-	level, name := event.EntryOf(happened)
+func (l *Log) newEntry(ctx context.Context, happened event.Event) (
+	e *entry, level event.Level, name string) {
+	level, name = event.EntryOf(happened)
 	where, located := event.WhereOf(happened)
 	leg := legFrom(ctx)
 	if leg != nil && located {
 		level = leg.noteEvent(happened, where, level)
 	}
-	if !l.sink.Enabled(level) {
-		return nil
+	if !l.sink.Enabled(ctx, level) {
+		return nil, level, name
 	}
 	if _, ok := happened.(event.RequestRefused); ok {
 		if happened = l.admitRefusal(happened); happened == nil {
-			return nil
+			return nil, level, name
 		}
 	}
-	record := l.sink.NewRecord(level, name)
-	if record == nil {
-		return nil
-	}
-	e := record.entry()
-	e.opts, e.event = &l.fields, event.Compact(happened)
-	e.where, e.located = where, located
+	e = &entry{opts: &l.fields, event: event.Compact(happened), where: where, located: located}
 	if leg != nil {
 		e.where.Request, e.inLeg = leg.RequestID(), leg.logged
 	}
@@ -192,7 +186,7 @@ func (l *Log) newRecord(ctx context.Context, happened event.Event) Record {
 		opts.Mask = leg.maskText
 		e.opts = &opts
 	}
-	return record
+	return e, level, name
 }
 
 // wantedOf returns the fields that the options ask for, nil if the request has none of them.

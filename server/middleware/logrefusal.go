@@ -80,16 +80,16 @@ func (l *Log) admitRefusal(refused event.Event) event.Event {
 
 // writeOmitted writes how many refusals were not logged one by one.
 func (l *Log) writeOmitted(count int, reasons []string) {
-	record := l.sink.NewRecord(event.LevelWarn, "mcp.requests_refused")
-	if record == nil {
+	ctx := context.Background()
+	if !l.sink.Enabled(ctx, event.LevelWarn) {
 		return
 	}
-	*record.entry() = Entry{opts: &l.fields, write: func(f event.Fields) {
+	e := &entry{opts: &l.fields, write: func(f event.Fields) {
 		f.AddInt64("count", int64(count))
 		for _, reason := range reasons {
 			f.AppendItem(reason)
 		}
 		f.AddItems("reasons")
 	}}
-	record.Write(context.Background())
+	l.sink.Write(ctx, event.LevelWarn, "mcp.requests_refused", e)
 }

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -86,8 +87,8 @@ type MetricsOptions struct {
 // Place it below [Log] and above [Recover].
 type Metrics struct {
 	legs          legSeries
-	inFlight      Instrument
-	waiting       Instrument
+	inFlight      event.Instrument
+	waiting       event.Instrument
 	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
 	events        eventSeries
 }
@@ -98,20 +99,20 @@ type Metrics struct {
 //
 // It is an error when a name is taken by something else, naming it, and nothing
 // is left registered. opts may be nil.
-func NewMetrics(sink MetricSink, opts *MetricsOptions) (*Metrics, error) {
+func NewMetrics(sink event.MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	var o MetricsOptions
 	if opts != nil {
 		o = *opts
 	}
-	if sink == nil {
-		sink = discard{}
-	}
 	legs, events := seriesOfLegs(o), seriesOfEvents()
-	table := append(legs, events...)
+	table := slices.Clone(legs)
+	for _, s := range events {
+		table = append(table, s.Series)
+	}
 	for i := range table {
 		table[i].Name = namespace + "_" + table[i].Name
 	}
-	vectors, err := sink.Register(table)
+	vectors, err := event.RegisterSeries(sink, table)
 	if err != nil {
 		return nil, fmt.Errorf("middleware: metrics: %w", err)
 	}

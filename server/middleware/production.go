@@ -29,8 +29,8 @@ type ProductionOptions struct {
 // A nil log is silent, and nil metrics are none. opts may be nil. The error is that of
 // [NewMetrics]. Put middleware of your own before or after the chain, or between its parts, which
 // are in the order of the package comment.
-func Production(log LogSink, metrics MetricSink, opts *ProductionOptions) (event.Observer,
-	[]server.Middleware, error) {
+func Production(log event.LogSink, metrics event.MetricSink, opts *ProductionOptions) (
+	event.Observer, []server.Middleware, error) {
 	var o ProductionOptions
 	if opts != nil {
 		o = *opts

@@ -1,4 +1,4 @@
-// Package prom has metrics of package middleware kept for Prometheus.
+// Package prom has the metrics of servers and routers kept for Prometheus.
 package prom
 
 import (
@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/internal/collector"
-	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // New returns a sink that registers metrics with registerer; nil is none. Servers that use the same
 // registerer and the same options are added up in the same series; to tell servers apart, wrap it
 // with [prometheus.WrapRegistererWith].
-func New(registerer prometheus.Registerer) middleware.MetricSink {
+func New(registerer prometheus.Registerer) event.MetricSink {
 	if registerer == nil {
 		return nil
 	}
@@ -22,10 +22,10 @@ func New(registerer prometheus.Registerer) middleware.MetricSink {
 
 type sink struct{ registerer prometheus.Registerer }
 
-// Register implements [middleware.MetricSink].
-func (s sink) Register(table []middleware.Series) ([]middleware.Vector, error) {
+// Register implements [event.MetricSink].
+func (s sink) Register(table []event.Series) ([]event.Vector, error) {
 	r := &registration{registerer: s.registerer}
-	vectors := make([]middleware.Vector, len(table))
+	vectors := make([]event.Vector, len(table))
 	for i := range table {
 		if vectors[i] = r.newVector(&table[i]); r.err != nil {
 			for _, c := range r.added {
@@ -44,18 +44,18 @@ type registration struct {
 	err        error
 }
 
-func (r *registration) newVector(s *middleware.Series) middleware.Vector {
+func (r *registration) newVector(s *event.Series) event.Vector {
 	switch {
 	case s.Buckets != nil:
 		vec := register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: s.Name, Help: s.Help, Buckets: s.Buckets}, s.Labels))
-		return func(values ...string) middleware.Instrument {
+		return func(values ...string) event.Instrument {
 			return histogram{vec.WithLabelValues(values...)}
 		}
 	case s.Gauge, s.Constant:
 		vec := register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: s.Name, Help: s.Help}, s.Labels))
-		return func(values ...string) middleware.Instrument {
+		return func(values ...string) event.Instrument {
 			gauge := vec.WithLabelValues(values...)
 			if s.Constant {
 				gauge.Set(1)
@@ -65,7 +65,7 @@ func (r *registration) newVector(s *middleware.Series) middleware.Vector {
 	}
 	vec := register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: s.Name, Help: s.Help}, s.Labels))
-	return func(values ...string) middleware.Instrument { return vec.WithLabelValues(values...) }
+	return func(values ...string) event.Instrument { return vec.WithLabelValues(values...) }
 }
 
 // register returns c, or the collector that is registered in its place already.
@@ -81,5 +81,5 @@ func register[C prometheus.Collector](r *registration, c C) C {
 // A histogram is an instrument.
 type histogram struct{ prometheus.Observer }
 
-// Add implements [middleware.Instrument].
+// Add implements [event.Instrument].
 func (h histogram) Add(value float64) { h.Observe(value) }

@@ -1,4 +1,4 @@
-// Package zaplog has a log of package middleware write with zap.
+// Package zaplog has the log entries of servers and routers written with zap.
 package zaplog
 
 import (
@@ -9,13 +9,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // New returns a sink that writes to logger; nil is none. Entries have neither the caller nor the
 // stack that logger may be set to add: both would be of these packages. That of a panic is a field
 // of its entry.
-func New(logger *zap.Logger) middleware.LogSink {
+func New(logger *zap.Logger) event.LogSink {
 	if logger == nil {
 		return nil
 	}
@@ -28,34 +27,27 @@ type sink struct {
 	encoders sync.Pool // of *encoder
 }
 
-// Enabled implements [middleware.LogSink].
-func (s *sink) Enabled(level event.Level) bool {
+// Enabled implements [event.LogSink].
+func (s *sink) Enabled(_ context.Context, level event.Level) bool {
 	return s.logger.Core().Enabled(zapcore.Level(level)) // the numbers are the same
 }
 
-// NewRecord implements [middleware.LogSink].
-func (s *sink) NewRecord(level event.Level, name string) middleware.Record {
+// Write implements [event.LogSink].
+func (s *sink) Write(_ context.Context, level event.Level, name string, entry event.Entry) {
 	if checked := s.logger.Check(zapcore.Level(level), name); checked != nil {
-		return &record{sink: s, checked: checked}
+		r := &record{sink: s, entry: entry}
+		r.field[0] = zap.Inline(r)
+		checked.Write(r.field[:]...)
 	}
-	return nil
 }
 
 // A record is an entry as one field that writes all of its members itself: a dozen fields of zap
 // are a kilobyte, for each entry. The field lies in the record, so that both are one piece of
 // memory.
 type record struct {
-	middleware.Entry
-	sink    *sink
-	checked *zapcore.CheckedEntry
-	field   [1]zap.Field // the record itself
-}
-
-// Write implements [middleware.Record].
-func (r *record) Write(context.Context) {
-	checked := r.checked
-	r.checked, r.field[0] = nil, zap.Inline(r) // checked is used again by others
-	checked.Write(r.field[:]...)
+	sink  *sink
+	entry event.Entry
+	field [1]zap.Field // the record itself
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler]. A core may call it again later, and from
@@ -66,7 +58,7 @@ func (r *record) MarshalLogObject(out zapcore.ObjectEncoder) error {
 		e = &encoder{}
 	}
 	e.ObjectEncoder = out
-	r.AddTo(e)
+	r.entry.AddTo(e)
 	e.ObjectEncoder = nil
 	r.sink.encoders.Put(e)
 	return nil

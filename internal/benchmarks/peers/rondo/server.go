@@ -54,7 +54,7 @@ func NewObserved() http.Handler {
 	}, nil)
 }
 
-func newSinks() (middleware.LogSink, middleware.MetricSink) {
+func newSinks() (event.LogSink, event.MetricSink) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	core := zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)
 	return zaplog.New(zap.New(core)), prom.New(prometheus.NewRegistry())

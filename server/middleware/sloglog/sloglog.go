@@ -1,0 +1,83 @@
+// Package sloglog has the log entries of servers and routers written with log/slog.
+package sloglog
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// New returns a sink that writes to the handler of logger; nil is none. The handler gets the
+// context of the request, and is not called where it reports that a level is not enabled. Entries
+// have no source: it would be in these packages. Levels are those of slog with the same names.
+func New(logger *slog.Logger) event.LogSink {
+	if logger == nil {
+		return nil
+	}
+	return &sink{handler: logger.Handler()}
+}
+
+type sink struct {
+	handler  slog.Handler
+	encoders sync.Pool // of *encoder
+}
+
+// levelOf returns the level of slog, between which there are three others.
+func levelOf(level event.Level) slog.Level { return slog.Level(level) * 4 }
+
+// Enabled implements [event.LogSink].
+func (s *sink) Enabled(ctx context.Context, level event.Level) bool {
+	return s.handler.Enabled(ctx, levelOf(level))
+}
+
+// Write implements [event.LogSink].
+func (s *sink) Write(ctx context.Context, level event.Level, name string, entry event.Entry) {
+	e, ok := s.encoders.Get().(*encoder)
+	if !ok {
+		e = &encoder{}
+	}
+	entry.AddTo(e)
+	record := slog.NewRecord(time.Now(), levelOf(level), name, 0)
+	record.AddAttrs(e.attrs...) // copies them
+	clear(e.attrs)
+	e.attrs = e.attrs[:0]
+	s.encoders.Put(e)
+	_ = s.handler.Handle(ctx, record) // as a logger of slog does
+}
+
+// An encoder collects the attributes of an entry.
+type encoder struct {
+	attrs []slog.Attr
+	items []string // nil: none since the last AddItems
+}
+
+var _ event.Encoder = (*encoder)(nil)
+
+func (e *encoder) add(a slog.Attr) { e.attrs = append(e.attrs, a) }
+
+// AddString implements [event.Encoder].
+func (e *encoder) AddString(name, value string) { e.add(slog.String(name, value)) }
+
+// AddInt64 implements [event.Encoder].
+func (e *encoder) AddInt64(name string, value int64) { e.add(slog.Int64(name, value)) }
+
+// AddFloat64 implements [event.Encoder].
+func (e *encoder) AddFloat64(name string, value float64) { e.add(slog.Float64(name, value)) }
+
+// AddBool implements [event.Encoder].
+func (e *encoder) AddBool(name string, value bool) { e.add(slog.Bool(name, value)) }
+
+// AppendItem implements [event.Encoder].
+func (e *encoder) AppendItem(value string) { e.items = append(e.items, value) }
+
+// AddItems implements [event.Encoder].
+func (e *encoder) AddItems(name string) {
+	if e.items == nil {
+		e.items = []string{} // not null in JSON
+	}
+	e.add(slog.Any(name, e.items))
+	e.items = nil
+}
