@@ -485,7 +485,8 @@ func gives(result json.RawMessage) bool {
 		kindOf(result) == protocol.KindListRoots
 }
 
-// kindOf returns what an answer is to, with a form for a link as well, and "" for what is no answer.
+// kindOf returns what an answer is to, with a form for a link as well, and "" for what is no
+// answer.
 func kindOf(result json.RawMessage) protocol.InputKind {
 	if _, err := protocol.DecodeElicitResult(result); err == nil {
 		return protocol.KindElicitForm
