@@ -24,7 +24,8 @@ import (
 // machine. What they allocate does.
 func TestElicitationAllocates(t *testing.T) {
 	const most = 40
-	router, err := elicitation.New(&elicitation.Options{Metrics: prom.New(prometheus.NewRegistry())})
+	router, err := elicitation.New(&elicitation.Options{
+		Metrics: prom.New(prometheus.NewRegistry())})
 	if err != nil {
 		t.Fatal(err)
 	}

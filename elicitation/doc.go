@@ -8,7 +8,7 @@
 // its clients and the calls that it makes upstream for their requests, and hands it the
 // frames that come in.
 //
-//	router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(logger), Metrics: prom.New(registry)})
+//	router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(logger)})
 //	defer router.Shutdown(ctx)
 //
 //	// A client connects:

@@ -24,7 +24,8 @@ func TestSoak(t *testing.T) {
 	if testkit.Soak {
 		rounds = 100_000
 	}
-	router, err := elicitation.New(&elicitation.Options{Metrics: prom.New(prometheus.NewRegistry())})
+	router, err := elicitation.New(&elicitation.Options{
+		Metrics: prom.New(prometheus.NewRegistry())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,9 +69,10 @@ func TestFlowsThatStartOverAreRefused(t *testing.T) {
 
 func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	taken := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "elicitation_resumes_total", Help: "Something else.",
-	})
+	taken := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "elicitation_resumes_total",
+		Help: "Requests that came back to such a call with answers, by how they ended.",
+	}, []string{"outcome"})
 	registry.MustRegister(taken)
 	opts := &gateway.Options{Metrics: prom.New(registry), Upstreams: []gateway.Upstream{
 		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},

@@ -49,7 +49,8 @@ func newGateway(ctx context.Context, c config, logs io.Writer) (*gateway, error)
 	log := zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(logs)),
 		zap.InfoLevel))
 	c.routing.Log = zaplog.New(log)
-	g := &gateway{config: c, log: log, server: mcp.NewServer(self, nil), registry: prometheus.NewRegistry()}
+	g := &gateway{config: c, log: log, server: mcp.NewServer(self, nil),
+		registry: prometheus.NewRegistry()}
 	g.routing.Metrics = prom.New(g.registry)
 	var err error
 	if g.router, err = elicitation.New(&g.routing); err != nil {

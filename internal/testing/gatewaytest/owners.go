@@ -92,7 +92,8 @@ func AcceptAbandoned(t *testing.T, build Gateway) {
 	for _, mode := range []Mode{SharedHTTP, TurnsLines} {
 		t.Run(string(mode), func(t *testing.T) {
 			core, logs := observer.New(zap.DebugLevel)
-			router, up := newRouter(t, &elicitation.Options{Log: zaplog.New(zap.New(core))}), NewUpstream(t)
+			router, up := newRouter(t,
+				&elicitation.Options{Log: zaplog.New(zap.New(core))}), NewUpstream(t)
 			url := build(t, router, up, mode)
 			alice := Connect(t, url, forms, "", nil)
 			bob := Connect(t, url, forms, `"result":`+because, nil)

@@ -34,7 +34,8 @@ func AcceptReceipts(t *testing.T, build Build, want string) {
 			t.Fatalf("no question ended, want %s", want)
 		}
 	}
-	router, up := newRouter(t, &elicitation.Options{Log: zaplog.New(zap.New(core, signal))}), NewUpstream(t)
+	router, up := newRouter(t,
+		&elicitation.Options{Log: zaplog.New(zap.New(core, signal))}), NewUpstream(t)
 	url := serve(t, build, router, &Backend{Upstream: up})
 	alice := Connect(t, url, forms, `"result":`+because, nil)
 	bob := Connect(t, url, forms, `"result":`+because, nil)
