@@ -252,7 +252,7 @@
 //     hosts whose handlers send questions themselves.
 //   - [AskRequest], [AskUnkeyed] and [StateOfAnyVersion] let handlers of another SDK ask and
 //     read in its types.
-//   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.
+//   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware, [Tracer] for traces.
 //
 // # Concurrency and contexts
 //

@@ -87,7 +87,7 @@ func Waiting(f *Funnel) (calls, bytes, sessions int64) {
 // AppendFlow writes claims of flow style: third round of a flow of
 // version "2" in which "region" has been answered and "size" declined in flow
 // style, "old" in guard style, "quote" is kept, and "confirm" is being asked
-// once more because it had changed, "extra" in guard style.
+// once more because it had changed, "extra" in guard style. The round was traced.
 func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	arguments, err := claims.DigestArguments(v.Call.Arguments)
 	if err != nil {
@@ -111,6 +111,8 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		Principal: v.Call.Principal, Method: v.Call.Method, Target: v.Call.Target,
 		Audience: v.Audience, Arguments: arguments, Flow: [16]byte([]byte("0123456789abcdef")),
 		Round: 3, Issued: v.Issued, Expires: v.Expires, Deadline: v.Deadline,
+		Span: claims.Span{Trace: [16]byte([]byte("a trace of a sea")),
+			Span: [8]byte([]byte("one span"))},
 		Asked: []claims.Question{
 			{Key: "confirm", Kind: protocol.KindElicitForm, Digest: f.Digest(),
 				Mark: marked("confirm", "confirm eu", true)},

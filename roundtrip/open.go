@@ -92,6 +92,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	r.prior, r.number = c, c.Round+1
 	r.state, r.memos, r.version = c.State, c.Memos, c.Version
 	r.id, r.identified = c.Flow, true
+	r.linkSpan(ctx, c)
 	if !r.funnel.silent {
 		r.observe(ctx,
 			event.Resumed{Where: r.where, Waited: r.opened.Sub(c.Issued), StateBytes: stateBytes})

@@ -55,6 +55,9 @@ type Options struct {
 	Guard store.Guard
 	// Observer receives the events of the funnel. Nil: none are made.
 	Observer event.Observer
+	// Tracer ties the rounds of flows, the runs of tasks and the questions of sessions together
+	// in traces. Nil: nobody does.
+	Tracer Tracer
 	// Limits bound what flows and calls that wait may use.
 	Limits Limits
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.

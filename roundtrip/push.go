@@ -170,7 +170,12 @@ func (p *questioner) pushQuestion(ctx *inflight.Context,
 	defer timer.Stop()
 	extend := func() { timer.Reset(p.questionTimeout()) }
 	took.written = time.Now()
-	answer, err = p.call.Push.Push(ctx, question, extend, func() { took.written = time.Now() })
+	written := func() { took.written = time.Now() }
+	if p.funnel.opts.Tracer != nil {
+		answer, err = p.pushTraced(ctx, question, extend, written)
+	} else {
+		answer, err = p.call.Push.Push(ctx, question, extend, written)
+	}
 	took.waited = time.Since(took.written)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

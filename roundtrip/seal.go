@@ -46,6 +46,7 @@ func (r *run) askReturned(ctx context.Context,
 	}
 	var next claims.Claims
 	r.fillNextClaims(&next, d, time.Now())
+	r.nameSpan(ctx, &next)
 	if r.countUnusableRound(&next) {
 		return r.endInsteadOfAsking(ctx, endStateLost())
 	}

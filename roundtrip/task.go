@@ -198,6 +198,7 @@ func (r *run) suspendTask(ctx context.Context) (protocol.Result, error) {
 	}
 	var next claims.Claims
 	r.fillNextClaims(&next, &draft{}, time.Now())
+	r.nameSpan(ctx, &next)
 	journal := next.AppendTo(make([]byte, 0, next.EncodedSize()))
 	if task := r.taskRun(); task != nil {
 		task.Next, task.WaitsFor = journal, r.waitKeys()

@@ -161,8 +161,8 @@ func vectors(t testing.TB) []vector {
 	add("LF behind", "malformed", "1h30m", nil, token(func(s string) string { return s + "\n" }))
 	add("padded", "malformed", "1h30m", nil, token(func(s string) string { return s + "=" }))
 	add("non-canonical tail bits", "malformed", "1h30m",
-		func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!!" }, func(v *vector) {
-			v.call.Target = "deploy!!"
+		func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!" }, func(v *vector) {
+			v.call.Target = "deploy!"
 			v.token = tail(t, v.token)
 		})
 	add("truncated", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] }))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -27,6 +28,7 @@ type Gateway struct {
 	sink      event.LogSink // nil: silent
 	park      *park
 	metrics   *metrics
+	tracer    roundtrip.Tracer // nil: nobody traces
 	logins    *logins
 	requests  atomic.Int64           // that run and may call upstreams
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
@@ -46,7 +48,8 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: opts.Limits, sink: opts.Log, park: newPark(opts.Limits)}
+	g := &Gateway{limits: opts.Limits, sink: opts.Log, park: newPark(opts.Limits),
+		tracer: opts.Server.Roundtrip.Tracer}
 	if g.limits.Entries < 0 || g.limits.Connections < 0 {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
@@ -164,14 +167,23 @@ func (g *Gateway) Close() error {
 }
 
 // detach returns a context that ends with ctx and the gateway and has none of the values of ctx,
-// which belong to the request of the client: its principal, its revision, its round.
+// which belong to the request of the client: its principal, its revision, its round. Only the span
+// is kept, where requests are traced.
 func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
-	detached, cancel := context.WithCancelCause(g.life)
+	detached, cancel := context.WithCancelCause(g.carrySpan(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return detached, func() {
 		stop()
 		cancel(nil)
 	}
+}
+
+// carrySpan returns the context of everything upstream, with the span of the client's request.
+func (g *Gateway) carrySpan(request context.Context) context.Context {
+	if g.tracer == nil {
+		return g.life
+	}
+	return g.tracer.CarrySpan(g.life, request)
 }
 
 // logUpstreamFailure tells the log why a call failed, as the client is told, but for what the

@@ -144,7 +144,7 @@ func (p *park) keep(call *parkedCall, result protocol.Result) {
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
-	life, cancel := context.WithCancelCause(g.life)
+	life, cancel := context.WithCancelCause(g.carrySpan(ctx))
 	stop := func() {}
 	if g.park.time > 0 {
 		t := time.AfterFunc(g.park.time, func() { cancel(errExpired) })
@@ -179,7 +179,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	return g.awaitParked(ctx, parked, leg, 0)
 }
 
-// runParked makes the call. The context has none of the values of the client's request.
+// runParked makes the call. The context has no value of the client's request but its span.
 func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	parked *parkedCall, params protocol.Params,
 ) (result protocol.Result, err error) {

@@ -28,6 +28,7 @@ var layers = map[string][]string{
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
+	"server/inspect":            withRoundtrip("protocol", "client", "server"),
 	"server/middleware":         withRoundtrip("protocol", "server"),
 	"server/middleware/zaplog":  {"protocol", "roundtrip/event"},
 	"server/middleware/sloglog": {"protocol", "roundtrip/event"},
@@ -79,6 +80,7 @@ var mayUseHTTP = map[string]string{
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
+	"server/inspect":           "is a page",
 
 	"internal/testing/fleettest":  "serves replicas, and passes requests to them in turn",
 	"internal/testing/guardchaos": "has replicas that serve HTTP, and clients that repeat requests",

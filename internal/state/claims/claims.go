@@ -31,6 +31,8 @@ type Claims struct {
 	Deadline      time.Time // of the flow, the same in all rounds
 	VisitSince    time.Time // when the person agreed to the visit of this round; zero: none
 
+	Span Span // of the trace in which the round asked; zero: none
+
 	App      string // the version of the application that sealed
 	OtherApp string // another one that sealed earlier rounds, empty for none
 
@@ -78,6 +80,14 @@ const (
 	Unseen
 )
 
+// A Span names a span of a trace, roundtrip.SpanRef. Where it is not zero, neither part is.
+type Span struct {
+	Trace [16]byte
+	Span  [8]byte
+}
+
+func (s Span) isPartial() bool { return s.Trace == [16]byte{} || s.Span == [8]byte{} }
+
 // A Memo is a value that a handler of flow style keeps.
 type Memo struct {
 	Key   string
@@ -105,7 +115,7 @@ const layout = 4
 // EncodedSize is an upper estimate of what AppendTo writes, so that the buffer need not grow.
 func (c *Claims) EncodedSize() int {
 	const (
-		fixed     = 144 // digest, flow, times, and the lengths of what follows
+		fixed     = 169 // digest, flow, times, span, and the lengths of what follows
 		perAsked  = 80  // digest and mark
 		perAnswer = 96
 		perMemo   = 16
@@ -161,6 +171,11 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 		dst = append(dst, 0)
 	} else {
 		dst = binary.AppendVarint(dst, c.VisitSince.UnixMilli())
+	}
+	if c.Span.isPartial() {
+		dst = append(dst, 0)
+	} else {
+		dst = append(append(append(dst, 1), c.Span.Trace[:]...), c.Span.Span[:]...)
 	}
 	dst = appendField(appendField(dst, c.App), c.OtherApp)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Asked)))

@@ -156,6 +156,9 @@ func TestClaimsOfFlowStyleAreReadAsWritten(t *testing.T) {
 	if c.Version != "2" || c.Round != 3 || !reflect.DeepEqual(c.Memos, memos) {
 		t.Errorf("version %q, round %d, memos %q", c.Version, c.Round, c.Memos)
 	}
+	if string(c.Span.Trace[:]) != "a trace of a sea" || string(c.Span.Span[:]) != "one span" {
+		t.Errorf("the round was traced as %q", c.Span)
+	}
 	if m := c.Asked[0].Mark; !m.Set || !m.Again || m.PromptDigest == [16]byte{} {
 		t.Errorf("the question that is asked again has the mark %+v", m)
 	}
@@ -164,6 +167,28 @@ func TestClaimsOfFlowStyleAreReadAsWritten(t *testing.T) {
 	}
 	if got := c.AppendTo(nil); !bytes.Equal(got, data) {
 		t.Errorf("written again as %x, want %x", got, data)
+	}
+}
+
+// TestHalfASpanIsNone: nothing can be linked with a trace or a span whose id is zero.
+func TestHalfASpanIsNone(t *testing.T) {
+	c := guardClaims(t, local)
+	none := c.AppendTo(nil)
+	for _, half := range []claims.Span{{Trace: [16]byte{1}}, {Span: [8]byte{1}}} {
+		if c.Span = half; !bytes.Equal(c.AppendTo(nil), none) {
+			t.Errorf("%v is written", half)
+		}
+	}
+	c.Span = claims.Span{Trace: [16]byte{1}, Span: [8]byte{2}}
+	data := c.AppendTo(nil)
+	at := bytes.Index(data, append([]byte{1}, c.Span.Trace[:]...))
+	for _, zero := range []int{at + 1, at + 17} { // first byte of either
+		changed := bytes.Clone(data)
+		changed[zero] = 0
+		_, err := claims.Decode(changed, &claims.Claims{})
+		if !errors.Is(err, claims.ErrMalformed) {
+			t.Errorf("got %v, want %v", err, claims.ErrMalformed)
+		}
 	}
 }
 
@@ -200,7 +225,9 @@ func TestOtherLayoutsAreToldApart(t *testing.T) {
 // TestClaimsHaveOneEncoding changes each byte of honest claims to each other,
 // and pads each that may be a number. What is still read is written as it came.
 func TestClaimsHaveOneEncoding(t *testing.T) {
-	data := guardClaims(t, authenticated).AppendTo(nil)
+	honest := guardClaims(t, authenticated)
+	honest.Span = claims.Span{Trace: [16]byte{15: 1}, Span: [8]byte{1}}
+	data := honest.AppendTo(nil)
 	check := func(changed []byte) bool {
 		again, err := reencode(changed)
 		if err == nil && !bytes.Equal(again, changed) {
@@ -236,8 +263,8 @@ func TestClaimsHaveOneEncoding(t *testing.T) {
 // TestFlowClaimsHaveOneEncoding: what the layout does not say is refused.
 func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	head := append([]byte{4, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
-	// round, unheard, visits, three times, none of a visit, no version of the application
-	head = append(head, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+	// round, unheard, visits, three times, none of a visit, no span, no version of the application
+	head = append(head, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	for name, tc := range map[string]struct {
 		tail []byte
 		want bool

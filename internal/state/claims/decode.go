@@ -47,6 +47,7 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	if since := r.readTime(); since.UnixMilli() != 0 {
 		c.VisitSince = since
 	}
+	c.Span = r.readSpan()
 	c.App, c.OtherApp = r.readExpected(like.App), r.readString()
 	if n := r.readCount(len(data)); n > 0 {
 		c.Asked = make([]Question, 0, min(n, 64))
@@ -133,6 +134,20 @@ func (r *reader) readTime() time.Time {
 	}
 	r.readBytes(size)
 	return time.UnixMilli(n)
+}
+
+func (r *reader) readSpan() (s Span) {
+	switch r.readByte() {
+	case 0:
+		return s
+	case 1:
+		copy(s.Trace[:], r.readBytes(len(s.Trace)))
+		copy(s.Span[:], r.readBytes(len(s.Span)))
+		r.bad = r.bad || s.isPartial()
+	default:
+		r.bad = true
+	}
+	return s
 }
 
 func (r *reader) readField() json.RawMessage { return r.readBytes(r.readCount(len(r.data))) }
