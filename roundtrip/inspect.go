@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strconv"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
@@ -17,70 +20,71 @@ func (f *Funnel) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
-	calls, maxCalls := f.waits.calls.Usage()
-	bytes, maxBytes := f.waits.bytes.Usage()
-	report.Limits = append(report.Limits,
-		inspection.Limit{Name: "calls that wait for people",
-			Option: "roundtrip.Limits.Waiting", Used: calls, Bound: maxCalls},
-		inspection.Limit{Name: "bytes of their requests",
-			Option: "roundtrip.Limits.WaitingBytes", Used: bytes, Bound: maxBytes, Bytes: true})
+	used, bound := f.waits.calls.Usage()
+	report.AddLimit("calls that wait for people", "roundtrip.Limits.Waiting", used, bound)
+	used, bound = f.waits.bytes.Usage()
+	report.AddLimit("bytes of their requests", "roundtrip.Limits.WaitingBytes", used, bound)
 	if report.Sealed != "" {
 		report.State = f.inspectState(ctx, report.Sealed)
 	}
 }
 
 func (f *Funnel) inspectState(ctx context.Context, sealed string) *inspection.State {
-	refused := func(err error) *inspection.State {
+	if len(sealed) > f.opts.Limits.StateBytes {
+		return &inspection.State{Refused: string(event.ReasonTooLong)}
+	}
+	plaintext, err := f.opts.Sealer.Open(ctx, sealed)
+	if err != nil {
 		s := &inspection.State{Refused: string(sealReason(err))}
 		if named, ok := errors.AsType[*keys.KeyError](err); ok {
 			s.KeyID = named.ID[:min(len(named.ID), 64)]
 		}
 		return s
 	}
-	if len(sealed) > f.opts.Limits.StateBytes {
-		return &inspection.State{Refused: "too_long"}
-	}
-	plaintext, err := f.opts.Sealer.Open(ctx, sealed)
-	if err != nil {
-		return refused(err)
-	}
 	if len(plaintext) > 0 && plaintext[0] == handleLayout {
-		return &inspection.State{Stored: true, Bytes: len(plaintext)}
+		return &inspection.State{Tables: []inspection.Table{{Name: "What it says", Rows: [][]string{
+			{"Stored", "it names a state in the store, which only requests of its principal find"},
+		}}}}
 	}
 	c, err := claims.Decode(plaintext, &claims.Claims{})
 	if err != nil {
-		return &inspection.State{Refused: "malformed"}
+		return &inspection.State{Refused: string(event.ReasonMalformed)}
 	}
-	s := describeClaims(c)
-	s.Bytes = len(plaintext)
-	return s
+	return &inspection.State{Tables: []inspection.Table{
+		{Name: "What it says", Rows: describeClaims(c, len(plaintext))},
+		{Name: "Keys", Head: []string{"Kind", "Key", "About", "Bytes"}, Rows: listParts(c)},
+	}}
 }
 
-func describeClaims(c *claims.Claims) *inspection.State {
-	s := &inspection.State{
-		Flow: hex.EncodeToString(c.Flow[:]), Who: inspection.NameOf(c.Principal), Method: c.Method,
-		Target: c.Target, Audience: c.Audience, App: c.App, OtherApp: c.OtherApp,
-		FlowVersion: c.Version, Round: c.Round, Issued: c.Issued, Expires: c.Expires,
-		Deadline: c.Deadline, VisitedSince: c.VisitSince,
-	}
+func describeClaims(c *claims.Claims, size int) [][]string {
+	who := inspection.NameOf(c.Principal)
 	if c.Principal.Issuer == credentialIssuer {
-		s.Who = "the holder of the credential that began the flow"
+		who = "the holder of the credential that began the flow"
 	}
+	return [][]string{
+		{"Who", who}, {"What", c.Method + " " + c.Target}, {"Audience", c.Audience},
+		{"Flow", hex.EncodeToString(c.Flow[:])}, {"Round", strconv.Itoa(c.Round)},
+		{"Sealed", c.Issued.Format(time.DateTime) + ", " + inspection.Ago(c.Issued)},
+		{"Valid until", c.Expires.Format(time.DateTime)},
+		{"The flow until", c.Deadline.Format(time.DateTime)},
+		{"Visit agreed to", inspection.Ago(c.VisitSince)}, {"Version of the flow", c.Version},
+		{"Application", c.App}, {"Earlier rounds by", c.OtherApp}, {"Bytes", strconv.Itoa(size)},
+	}
+}
+
+func listParts(c *claims.Claims) (rows [][]string) {
 	for i := range c.Asked {
 		q := &c.Asked[i]
-		s.Parts = append(s.Parts, inspection.Part{Kind: "question", Key: q.Key,
-			Note: string(q.Kind), Bytes: len(q.Schema)})
+		rows = append(rows,
+			[]string{"question", q.Key, string(q.Kind), strconv.Itoa(len(q.Schema))})
 	}
 	for i := range c.Answers {
 		a := &c.Answers[i]
-		s.Parts = append(s.Parts, inspection.Part{Kind: "answer", Key: a.Key,
-			Note: string(a.Kind) + ", " + Outcome(a.Outcome).String(), Bytes: len(a.Content)})
+		rows = append(rows, []string{"answer", a.Key,
+			string(a.Kind) + ", " + Outcome(a.Outcome).String(), strconv.Itoa(len(a.Content))})
 	}
 	for _, m := range c.Memos {
-		s.Parts = append(s.Parts, inspection.Part{Kind: "memo", Key: m.Key, Bytes: len(m.Value)})
+		rows = append(rows, []string{"memo", m.Key, "", strconv.Itoa(len(m.Value))})
 	}
-	if c.State != nil {
-		s.Parts = append(s.Parts, inspection.Part{Kind: "author's state", Bytes: len(c.State)})
-	}
-	return s
+	return append(rows, []string{"author's state", "", "", strconv.Itoa(len(c.State))})
 }

@@ -15,7 +15,6 @@ func (s *Server) Inspect(ctx context.Context) {
 	}
 	report.Running += s.requests.Len()
 	used, bound := s.hub.listening.Usage()
-	report.Limits = append(report.Limits, inspection.Limit{Name: "subscriptions",
-		Option: "server.Options.MaxSubscriptions", Used: used, Bound: bound})
+	report.AddLimit("subscriptions", "server.Options.MaxSubscriptions", used, bound)
 	s.funnel.Inspect(ctx)
 }

@@ -2,9 +2,11 @@ package inspect
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -75,8 +77,8 @@ func readFields(schema json.RawMessage, given url.Values) (fields []field, ok bo
 }
 
 func (p *property) toField(name string, given url.Values) field {
-	f := field{Name: fieldPrefix + name, Type: p.Type, Label: clip(p.Title, maxShown),
-		Help: clip(p.Description, maxShown), Multiple: p.Type == "array"}
+	f := field{Name: fieldPrefix + name, Type: p.Type, Label: errtext.Mark(p.Title, maxShown),
+		Help: errtext.Mark(p.Description, maxShown), Multiple: p.Type == "array"}
 	if f.Label == "" {
 		f.Label = name
 	}
@@ -87,24 +89,20 @@ func (p *property) toField(name string, given url.Values) field {
 		}
 	}
 	values := given[f.Name]
-	if given == nil && p.Default != nil {
+	if len(given) == 0 && p.Default != nil {
 		list, many := p.Default.([]any)
 		if !many {
 			list = []any{p.Default}
 		}
 		for _, v := range list {
-			if text, ok := v.(string); ok {
-				values = append(values, text)
-			} else if text, err := json.Marshal(v); err == nil {
-				values = append(values, string(text))
-			}
+			values = append(values, fmt.Sprint(v))
 		}
 	}
 	if len(values) > 0 {
 		f.Value = values[0]
 	}
 	add := func(value, label string) {
-		f.Options = append(f.Options, option{value, clip(label, maxShown),
+		f.Options = append(f.Options, option{value, errtext.Mark(label, maxShown),
 			slices.Contains(values, value)})
 	}
 	if p.Type == "boolean" {

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"fmt"
 	"html/template"
 	"net"
 	"net/http"
@@ -71,42 +70,15 @@ func New(opts *Options) (*Page, error) {
 	rand.Read(p.key)
 	var err error
 	p.template, err = template.New("page").Funcs(template.FuncMap{
-		"ago":   func(t time.Time) string { return short(time.Since(t)) },
-		"clock": func(t time.Time) string { return t.Format("2006-01-02 15:04:05.000 MST") },
-		"short": short, "size": size, "percent": percent,
-		"many": func(n int, noun string) string {
-			if n != 1 {
-				noun += "s"
-			}
-			return fmt.Sprintf("%d %s", n, noun)
-		},
+		"ago":     inspection.Ago,
+		"short":   func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) },
+		"percent": func(l inspection.Limit) int64 { return l.Used * 100 / max(l.Bound, 1) },
 	}).Parse(pageHTML)
 	return p, err
 }
 
 // Show names the server that the page shows, and parts of it. Call it once, before the page serves.
 func (p *Page) Show(srv *server.Server, parts ...Part) { p.server, p.parts = srv, parts }
-
-func short(d time.Duration) string {
-	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
-		if d >= 10*unit {
-			return d.Round(unit).String()
-		}
-	}
-	return d.Round(100 * time.Microsecond).String()
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
-func percent(l inspection.Limit) int64 { return l.Used * 100 / max(l.Bound, 1) }
 
 // A view is what the template gets.
 type view struct {
@@ -115,10 +87,10 @@ type view struct {
 	Token    string
 	Refresh  int // seconds, 0: not by itself
 	Report   *inspection.Report
-	Waiting  []flowView
-	Flows    []flowView
-	Flow     *flowView
-	Refusals []entryView
+	Waiting  []*flow
+	Flows    []*flow
+	Flow     *flow
+	Refusals []entry
 	Try      *tryView
 	Missing  string
 }
@@ -273,10 +245,10 @@ func (p *Page) fill(r *http.Request, v *view) {
 		id := r.URL.Query().Get("id")
 		v.Flows = p.events.flows(id)
 		if id != "" && len(v.Flows) > 0 {
-			v.Flow = &v.Flows[0]
+			v.Flow = v.Flows[0]
 		}
 	case "refusals":
-		v.Refusals = p.events.list()
+		v.Refusals = p.events.listRefusals()
 	case "state":
 		v.Report.Sealed = strings.TrimSpace(r.PostFormValue("state"))
 		p.server.Inspect(inspection.With(r.Context(), v.Report))
@@ -286,10 +258,6 @@ func (p *Page) fill(r *http.Request, v *view) {
 		for _, part := range p.parts {
 			part.Inspect(ctx)
 		}
-		slices.SortFunc(v.Report.Tasks, func(a, b inspection.Task) int {
-			return b.Changed.Compare(a.Changed)
-		})
-		v.Waiting = slices.DeleteFunc(p.events.flows(""),
-			func(f flowView) bool { return !f.Waits })
+		v.Waiting = slices.DeleteFunc(p.events.flows(""), func(f *flow) bool { return !f.Waits() })
 	}
 }

@@ -80,7 +80,7 @@ func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	overview := s.get(t, "")
-	want(t, overview, "1 session,", hostile, "2025-11-25", "serverhttp.Limits.Sessions",
+	want(t, overview, "1 are open,", hostile, "2025-11-25", "serverhttp.Limits.Sessions",
 		"roundtrip.Limits.Waiting", "tasks.Options.Runs", "server.Options.MaxSubscriptions")
 	wantNone(t, overview)
 	response, err := http.Post(s.URL+"/mcp", "application/json", strings.NewReader(
@@ -95,7 +95,7 @@ func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
 		t.Fatal("no session was opened")
 	}
 	overview = s.get(t, "")
-	want(t, overview, "2 sessions,")
+	want(t, overview, "2 are open,")
 	wantNone(t, overview, id)
 }
 
@@ -156,9 +156,9 @@ func (s *site) stateOf(t *testing.T) string {
 func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
 	s := newSite(t, nil)
 	page, _ := s.post(t, "state", url.Values{"state": {" " + s.stateOf(t) + "\n"}})
-	want(t, page, "deploy", "tools/call, audience site", "anybody (anonymous)",
-		"<td>memo</td><td><code>plan</code>", "<td>answer</td><td><code>confirm</code>",
-		"elicitation.form, accepted", "<td>question</td><td><code>twice</code>")
+	want(t, page, "tools/call deploy", "<td>site</td>", "anybody (anonymous)",
+		"<td>memo</td><td>plan</td>", "<td>answer</td><td>confirm</td>",
+		"elicitation.form, accepted", "<td>question</td><td>twice</td>")
 	wantNone(t, page, secret, "prod", "battery")
 
 	key, err := keys.NewKey("other", []byte(strings.Repeat("0123456789abcdef", 2)))

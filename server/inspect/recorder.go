@@ -1,10 +1,10 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,132 +22,132 @@ const (
 	maxEntryBytes = 512
 )
 
-// A recorder keeps what happened last. Its memory is used again: once its rings are full it
-// allocates next to nothing.
+// A recorder keeps what happened last.
 type recorder struct {
-	mu   sync.Mutex // held for a look-up: never while an entry is written
-	byID map[string]*flow
-	ring [maxFlows]*flow
-	next int // of the ring: the oldest
+	encoders sync.Pool // of *encoder
 
-	refusing sync.Mutex
-	refusals [maxRefusals]refusal
-	refused  int // how many there were in all
-
-	options event.FieldOptions // none
+	mu       sync.Mutex // not held while an entry is encoded
+	byID     map[string]*flow
+	ring     [maxFlows]*flow
+	next     int // of the ring: the oldest
+	refusals [maxRefusals]entry
+	refused  int // in all
 }
 
-// A flow is what is known of one flow. Its id belongs to the mutex of the recorder.
+// A flow is what is known of one flow. The template reads copies.
 type flow struct {
-	id string
-
-	mu                      sync.Mutex
-	method, target, version string
-	state                   string
-	began, changed          time.Time
-	round, count            int // count is of entries: those that are gone included
-	entries                 [maxEntries]entry
+	ID, Method, Target, Version, State string
+	Began, Changed                     time.Time
+	Round, Count                       int // Count is of entries: those that are gone included
+	ring                               [maxEntries]entry
 }
 
-// An entry is one event, as a log has it.
+// An entry is an event, as a log has it.
 type entry struct {
-	encoder
-	at    time.Time
-	name  string
-	round int
+	At                               time.Time
+	Name, Text, Method, Target, Flow string
+	Round                            int
 }
 
-// A refusal is an entry about something that was refused or failed.
-type refusal struct {
-	entry
-	method, target, flow string
+// The states of a flow that has not ended.
+const stateAsks, stateWaits, stateRuns = "asks", "waits", "runs"
+
+// Waits reports whether the flow waits for a person.
+func (f *flow) Waits() bool { return f.State == stateAsks || f.State == stateWaits }
+
+// Took returns how long the flow took, or has been taking.
+func (f *flow) Took() time.Duration {
+	if f.Waits() {
+		return time.Since(f.Began)
+	}
+	return f.Changed.Sub(f.Began)
+}
+
+// Entries returns the entries that are kept, the oldest first.
+func (f *flow) Entries() (list []entry) {
+	for i := max(0, f.Count-maxEntries); i < f.Count; i++ {
+		list = append(list, f.ring[i%maxEntries])
+	}
+	return list
 }
 
 // Observe implements [event.Observer]: it keeps what a log would say of the event.
 func (p *Page) Observe(_ context.Context, e event.Event) {
 	r := &p.events
-	where, located := event.WhereOf(e)
-	if f := r.lockFlow(&where, e); located && f != nil {
-		f.addEntry(e, where.Round, &r.options)
-		f.mu.Unlock()
+	where, _ := event.WhereOf(e)
+	added := r.encode(e, &where)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.flowLocked(&added, &where, e); f != nil {
+		f.ring[f.Count%maxEntries] = added
+		f.Count, f.Changed, f.Round = f.Count+1, added.At, where.Round
+		switch e := e.(type) {
+		case event.InputRequested:
+			f.State = stateAsks
+		case event.WaitBegan:
+			f.State = stateWaits
+		case event.Resumed, event.WaitEnded:
+			f.State = stateRuns
+		case event.Answered: // in a session the last that is heard of most flows
+			f.State = string(e.Decision)
+		case event.FlowEnded:
+			f.State = string(e.How)
+		}
 	}
 	if isRefusal(e) {
-		r.addRefusal(e, &where)
+		r.refusals[r.refused%maxRefusals] = added
+		r.refused++
 	}
 }
 
-// lockFlow returns the flow of an event, locked, nil for an event of none. A new one takes the
-// place of the oldest. In a session a flow is one request, and has no other id while it asks.
-func (r *recorder) lockFlow(where *event.Where, e event.Event) *flow {
-	id, begins := where.Flow, true
-	if where.Version.Era() != protocol.Modern {
-		id = where.Request
-		switch e.(type) {
-		case event.InputRequested, event.WaitBegan:
-		default:
-			begins = false
-		}
+func (r *recorder) encode(e event.Event, where *event.Where) entry {
+	enc, _ := r.encoders.Get().(*encoder)
+	if enc == nil {
+		enc = &encoder{}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.byID[id]
-	if f != nil {
-		f.mu.Lock()
+	defer r.encoders.Put(enc)
+	enc.text, enc.items = enc.text[:0], enc.items[:0]
+	_, name := event.EntryOf(e)
+	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: &enc.options})
+	return entry{At: time.Now(), Name: name, Text: strings.ToValidUTF8(string(enc.text), "…"),
+		Method: event.EscapeTarget(where.Method), Target: event.EscapeTarget(where.Target),
+		Flow: flowID(where), Round: where.Round}
+}
+
+// flowID returns the id of a flow. In a session a flow is one request, and has no other id while it
+// asks.
+func flowID(where *event.Where) string {
+	if where.Version.Era() == protocol.Modern {
+		return where.Flow
+	}
+	return where.Request
+}
+
+// flowLocked returns the flow of an event, nil for an event of none. A new one takes the place of
+// the oldest.
+func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *flow {
+	if f := r.byID[added.Flow]; f != nil {
 		return f
 	}
-	if id == "" || !begins {
+	begins := where.Version.Era() == protocol.Modern
+	switch e.(type) {
+	case event.InputRequested, event.WaitBegan:
+		begins = true
+	}
+	if added.Flow == "" || !begins {
 		return nil
 	}
-	if f = r.ring[r.next]; f == nil {
+	f := r.ring[r.next]
+	if f == nil {
 		f = &flow{}
 		r.ring[r.next] = f
 	}
 	r.next = (r.next + 1) % maxFlows
-	delete(r.byID, f.id)
-	r.byID[id] = f
-	f.mu.Lock() // those who hold it write an entry, and take no other lock
-	f.id, f.began, f.count, f.state = id, time.Now(), 0, ""
-	f.method, f.version = where.Method, string(where.Version)
-	f.target = event.EscapeTarget(where.Target)
+	delete(r.byID, f.ID)
+	r.byID[added.Flow] = f
+	*f = flow{ID: added.Flow, Method: added.Method, Target: added.Target,
+		Version: string(where.Version), Began: added.At}
 	return f
-}
-
-func (f *flow) addEntry(e event.Event, round int, options *event.FieldOptions) {
-	added := &f.entries[f.count%maxEntries]
-	f.count++
-	added.write(e, round, options)
-	f.changed, f.round = added.at, max(round, 1)
-	switch e := e.(type) {
-	case event.InputRequested:
-		f.state = stateAsks
-	case event.WaitBegan:
-		f.state = stateWaits
-	case event.Resumed, event.WaitEnded:
-		f.state = stateRuns
-	case event.Answered:
-		// In a session that is the last that is heard of most flows.
-		f.state = string(e.Decision)
-	case event.FlowEnded:
-		f.state = string(e.How)
-	}
-}
-
-// The states of a flow that has not ended.
-const (
-	stateAsks  = "asks"
-	stateWaits = "waits"
-	stateRuns  = "runs"
-)
-
-func (r *recorder) addRefusal(e event.Event, where *event.Where) {
-	r.refusing.Lock()
-	defer r.refusing.Unlock()
-	added := &r.refusals[r.refused%maxRefusals]
-	r.refused++
-	added.write(e, where.Round, &r.options)
-	added.method = event.EscapeTarget(where.Method)
-	added.target = event.EscapeTarget(where.Target)
-	added.flow = where.Flow
 }
 
 // isRefusal reports whether somebody did not get what they asked for.
@@ -166,49 +166,44 @@ func isRefusal(e event.Event) bool {
 	return false
 }
 
-func (a *entry) write(e event.Event, round int, options *event.FieldOptions) {
-	a.at, a.round, a.text, a.items = time.Now(), round, a.text[:0], a.items[:0]
-	_, a.name = event.EntryOf(e)
-	event.AddFields(e, event.Fields{Encoder: a, FieldOptions: options})
+// flows returns copies of what is kept, the newest first: of one flow, or of all if id is empty.
+func (r *recorder) flows(id string) (list []*flow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range maxFlows {
+		if f := r.ring[(r.next+maxFlows-1-i)%maxFlows]; f != nil && (id == "" || f.ID == id) {
+			list = append(list, new(*f))
+		}
+	}
+	return list
+}
+
+// listRefusals returns the refusals, the newest first.
+func (r *recorder) listRefusals() []entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.refusals[:min(r.refused, maxRefusals)])
+	slices.SortStableFunc(list, func(a, b entry) int { return b.At.Compare(a.At) })
+	return list
 }
 
 // An encoder writes fields as text, and leaves out what does not fit.
-type encoder struct{ text, items []byte }
+type encoder struct {
+	text, items []byte
+	options     event.FieldOptions // none
+}
 
-func (e *encoder) add(name string) bool {
-	if len(e.text)+len(name) >= maxEntryBytes {
-		return false
-	}
-	if len(e.text) > 0 {
+func (e *encoder) AddString(name, value string) {
+	if room := maxEntryBytes - len(e.text) - len(name) - 2; room > 0 && value != "" {
+		e.text = append(append(append(e.text, name...), '='), value[:min(room, len(value))]...)
 		e.text = append(e.text, ' ')
 	}
-	e.text = append(append(e.text, name...), '=')
-	return true
 }
 
-// AddString implements [event.Encoder], as the others do.
-func (e *encoder) AddString(name, value string) {
-	if value != "" && e.add(name) {
-		e.text = append(e.text, value[:min(len(value), maxEntryBytes-len(e.text))]...)
-	}
-}
-
-func (e *encoder) AddInt64(name string, value int64) {
-	if e.add(name) {
-		e.text = strconv.AppendInt(e.text, value, 10)
-	}
-}
-
-func (e *encoder) AddFloat64(name string, value float64) {
-	if e.add(name) {
-		e.text = strconv.AppendFloat(e.text, value, 'f', -1, 64)
-	}
-}
-
-func (e *encoder) AddBool(name string, value bool) {
-	if e.add(name) {
-		e.text = strconv.AppendBool(e.text, value)
-	}
+func (e *encoder) AddInt64(name string, v int64) { e.AddString(name, strconv.FormatInt(v, 10)) }
+func (e *encoder) AddBool(name string, v bool)   { e.AddString(name, strconv.FormatBool(v)) }
+func (e *encoder) AddFloat64(name string, v float64) {
+	e.AddString(name, strconv.FormatFloat(v, 'f', -1, 64))
 }
 
 func (e *encoder) AppendItem(value string) {
@@ -218,81 +213,6 @@ func (e *encoder) AppendItem(value string) {
 }
 
 func (e *encoder) AddItems(name string) {
-	items := bytes.TrimSuffix(e.items, []byte(", "))
-	if e.items = e.items[:0]; len(items) > 0 && e.add(name) {
-		e.text = append(e.text, items[:min(len(items), max(maxEntryBytes-len(e.text), 0))]...)
-	}
-}
-
-// A flowView is a flow as the page shows it.
-type flowView struct {
-	ID, Method, Target, Version, State string
-	Began, Changed                     time.Time
-	Took                               time.Duration
-	Round, Earlier                     int
-	Waits                              bool
-	Entries                            []entryView
-}
-
-type entryView struct {
-	At                         time.Time
-	Name, Text                 string
-	Round                      int
-	Method, Target, Flow, Link string // of a refusal
-}
-
-func (a *entry) view() entryView {
-	return entryView{At: a.at, Name: a.name, Round: a.round,
-		Text: string(bytes.ToValidUTF8(a.text, []byte("…")))}
-}
-
-// flows returns what is kept, the newest first; the entries of only one flow, where an id is given.
-func (r *recorder) flows(id string) []flowView {
-	r.mu.Lock()
-	list := make([]*flow, 0, maxFlows)
-	for i := range maxFlows {
-		if f := r.ring[(r.next+maxFlows-1-i)%maxFlows]; f != nil && (id == "" || f.id == id) {
-			list = append(list, f)
-		}
-	}
-	r.mu.Unlock()
-	views := make([]flowView, 0, len(list))
-	for _, f := range list {
-		if v := f.view(id != ""); id == "" || v.ID == id { // its place may have been taken
-			views = append(views, v)
-		}
-	}
-	return views
-}
-
-func (f *flow) view(whole bool) flowView {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := flowView{ID: f.id, Method: f.method, Target: f.target, Version: f.version, State: f.state,
-		Began: f.began, Changed: f.changed, Took: f.changed.Sub(f.began), Round: f.round,
-		Earlier: max(0, f.count-maxEntries), Waits: f.state == stateAsks || f.state == stateWaits}
-	if v.Waits {
-		v.Took = time.Since(f.began)
-	}
-	if whole {
-		for i := v.Earlier; i < f.count; i++ {
-			v.Entries = append(v.Entries, f.entries[i%maxEntries].view())
-		}
-	}
-	return v
-}
-
-// list returns the refusals, the newest first.
-func (r *recorder) list() []entryView {
-	r.refusing.Lock()
-	defer r.refusing.Unlock()
-	var views []entryView
-	for i := max(0, r.refused-maxRefusals); i < r.refused; i++ {
-		a := &r.refusals[i%maxRefusals]
-		v := a.view()
-		v.Method, v.Target, v.Flow = a.method, a.target, a.flow
-		views = append(views, v)
-	}
-	slices.Reverse(views)
-	return views
+	e.AddString(name, strings.TrimSuffix(string(e.items), ", "))
+	e.items = e.items[:0]
 }

@@ -15,24 +15,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 const (
-	// maxTrials is how many trials are kept: one more ends the oldest.
-	maxTrials = 8
-	// trialLife is how long a trial may wait for who made it.
-	trialLife = 30 * time.Minute
+	// maxTrials is how many trials are kept: one more ends the oldest. trialLife is how long one
+	// may wait for who made it, and listTime how long the list of tools may take.
+	maxTrials, trialLife, listTime = 8, 30 * time.Minute, 10 * time.Second
 	// maxShown is how much of a text of the server is shown, in bytes: a question of 10 MiB is cut.
 	maxShown = 4 << 10
 	// maxTrialLine is the longest message that a trial reads from the server.
 	maxTrialLine = 16 << 20
-	// listTime is how long the list of tools may take.
-	listTime = 10 * time.Second
 	// trialRounds is how often one call is sent again: a visit that hangs is shown many times.
 	trialRounds = 100
 )
@@ -57,28 +54,24 @@ type side struct {
 	wire wireLog
 
 	mu     sync.Mutex
-	asked  []*asked
 	number int // of questions so far
-	ended  bool
 	sideView
 }
 
-// A sideView is a side as the page shows it.
+// A sideView is what the page shows of a side.
 type sideView struct {
-	Index            int
-	Era              string
-	Done, IsError    bool
-	Text, Structured string // of the result
-	Error            string
-	Questions        []*asked
-	Wire             []wireLine
+	Index         int
+	Era           string
+	Done, IsError bool
+	Text, Error   string // of the result
+	Questions     []*asked
+	Wire          []wireLine
 }
 
 // An asked is a question that nobody has answered yet.
 type asked struct {
 	Number             int
 	Kind, Message, URL string
-	Link               bool // URL may be followed
 	Schema             json.RawMessage
 	Given              url.Values
 	Fault              string
@@ -104,16 +97,11 @@ func (a *asked) Form(prefix string) formView {
 	return formView{prefix, fields}
 }
 
-// Form returns the inputs of the tool.
-func (v *tryView) Form() formView { return formView{"", v.Fields} }
-
-var errEnded = errors.New("the trial was ended on the page")
-
 // A tryView is what the tab Try shows.
 type tryView struct {
 	Tools  []protocol.Tool
 	Tool   *protocol.Tool
-	Fields []field
+	Form   formView
 	Rich   bool // the schema is no flat form
 	Given  url.Values
 	Fault  string
@@ -169,7 +157,7 @@ func (p *Page) actOnTrial(r *http.Request, v *tryView, caller *server.StreamOpti
 		}
 		arguments, err := contentOf(v.Tool.InputSchema, r.PostForm)
 		if err != nil {
-			v.Fault = clip(err.Error(), maxShown)
+			v.Fault = errtext.Mark(err.Error(), maxShown)
 			return ""
 		}
 		if t, err = p.startTrial(r, v.Tool.Name, arguments, caller); err != nil {
@@ -210,20 +198,17 @@ func (p *Page) fillTools(r *http.Request, v *tryView, caller *server.StreamOptio
 	v.Tools = nil
 	for tool, err := range c.Tools(ctx) {
 		if err != nil {
-			v.Fault = clip(err.Error(), maxShown)
+			v.Fault = errtext.Mark(err.Error(), maxShown)
 			break
 		}
 		v.Tools = append(v.Tools, tool)
 	}
 	for i := range v.Tools {
 		if v.Tools[i].Name == r.FormValue("tool") {
-			v.Tool = &v.Tools[i]
-			v.Given = r.PostForm
-			if len(v.Given) == 0 {
-				v.Given = nil
-			}
-			fields, flat := readFields(v.Tool.InputSchema, v.Given)
-			v.Fields, v.Rich = fields, !flat
+			flat := false
+			v.Tool, v.Given = &v.Tools[i], r.PostForm
+			v.Form.Fields, flat = readFields(v.Tool.InputSchema, v.Given)
+			v.Rich = !flat
 		}
 	}
 }
@@ -257,7 +242,7 @@ func (p *Page) connect(ctx context.Context, caller *server.StreamOptions, wire *
 func (p *Page) startTrial(r *http.Request, tool string, arguments json.RawMessage,
 	caller *server.StreamOptions) (*trial, error) {
 	ctx, end := context.WithTimeout(context.Background(), trialLife)
-	t := &trial{ID: rand.Text(), Tool: tool, Arguments: clip(string(arguments), maxShown),
+	t := &trial{ID: rand.Text(), Tool: tool, Arguments: errtext.Mark(string(arguments), maxShown),
 		Began: time.Now(), end: end}
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		if slices.Contains(r.PostForm["era"], era.String()) {
@@ -309,21 +294,19 @@ func (p *Page) runSide(ctx context.Context, s *side, tool string, arguments json
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Done, s.asked = true, nil
+	s.Done, s.Questions = true, nil
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errEnded
+			err = errors.New("the trial was ended on the page")
 		}
-		s.Error = clip(err.Error(), maxShown)
+		s.Error = errtext.Mark(err.Error(), maxShown)
 		return
 	}
-	s.IsError, s.Structured = result.IsError, clip(string(result.StructuredContent), maxShown)
-	for _, block := range result.Content {
-		text, ok := block.(*protocol.TextContent)
-		if !ok {
-			text = &protocol.TextContent{Text: fmt.Sprintf("(%T)", block)}
+	s.IsError = result.IsError
+	for _, block := range result.Content { // what else there is stands in the messages
+		if text, ok := block.(*protocol.TextContent); ok {
+			s.Text = errtext.Mark(s.Text+text.Text+"\n", maxShown)
 		}
-		s.Text = clip(s.Text+text.Text+"\n", maxShown)
 	}
 }
 
@@ -331,26 +314,28 @@ func (s *side) view(index int) sideView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.sideView
-	v.Index, v.Era, v.Wire = index, s.era.String(), s.wire.list()
-	for _, a := range s.asked {
-		shown := *a
-		v.Questions = append(v.Questions, &shown)
+	v.Index, v.Era, v.Wire, v.Questions = index, s.era.String(), s.wire.list(), nil
+	for _, a := range s.Questions {
+		v.Questions = append(v.Questions, new(*a))
 	}
 	return v
 }
 
 // ask shows a question until it is answered on the page or its call ends.
 func (s *side) ask(ctx context.Context, a *asked) (answer, error) {
-	a.Message, a.answer = clip(a.Message, maxShown), make(chan answer, 1)
+	a.answer = make(chan answer, 1)
+	if n := len(a.Message); n > maxShown {
+		a.Message = fmt.Sprintf("%s… (%d bytes in all)", errtext.Clip(a.Message, maxShown), n)
+	}
 	s.mu.Lock()
 	s.number++
 	a.Number = s.number
-	s.asked = append(s.asked, a)
+	s.Questions = append(s.Questions, a)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.asked = slices.DeleteFunc(s.asked, func(b *asked) bool { return a == b })
+		s.Questions = slices.DeleteFunc(s.Questions, func(b *asked) bool { return a == b })
 	}()
 	select {
 	case got := <-a.answer:
@@ -368,8 +353,7 @@ func (s *side) askForm(ctx context.Context, q *client.FormQuestion) (*protocol.E
 }
 
 func (s *side) askURL(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-	got, err := s.ask(ctx, &asked{Kind: "visit", Message: q.Message, URL: clip(q.URL, maxShown),
-		Link: len(q.URL) <= maxShown})
+	got, err := s.ask(ctx, &asked{Kind: "visit", Message: q.Message, URL: q.URL})
 	return &protocol.ElicitResult{Action: got.action}, err
 }
 
@@ -410,7 +394,7 @@ func (t *trial) answerQuestion(r *http.Request) {
 	s := t.sides[index]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.asked {
+	for _, a := range s.Questions {
 		if strconv.Itoa(a.Number) != r.PostFormValue("question") {
 			continue
 		}
@@ -422,7 +406,7 @@ func (t *trial) answerQuestion(r *http.Request) {
 				err = a.check(got.content)
 			}
 			if err != nil {
-				a.Given, a.Fault = r.PostForm, clip(err.Error(), maxShown)
+				a.Given, a.Fault = r.PostForm, errtext.Mark(err.Error(), maxShown)
 				return
 			}
 		}
@@ -431,16 +415,4 @@ func (t *trial) answerQuestion(r *http.Request) {
 		default: // it has an answer
 		}
 	}
-}
-
-// clip cuts a text, and says so.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + fmt.Sprintf(" … (%d bytes in all)", len(s))
 }

@@ -113,7 +113,7 @@ func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
 	_, id, _ := strings.Cut(trial, "=")
 	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
-	s.eventually(t, "", "<p>0 requests under way")
+	s.eventually(t, "", "<p>0 requests are under way")
 }
 
 func TestRichArgumentsAreJSON(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTheOldestTrialMakesRoom(t *testing.T) {
 	if n := strings.Count(page, "?trial="); n != 8 {
 		t.Errorf("%d trials are kept, want 8", n)
 	}
-	s.eventually(t, "", "<p>0 requests under way")
+	s.eventually(t, "", "<p>0 requests are under way")
 }
 
 func TestTrialsEndWithTheServer(t *testing.T) {

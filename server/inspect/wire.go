@@ -3,23 +3,20 @@ package inspect
 import (
 	"bytes"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-const (
-	// maxWireLine is how much of a message is kept, and maxWireLines how many messages are: 256 KiB
-	// of a side.
-	maxWireLine  = 4 << 10
-	maxWireLines = 64
-)
+// The bounds of what is kept of the messages of one call: 256 KiB.
+const maxWireLine, maxWireLines = 4 << 10, 64
 
 // A wireLog keeps the messages that passed last.
 type wireLog struct {
 	mu      sync.Mutex
 	lines   []wireLine
 	partial [2]wireLine // of the client, and of the server
-	Earlier int
 }
 
 // A wireLine is a message, cut.
@@ -27,39 +24,33 @@ type wireLine struct {
 	At         time.Time
 	FromServer bool
 	Text       string
-	Size       int
-	text       []byte
+	Size       int // of the whole
 }
 
 // add takes the next bytes of one direction.
 func (l *wireLog) add(direction int, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := &l.partial[direction]
-	for len(data) > 0 {
+	for p := &l.partial[direction]; len(data) > 0; {
 		line, rest, whole := bytes.Cut(data, []byte("\n"))
-		p.text = append(p.text, line[:min(len(line), maxWireLine-len(p.text))]...)
+		p.Text += string(line[:min(len(line), maxWireLine-len(p.Text))])
 		p.Size += len(line)
 		if data = rest; !whole {
 			return
 		}
-		if len(l.lines) == maxWireLines {
-			l.lines = append(l.lines[:0], l.lines[1:]...)
+		if p.Size > len(p.Text) {
+			p.Text += "…"
 		}
-		text := string(bytes.ToValidUTF8(p.text, []byte("…")))
-		if p.Size > len(p.text) {
-			text += "…"
-		}
-		l.lines = append(l.lines, wireLine{At: time.Now(), FromServer: direction == 1, Text: text,
-			Size: p.Size})
-		p.text, p.Size = p.text[:0], 0
+		l.lines = append(l.lines[max(0, len(l.lines)+1-maxWireLines):], wireLine{time.Now(),
+			direction == 1, strings.ToValidUTF8(p.Text, "…"), p.Size})
+		*p = wireLine{}
 	}
 }
 
 func (l *wireLog) list() []wireLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]wireLine(nil), l.lines...)
+	return slices.Clone(l.lines)
 }
 
 // A tap is the client's end of a pipe, of which a wireLog keeps what passes.

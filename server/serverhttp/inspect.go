@@ -3,11 +3,15 @@ package serverhttp
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
-	"time"
+	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
+
+// maxInspected is how many sessions [Handler.Inspect] lists.
+const maxInspected = 200
 
 // Inspect tells the page of package server/inspect which sessions are open, without their ids, and
 // how full the limits are. For any other context it does nothing.
@@ -16,31 +20,26 @@ func (h *Handler) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
-	add := func(name, option string, bytes bool, usage func() (int64, int64)) {
-		used, bound := usage()
-		report.Limits = append(report.Limits, inspection.Limit{Name: name,
-			Option: "serverhttp.Limits." + option, Used: used, Bound: bound, Bytes: bytes})
-	}
 	t := h.sessions
-	add("sessions", "Sessions", false, t.count.Usage)
-	add("bytes of what they said at initialize", "Sessions", true, t.bytes.Usage)
-	add("bytes of events that are kept", "EventBytes", true, t.events.Usage)
+	used, bound := t.count.Usage()
+	report.AddLimit("sessions", "serverhttp.Limits.Sessions", used, bound)
+	used, bound = t.bytes.Usage()
+	report.AddLimit("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
+	used, bound = t.events.Usage()
+	report.AddLimit("bytes of their events", "serverhttp.Limits.EventBytes", used, bound)
 	t.mu.Lock()
 	all := t.listLocked()
+	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+
+		"most %d are listed, the busiest first", len(all), maxInspected), Head: []string{"Whose",
+		"Client, as it says", "Revision", "Under way", "Calls that run", "Idle since"}}
 	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(b.busy, a.busy) })
-	report.SessionCount += len(all)
-	all = all[:min(len(all), inspection.MaxSessions)]
-	listed := make([]inspection.Session, len(all))
-	for i, s := range all {
-		listed[i] = inspection.Session{Who: inspection.NameOf(s.principal), Busy: s.busy,
-			Running: s.running}
-		if s.busy == 0 {
-			listed[i].Idle = time.Since(s.inOwn.Since())
-		}
+	for _, s := range all[:min(len(all), maxInspected)] {
+		table.Rows = append(table.Rows, []string{inspection.NameOf(s.principal), "", "",
+			strconv.Itoa(s.busy), strconv.Itoa(s.running), inspection.Ago(s.inOwn.Since())})
 	}
 	t.mu.Unlock()
-	for i, s := range all {
-		listed[i].Version, listed[i].Client = string(s.core.Version()), s.core.ClientName()
+	for i, row := range table.Rows {
+		row[1], row[2] = all[i].core.ClientName(), string(all[i].core.Version())
 	}
-	report.Sessions = append(report.Sessions, listed...)
+	report.Tables = append(report.Tables, table)
 }

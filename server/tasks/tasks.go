@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -126,7 +125,7 @@ type Tasks struct {
 	running map[[32]byte]*run
 	changes map[[32]byte]map[chan struct{}]bool // who waits for a change here
 	polls   *recent.Map[[32]byte, *pollCount]
-	seen    *recent.Map[[32]byte, inspection.Task] // whose runs have ended
+	seen    *recent.Map[[32]byte, seenTask] // whose runs have ended
 	work    sync.WaitGroup
 }
 
@@ -151,7 +150,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
 		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second),
-		seen:  recent.New[[32]byte, inspection.Task](maxSeen, 0)}
+		seen:  recent.New[[32]byte, seenTask](maxSeen, 0)}
 	if t.store == nil {
 		t.store = store.NewMemoryTaskStore()
 	}
