@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"client":                    {"protocol"},
 	"client/clienthttp":         {"protocol", "client"},
 	"client/oauth":              {"protocol", "client", "client/clienthttp"},
-	"elicitation":               {"protocol"},
+	"elicitation":               {"protocol", "roundtrip/event"},
 	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
 		"server", "server/replicas", "server/serverhttp"),
 
@@ -179,7 +179,8 @@ func outside(name string, p pkg) []string {
 				found = append(found, "reaches "+dep+
 					": it must run without HTTP, logging and metrics")
 			}
-		case "server", "server/serverhttp", "server/middleware":
+		case "server", "server/serverhttp", "server/middleware", "elicitation",
+			"elicitation/gateway":
 			if isTelemetry(dep) {
 				found = append(found, "reaches "+dep+
 					": its hosts choose their loggers and metrics")
