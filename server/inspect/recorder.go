@@ -79,7 +79,9 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.flowLocked(&added, &where, e); f != nil {
-		f.ring[f.Count%maxEntries] = added
+		kept := added
+		kept.Method, kept.Target, kept.Flow = "", "", "" // the flow has them
+		f.ring[f.Count%maxEntries] = kept
 		f.Count, f.Changed, f.Round = f.Count+1, added.At, where.Round
 		switch e := e.(type) {
 		case event.InputRequested:
