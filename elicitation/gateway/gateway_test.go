@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -126,8 +127,8 @@ func serveGateway(
 	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
 ) (*gateway.Gateway, string) {
 	t.Helper()
-	if opts.Logger == nil {
-		opts.Logger = zaptest.NewLogger(t)
+	if opts.Log == nil {
+		opts.Log = zaplog.New(zaptest.NewLogger(t))
 	}
 	g, err := gateway.New(opts)
 	if err != nil {

@@ -14,9 +14,9 @@
 //
 //	c, err := client.New(tel.Peer(transport), tel.Questions(&client.Options{ElicitForm: ask}))
 //
-// A gateway has it in its server options, and around what Upstream.Connect returns. Servers on
-// the other SDKs set the Tracer and the Observer of their adapter; their requests are spans of
-// whatever traces them.
+// A gateway has it in its server options, and around what Upstream.Connect returns. The adapters
+// for other SDKs take a Tracer and an Observer in their options; a request is a span there if
+// something else makes one. An elicitation.Router passes the context of a question on as it came.
 //
 // # What is traced
 //
