@@ -38,6 +38,7 @@
 // roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
 // mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
 // roundtrip/redisstore keeps states and questions on Redis;
+// roundtrip/telemetry traces with OpenTelemetry;
 // client/oauth/keyringstore keeps logins with the keyring of the system.
 //
 // The root package itself holds nothing.

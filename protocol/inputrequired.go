@@ -216,6 +216,25 @@ func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	return dst, nil
 }
 
+// CopyInputRequest returns a copy of a question, and where the _meta of the copy is, to be set.
+func CopyInputRequest(q InputRequest) (InputRequest, *Meta) {
+	switch q := q.(type) {
+	case *ElicitForm:
+		own := *q
+		return &own, &own.Meta
+	case *ElicitURL:
+		own := *q
+		return &own, &own.Meta
+	case *CreateMessage:
+		own := *q
+		return &own, &own.Meta
+	case *ListRoots:
+		own := *q
+		return &own, &own.Meta
+	}
+	return q, new(Meta)
+}
+
 // DecodeInputRequest reads one question, given as a method and its parameters
 // (nil when absent).
 func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, error) {

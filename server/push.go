@@ -291,8 +291,9 @@ func estimateQuestionBytes(question protocol.InputRequest) int {
 // sendQuestion sends a question as a request that asks for progress reports.
 func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 	question protocol.InputRequest) error {
-	question, err := withProgressToken(question, id)
-	if err != nil {
+	question, meta := protocol.CopyInputRequest(question)
+	var err error
+	if *meta, err = addProgressToken(*meta, id); err != nil {
 		return err
 	}
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
@@ -332,30 +333,6 @@ func (o *requestChannel) lockUnlessEnded() error {
 		return ErrEnded
 	}
 	return nil
-}
-
-// withProgressToken returns a copy of the question with a progress token.
-func withProgressToken(question protocol.InputRequest,
-	token protocol.ProgressToken) (out protocol.InputRequest, err error) {
-	switch q := question.(type) {
-	case *protocol.ElicitForm:
-		c := *q
-		c.Meta, err = addProgressToken(c.Meta, token)
-		return &c, err
-	case *protocol.ElicitURL:
-		c := *q
-		c.Meta, err = addProgressToken(c.Meta, token)
-		return &c, err
-	case *protocol.CreateMessage:
-		c := *q
-		c.Meta, err = addProgressToken(c.Meta, token)
-		return &c, err
-	case *protocol.ListRoots:
-		c := *q
-		c.Meta, err = addProgressToken(c.Meta, token)
-		return &c, err
-	}
-	return question, nil
 }
 
 // addProgressToken returns meta with a progress token.

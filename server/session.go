@@ -94,6 +94,17 @@ func (x *Session) Version() protocol.Version {
 	return x.version
 }
 
+// ClientName returns how the client of the session calls itself, at most 256 bytes, and empty
+// before it has. Nothing vouches for it.
+func (x *Session) ClientName() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.client.ClientInfo == nil {
+		return ""
+	}
+	return x.client.ClientInfo.Name
+}
+
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 

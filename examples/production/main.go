@@ -34,8 +34,10 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/inspect"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
@@ -82,7 +84,11 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 		return err
 	}
 	b := &bank{set.data, set.publicURL()}
-	srv, err := newServer(b, set, logger, prometheus.DefaultRegisterer)
+	page, err := inspect.New(nil)
+	if err != nil {
+		return err
+	}
+	srv, err := newServer(b, set, logger, prometheus.DefaultRegisterer, page)
 	if err != nil {
 		return err
 	}
@@ -103,7 +109,8 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	mux.HandleFunc("/visits/{visit}", b.serveVisit)
 	path, metadata := set.guard.Metadata()
 	mux.Handle(path, metadata)
-	return serve(ctx, srv, handler, mux, address, admin, notice)
+	page.Show(srv, handler)
+	return serve(ctx, srv, handler, mux, page, address, admin, notice)
 }
 
 // newLogger returns a logger to standard error (the output may be the protocol's) that waits for
@@ -123,7 +130,7 @@ func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 
 // newServer has the middleware that its package recommends, with its log and metrics.
 func newServer(b *bank, set *settings, logger *zap.Logger,
-	registerer prometheus.Registerer) (*server.Server, error) {
+	registerer prometheus.Registerer, page event.Observer) (*server.Server, error) {
 	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registerer),
 		&middleware.ProductionOptions{
 			Log:     middleware.LogOptions{TraceID: true},
@@ -132,6 +139,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	if err != nil {
 		return nil, err
 	}
+	observer = event.Observers(observer, page)
 	options := roundtrip.Options{Sealer: set.keys, Guard: store.NewMemoryGuard(0), HideErrors: true}
 	if set.shared != nil {
 		options.Guard, options.StateStore = set.shared, set.shared
@@ -152,7 +160,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 // serve runs until ctx ends, then lets go in good order: balancers are told first, sessions may
 // finish, then what runs.
 func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
-	address, admin string, notice time.Duration) error {
+	page *inspect.Page, address, admin string, notice time.Duration) error {
 	public, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -165,11 +173,13 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	ready.Store(true)
 	clients := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: 2 * time.Minute} // no WriteTimeout: it would cut streams
-	operators := &http.Server{Handler: adminHandler(&ready), ReadHeaderTimeout: 5 * time.Second}
+	operators := &http.Server{Handler: adminHandler(&ready, page),
+		ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 2)
 	go func() { failed <- clients.Serve(public) }()
 	go func() { failed <- operators.Serve(private) }()
-	fmt.Printf("clients: http://%s/mcp\noperators: http://%s/metrics\n", public.Addr(), private.Addr())
+	fmt.Printf("clients: http://%s/mcp\noperators: http://%s/metrics, /debug/rondo/\n", public.Addr(),
+		private.Addr())
 
 	select {
 	case err := <-failed:
@@ -188,15 +198,17 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 }
 
 // adminHandler serves what operators and supervisors ask for. It has no authentication: its
-// address must not be reachable from outside.
-func adminHandler(ready *atomic.Bool) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.Handler())
-	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+// address must not be reachable from outside. The page of the server admits browsers of this
+// machine alone all the same.
+func adminHandler(ready *atomic.Bool, page http.Handler) http.Handler {
+	admin := http.NewServeMux()
+	admin.Handle("/metrics", promhttp.Handler())
+	admin.Handle("/debug/rondo/", page)
+	admin.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {
 			http.Error(w, "the server is closing", http.StatusServiceUnavailable)
 		}
 	})
-	return mux
+	return admin
 }

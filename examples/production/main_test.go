@@ -47,7 +47,7 @@ func deploy(t *testing.T) *deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := newServer(d.bank, &settings{}, zap.NewNop(), d.registry)
+	srv, err := newServer(d.bank, &settings{}, zap.NewNop(), d.registry, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

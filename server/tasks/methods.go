@@ -180,7 +180,7 @@ func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 		switch err = t.put(ctx, task, r, times); {
 		case err == nil:
 			if claimed {
-				t.start(task, r)
+				t.start(task, r, false)
 			}
 			return nil
 		case errors.Is(err, errTooLarge):

@@ -28,7 +28,9 @@ type run struct {
 	name  string // the holder of the task, while it is this run's
 	stop  context.CancelCauseFunc
 	round roundtrip.TaskRun
-	spent atomic.Bool // the handler's call has been entered; calls that it makes are others
+	// takenOver: the process that held the task before has ended.
+	takenOver bool
+	spent     atomic.Bool // the handler's call has been entered; calls that it makes are others
 
 	mu   sync.Mutex
 	task *store.Task
@@ -124,13 +126,13 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	}
 	handle, err := handleOf(r)
 	if err != nil || t.opts.Inline == 0 || tool.Task == server.TaskMust {
-		t.start(task, r)
+		t.start(task, r, false)
 		return handle, err
 	}
 	wake := make(chan struct{}, 1)
 	id := task.ID // the run changes what it has
 	defer t.watch(id, wake)()
-	t.start(task, r)
+	t.start(task, r, false)
 	return t.awaitInline(ctx, id, handle, wake)
 }
 
@@ -214,13 +216,14 @@ func handleOf(r *record) (*protocol.CreateTaskResult, error) {
 }
 
 // start runs a task that this process holds. Without a slot it waits for one, with its lease
-// renewed.
-func (t *Tasks) start(task *store.Task, rec *record) {
+// renewed. takenOver means that another process held the task, and has ended.
+func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 	if task.Holder == "" {
 		return // this process is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
-	r := &run{tasks: t, id: task.ID, name: task.Holder, stop: stop, task: task, rec: rec}
+	r := &run{tasks: t, id: task.ID, name: task.Holder, stop: stop, task: task, rec: rec,
+		takenOver: takenOver}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
@@ -246,6 +249,7 @@ func (r *run) forget() {
 	defer r.tasks.mu.Unlock()
 	if r.tasks.running[r.id] == r {
 		delete(r.tasks.running, r.id)
+		r.tasks.rememberLocked(r)
 	}
 	if r.tasks.behind && len(r.tasks.running) < r.tasks.opts.Runs {
 		r.tasks.behind = false

@@ -147,7 +147,8 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 		return false
 	}
 	now := time.Now()
-	if task.Holder != "" && !rec.Queued {
+	takenOver := task.Holder != ""
+	if takenOver && !rec.Queued {
 		rec.Deaths++
 	}
 	task.Holder, rec.Queued = "", false
@@ -166,7 +167,7 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	times.Keep = rec.expires().Sub(now) + keepAfterEnd
 	switch err := t.put(ctx, task, rec, times); {
 	case err == nil && !rec.isOver():
-		t.start(task, rec)
+		t.start(task, rec, takenOver)
 	case err != nil && !errors.Is(err, store.ErrTaskChanged):
 		t.reportStore(ctx, "put", err)
 		return false

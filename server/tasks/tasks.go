@@ -125,6 +125,7 @@ type Tasks struct {
 	running map[[32]byte]*run
 	changes map[[32]byte]map[chan struct{}]bool // who waits for a change here
 	polls   *recent.Map[[32]byte, *pollCount]
+	seen    *recent.Map[[32]byte, seenTask] // whose runs have ended
 	work    sync.WaitGroup
 }
 
@@ -148,7 +149,8 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
 		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
-		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second)}
+		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second),
+		seen:  recent.New[[32]byte, seenTask](maxSeen, 0)}
 	if t.store == nil {
 		t.store = store.NewMemoryTaskStore()
 	}

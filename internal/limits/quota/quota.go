@@ -190,6 +190,9 @@ func (p *Pool[K]) Used() int64 {
 	return p.used
 }
 
+// Usage returns how much all accounts use, and how much they may; negative: there is no limit.
+func (p *Pool[K]) Usage() (used, total int64) { return p.Used(), p.opts.Total }
+
 // UsedBy returns how much an account uses.
 func (p *Pool[K]) UsedBy(account K) int64 {
 	p.mu.Lock()

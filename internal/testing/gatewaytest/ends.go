@@ -3,6 +3,7 @@ package gatewaytest
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -67,5 +68,25 @@ func AcceptDelete(t *testing.T, build Gateway) {
 			}
 			expectPending(t, router, 0)
 		})
+	}
+}
+
+// CheckWithdrawn holds that a client of a router with a short Timeout is told that its question has
+// ended, by the id that it knows. The call goes on until then: its result could overtake that.
+func CheckWithdrawn(t *testing.T, up *Upstream, c *Client) {
+	t.Helper()
+	up.lingers.Store(true)
+	stream := c.StartCall(t, ToolAsk, `{"_meta":{"kept":"yes"},`+plain[1:])
+	defer stream.Close()
+	asked := stream.WaitForQuestion(t)
+	if text := string(asked.Params); strings.Contains(text, "rondo/") ||
+		!strings.Contains(text, `"kept":"yes"`) {
+		t.Errorf("the client is asked %s", text)
+	}
+	m, _ := stream.Next()
+	up.steps <- struct{}{}
+	if want := `"requestId":` + string(asked.ID); m.Method != "notifications/cancelled" ||
+		!strings.Contains(string(m.Params), want) {
+		t.Errorf("the client is told %s %s, want %s", m.Method, m.Params, want)
 	}
 }

@@ -52,6 +52,7 @@ type Upstream struct {
 	lost        atomic.Int32  // the last of them that is not known any more
 	answered    chan string   // gets the response to each question, if somebody receives it
 	steps       chan struct{} // lets tools go on
+	lingers     atomic.Bool   // calls that have asked wait for a step before they return
 	progress    chan string   // gets the params of progress
 
 	mu       sync.Mutex
@@ -260,9 +261,12 @@ func (u *Upstream) call(ctx context.Context, m *Envelope, write, outside func(st
 			question = json.RawMessage(plain)
 		}
 		text = u.ask(ctx, question, write)
-		if strings.Contains(string(question), `"v1"`) && strings.Contains(text, "accept") {
+		visited := strings.Contains(string(question), `"v1"`) && strings.Contains(text, "accept")
+		if visited {
 			write(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete",` +
 				`"params":{"elicitationId":"v1"}}`)
+		}
+		if visited || u.lingers.Load() {
 			<-u.steps
 		}
 	}

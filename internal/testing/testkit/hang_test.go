@@ -42,11 +42,14 @@ var hangs = []struct {
 	{"a channel", func(*testing.T) { <-make(chan int) },
 		[]string{"testkit_test.TestHangChild(", "chan receive"}},
 	{"a cleanup", func(t *testing.T) {
-		hang := func(http.ResponseWriter, *http.Request) { receive(make(chan int)) }
-		web := httptest.NewServer(http.HandlerFunc(hang))
+		begun := make(chan int)
+		web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(begun)
+			receive(make(chan int))
+		}))
 		t.Cleanup(web.Close)
 		go http.Get(web.URL)
-		time.Sleep(100 * time.Millisecond)
+		receive(begun)
 	}, []string{"httptest.(*Server).Close"}},
 	{"a bubble", func(t *testing.T) {
 		r, _, err := os.Pipe()

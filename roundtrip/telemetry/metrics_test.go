@@ -1,0 +1,118 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/telemetry"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// collect returns the series that are not zero, as name, unit, labels and count or value.
+func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	put := func(m metricdata.Metrics, set attribute.Set, value float64) {
+		var labels []string
+		for _, a := range set.ToSlice() {
+			labels = append(labels, a.Value.String())
+		}
+		slices.Sort(labels)
+		if value != 0 {
+			got[fmt.Sprintf("%s %s %s", m.Name, m.Unit, strings.Join(labels, ","))] = value
+		}
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[float64]:
+				for _, p := range data.DataPoints {
+					put(m, p.Attributes, p.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					put(m, p.Attributes, p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					put(m, p.Attributes, float64(p.Count))
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+		}
+	}
+	return got
+}
+
+// TestMetricsAreThoseOfTheTable: and the two of the semantic conventions, over a flow that asks
+// twice.
+func TestMetricsAreThoseOfTheTable(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	b := newBook(t)
+	tel := b.tel("server", telemetry.Options{MeterProvider: provider})
+	observer, chain, err := middleware.Production(nil, telemetry.Metrics(provider), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(&server.Options{
+		Observer: event.Observers(tel, observer), Middleware: append([]server.Middleware{tel.Wrap},
+			chain...), Roundtrip: roundtrip.Options{Tracer: tel, MinHumanTime: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
+	c := b.dial(tel, b.overStream(srv), protocol.Modern)
+	b.call(c, "deploy")
+	_, _ = c.CallTool(client.WithRefresh(t.Context()), "no such tool", nil)
+	got := collect(t, reader)
+	for series, want := range map[string]float64{
+		"rondo.requests 1 tools/call,modern,input_required":              2,
+		"rondo.requests 1 complete,modern,tools/call":                    1,
+		"rondo.input_required 1 elicitation.form":                        2,
+		"rondo.answers 1 accepted,elicitation.form":                      2,
+		"rondo.human_wait s ":                                            2,
+		"rondo.state By ":                                                2,
+		"rondo.request_duration s modern,tools/call":                     4,
+		"mcp.server.operation.duration s deploy,execute_tool,tools/call": 3,
+		"mcp.client.operation.duration s deploy,execute_tool,tools/call": 3,
+		"mcp.server.operation.duration s -32602,-32602,tools/call":       1,
+	} {
+		name, labels, _ := strings.Cut(series, " ")
+		unit, labels, _ := strings.Cut(labels, " ")
+		sorted := strings.Split(labels, ",")
+		slices.Sort(sorted)
+		key := name + " " + unit + " " + strings.Join(sorted, ",")
+		if got[key] != want {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+func TestASeriesThatCannotBeMadeIsNamed(t *testing.T) {
+	sink := telemetry.Metrics(sdkmetric.NewMeterProvider())
+	_, err := sink.Register([]event.Series{{Name: "rondo_good"}, {Name: "no name"}})
+	if err == nil || !strings.Contains(err.Error(), "no name") {
+		t.Errorf("got %v", err)
+	}
+}

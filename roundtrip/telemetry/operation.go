@@ -1,0 +1,133 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// Attributes of the semantic conventions for MCP, and values of them.
+const (
+	methodKey = attribute.Key("mcp.method.name")
+	errorKey  = attribute.Key("error.type")
+	statusKey = attribute.Key("rpc.response.status_code")
+
+	otherMethod = "_OTHER"     // one that there is not
+	toolError   = "tool_error" // a result that says that the tool failed
+)
+
+// maxID is how much of the id of a request is kept, in bytes: a peer chooses it.
+const maxID = 64
+
+// An operation is a request, or a question, from its beginning to its answer.
+type operation struct {
+	span           trace.Span
+	method, target string
+	began          time.Time
+	duration       metric.Float64Histogram // nil: nobody counts
+	failed         string                  // error.type; empty: it has not failed
+	code           bool                    // failed is a code of JSON-RPC
+}
+
+// begin begins an operation, which counts as a panic until its answer is read.
+func (t *Telemetry) begin(ctx context.Context, kind trace.SpanKind, method string,
+	options ...trace.SpanStartOption) (context.Context, operation) {
+	ctx, span := t.tracer.Start(ctx, method, append(options, trace.WithSpanKind(kind),
+		trace.WithAttributes(methodKey.String(method)))...)
+	return ctx, operation{span: span, method: method, began: time.Now(), failed: "panic"}
+}
+
+// readError reads the error of a peer, or another one as missing.
+func (o *operation) readError(err error, missing string) {
+	if o.failed = ""; err == nil {
+		return
+	}
+	if said, ok := protocol.AsError(err); ok {
+		o.failed, o.code = strconv.FormatInt(said.Code, 10), true
+	} else if o.failed = missing; errors.Is(err, context.Canceled) {
+		o.failed = "cancelled"
+	}
+}
+
+// end ends the span. What peers make up, methods and tools that there are not, is no part of its
+// name, nor a label of the metric.
+func (o *operation) end(ctx context.Context) {
+	defer o.span.End()
+	if o.duration == nil && !o.span.IsRecording() {
+		return
+	}
+	var about []attribute.KeyValue
+	method, name := o.method, o.method
+	if o.failed == strconv.Itoa(protocol.CodeMethodNotFound) {
+		method, name = otherMethod, otherMethod
+	} else if o.failed == "" || o.failed == toolError {
+		switch about = describeTarget(method, o.target); method {
+		case protocol.MethodCallTool, protocol.MethodGetPrompt:
+			name += " " + event.EscapeTarget(o.target)
+		default:
+			about = nil
+		}
+	}
+	labels := append(about, methodKey.String(method))
+	if o.failed != "" {
+		labels = append(labels, errorKey.String(o.failed))
+	}
+	if o.code {
+		labels = append(labels, statusKey.String(o.failed))
+	}
+	if o.span.IsRecording() {
+		o.span.SetName(name)
+		o.span.SetAttributes(labels...)
+		if o.failed != "" {
+			o.span.SetStatus(codes.Error, "") // the message may quote arguments
+		}
+	}
+	if o.duration != nil {
+		o.duration.Record(ctx, time.Since(o.began).Seconds(),
+			metric.WithAttributeSet(attribute.NewSet(labels...)))
+	}
+}
+
+// describeTarget returns what a request is about as attributes: a URI without its query.
+func describeTarget(method, target string) []attribute.KeyValue {
+	key := attribute.Key("gen_ai.tool.name")
+	switch method {
+	case protocol.MethodCallTool:
+		return []attribute.KeyValue{key.String(event.EscapeTarget(target)),
+			attribute.String("gen_ai.operation.name", "execute_tool")}
+	case protocol.MethodGetPrompt:
+		key = "gen_ai.prompt.name"
+	case protocol.MethodReadResource:
+		key = "mcp.resource.uri"
+	default:
+		return nil
+	}
+	return []attribute.KeyValue{key.String(event.EscapeTarget(target))}
+}
+
+// describe sets what is known of a request from the start.
+func (o *operation) describe(id protocol.ID, version protocol.Version) {
+	text := id.String()
+	o.span.SetAttributes(append(describeTarget(o.method, o.target),
+		attribute.String("jsonrpc.request.id", text[:min(len(text), maxID)]),
+		attribute.String("mcp.protocol.version", string(version)))...)
+}
+
+// setTransport sets how a request travels: over HTTP, or as lines.
+func (o *operation) setTransport(http bool) {
+	if !http {
+		o.span.SetAttributes(attribute.String("network.transport", "pipe"))
+		return
+	}
+	o.span.SetAttributes(attribute.String("network.transport", "tcp"),
+		attribute.String("network.protocol.name", "http"))
+}

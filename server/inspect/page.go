@@ -1,0 +1,263 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"html/template"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/inspection"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var styleCSS string
+
+// Options configure [New]. The zero value shows the page to browsers of this machine, without Try.
+type Options struct {
+	// Admit is asked about requests that do not come from this machine, or not to a loopback
+	// address, or through a proxy: it admits those that it returns true for. Authenticate them
+	// by something that pages of other origins cannot send. Calls overlap. Nil: none.
+	Admit func(r *http.Request) bool
+	// Try switches the tab Try on, where tools are called, and says in whose name: Principal and
+	// Access of what it returns for a request of the page. A zero Principal is
+	// [protocol.LocalPrincipal], who may do everything. Calls overlap. Nil: there is no such tab.
+	Try func(r *http.Request) (*server.StreamOptions, error)
+}
+
+// A Part is something that the page shows beside the server: a serverhttp.Handler, or tasks.Tasks.
+type Part interface{ Inspect(ctx context.Context) }
+
+// A Page shows one server. It is an [event.Observer] of that server.
+type Page struct {
+	opts     Options
+	template *template.Template
+	key      []byte // of tokens
+	events   recorder
+	trials   trials
+	server   *server.Server
+	parts    []Part
+}
+
+var (
+	_ event.Observer = (*Page)(nil)
+	_ http.Handler   = (*Page)(nil)
+)
+
+// New returns a page that shows nothing yet: it is an observer before there is a server. opts may
+// be nil. It fails when this release was built wrongly, and not otherwise.
+func New(opts *Options) (*Page, error) {
+	p := &Page{key: make([]byte, 32)}
+	if opts != nil {
+		p.opts = *opts
+	}
+	p.events.byID = map[string]*flow{}
+	rand.Read(p.key)
+	var err error
+	p.template, err = template.New("page").Funcs(template.FuncMap{
+		"ago":     inspection.Ago,
+		"short":   func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) },
+		"percent": func(l inspection.Limit) int64 { return l.Used * 100 / max(l.Bound, 1) },
+	}).Parse(pageHTML)
+	return p, err
+}
+
+// Show names the server that the page shows, and parts of it. Call it once, before the page serves.
+func (p *Page) Show(srv *server.Server, parts ...Part) { p.server, p.parts = srv, parts }
+
+// A view is what the template gets.
+type view struct {
+	Tab      string
+	Tabs     []tab
+	Token    string
+	Refresh  int // seconds, 0: not by itself
+	Report   *inspection.Report
+	Waiting  []*flow
+	Flows    []*flow
+	Flow     *flow
+	Refusals []entry
+	Try      *tryView
+	Missing  string
+}
+
+type tab struct{ Path, Name string }
+
+// maxForm is how long a form of the page may be.
+const maxForm = 1 << 20
+
+// ServeHTTP serves the page at every path: the last element names the tab. Mount it at a path that
+// ends in a slash.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; "+
+		"base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "same-origin") // no-referrer has browsers hide the origin of forms
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if why := p.refuse(r); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	token := p.ensureToken(w, r)
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodPost:
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if token == "" || !sharesOrigin(r) ||
+			!hmac.Equal([]byte(r.PostFormValue("token")), []byte(token)) {
+			http.Error(w, "this form is not of this page, or its browser keeps no cookies: "+
+				"reload the page and send it again", http.StatusForbidden)
+			return
+		}
+	default:
+		h.Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	if path.Base(r.URL.Path) == "style.css" {
+		h.Set("Content-Type", "text/css; charset=utf-8")
+		_, _ = w.Write([]byte(styleCSS))
+		return
+	}
+	p.serveTab(w, r, token)
+}
+
+// refuse returns why a request is refused, empty if it is not. Whoever is admitted, pages of other
+// origins are not.
+func (p *Page) refuse(r *http.Request) string {
+	if r.Header["Origin"] != nil && !sharesOrigin(r) {
+		return "this page serves no other origin"
+	}
+	if why := notLocal(r); why != "" && (p.opts.Admit == nil || !p.opts.Admit(r)) {
+		return why + ": this page is for browsers on its own machine; open it there by a " +
+			"loopback address, through a tunnel such as ssh -L, or admit others with " +
+			"inspect.Options.Admit"
+	}
+	return ""
+}
+
+// notLocal returns why a request may come from another machine, or from a page that has rebound
+// its name, empty if it does not.
+func notLocal(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return "the peer is not of this machine"
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if addr, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") &&
+		(err != nil || !addr.Unmap().IsLoopback()) {
+		return "the header Host names no loopback address"
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains([]string{"Forwarded", "Via",
+			"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}, name) {
+			return "a proxy has passed the request on"
+		}
+	}
+	return ""
+}
+
+// sharesOrigin reports whether a request says that it comes from a page of the same origin.
+func sharesOrigin(r *http.Request) bool {
+	origins := r.Header["Origin"]
+	return len(origins) == 1 && r.Host != "" &&
+		(origins[0] == "http://"+r.Host || origins[0] == "https://"+r.Host)
+}
+
+// ensureToken returns the token of the forms of this browser, which it knows by a cookie; empty for
+// a form that comes without the cookie.
+func (p *Page) ensureToken(w http.ResponseWriter, r *http.Request) string {
+	const name = "rondo_inspect"
+	secret := ""
+	if cookie, err := r.Cookie(name); err == nil && len(cookie.Value) == 26 {
+		secret = cookie.Value
+	} else {
+		if r.Method == http.MethodPost {
+			return ""
+		}
+		secret = rand.Text()
+		http.SetCookie(w, &http.Cookie{Name: name, Value: secret, HttpOnly: true,
+			Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	}
+	mac := hmac.New(sha256.New, p.key)
+	mac.Write([]byte(secret))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (p *Page) serveTab(w http.ResponseWriter, r *http.Request, token string) {
+	v := &view{Token: token, Report: &inspection.Report{},
+		Tabs: []tab{{"./", "Overview"}, {"flows", "Flows"}, {"refusals", "Refusals"},
+			{"state", "State"}}}
+	if p.opts.Try != nil {
+		v.Tabs = append(v.Tabs, tab{"try", "Try"})
+	}
+	v.Tab = path.Base(r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") {
+		v.Tab = "./"
+	}
+	status := http.StatusOK
+	switch known := slices.ContainsFunc(v.Tabs, func(t tab) bool { return t.Path == v.Tab }); {
+	case !known:
+		status, v.Missing = http.StatusNotFound, "There is no such tab."
+	case p.server == nil:
+		v.Missing = "There is no server to show: call Page.Show."
+	case v.Tab == "try":
+		if p.serveTry(w, r, v) {
+			return
+		}
+	default:
+		p.fill(r, v)
+	}
+	var out bytes.Buffer
+	if err := p.template.Execute(&out, v); err != nil {
+		http.Error(w, "the page cannot be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// fill looks at what a tab that only reads shows.
+func (p *Page) fill(r *http.Request, v *view) {
+	switch v.Tab {
+	case "flows":
+		id := r.URL.Query().Get("id")
+		v.Flows = p.events.flows(id)
+		if id != "" && len(v.Flows) > 0 {
+			v.Flow = v.Flows[0]
+		}
+	case "refusals":
+		v.Refusals = p.events.listRefusals()
+	case "state":
+		v.Report.Sealed = strings.TrimSpace(r.PostFormValue("state"))
+		p.server.Inspect(inspection.With(r.Context(), v.Report))
+	default:
+		ctx := inspection.With(r.Context(), v.Report)
+		p.server.Inspect(ctx)
+		for _, part := range p.parts {
+			part.Inspect(ctx)
+		}
+		v.Waiting = slices.DeleteFunc(p.events.flows(""), func(f *flow) bool { return !f.Waits() })
+	}
+}

@@ -1,0 +1,397 @@
+package inspect_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/inspect"
+)
+
+var arguments = map[string]any{"env": "prod"}
+
+func TestFlowsOfBothErasAreShownWithoutAnswers(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			s := newSite(t, nil)
+			c := s.client(t, era, acceptSecret)
+			if _, err := c.CallTool(t.Context(), "deploy", arguments); err != nil {
+				t.Fatal(err)
+			}
+			list := s.get(t, "flows")
+			end := "complete"
+			if era == protocol.Legacy {
+				end = "accepted"
+			}
+			want(t, list, "deploy", "<td>"+end+"</td>")
+			_, id, _ := strings.Cut(list, `href="flows?id=`)
+			id, _, _ = strings.Cut(id, `"`)
+			flow := s.get(t, "flows?id="+id)
+			want(t, flow, "mcp.input_required", "questions=confirm ", "questions=twice ",
+				"mcp.answered", "outcome=accepted")
+			wantNone(t, list+flow, secret, "Sure?", "prod")
+		})
+	}
+}
+
+func TestWhoIsWaitedForIsShown(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			s := newSite(t, nil)
+			asked, answer := make(chan bool, 2), make(chan bool)
+			c := s.client(t, era, func(q *client.FormQuestion) *protocol.ElicitResult {
+				asked <- true
+				<-answer
+				return acceptSecret(q)
+			})
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.CallTool(t.Context(), "deploy", arguments)
+				done <- err
+			}()
+			<-asked
+			overview := s.get(t, "")
+			_, waiting, _ := strings.Cut(overview, "Waiting for people")
+			want(t, waiting, "deploy", "asks")
+			wantNone(t, overview, secret)
+			close(answer)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			want(t, s.get(t, ""), "No flow of the last 1,000 waits")
+		})
+	}
+}
+
+func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
+	s := newSite(t, nil)
+	c := s.client(t, protocol.Legacy, acceptSecret)
+	if _, err := c.CallTool(t.Context(), "deploy", arguments); err != nil {
+		t.Fatal(err)
+	}
+	overview := s.get(t, "")
+	want(t, overview, "1 are open,", hostile, "2025-11-25", "serverhttp.Limits.Sessions",
+		"roundtrip.Limits.Waiting", "tasks.Options.Runs", "server.Options.MaxSubscriptions")
+	wantNone(t, overview)
+	response, err := http.Post(s.URL+"/mcp", "application/json", strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+			`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	id := response.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal("no session was opened")
+	}
+	overview = s.get(t, "")
+	want(t, overview, "2 are open,")
+	wantNone(t, overview, id)
+}
+
+func TestTasksAreShown(t *testing.T) {
+	s := newSite(t, nil)
+	c := s.client(t, protocol.Modern, acceptSecret)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(t.Context(), "work", nil)
+		done <- err
+	}()
+	s.eventually(t, "", "<td>runs</td>")
+	close(s.release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "", "<td>completed</td>")
+}
+
+func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
+	s := newSite(t, nil)
+	request, _ := http.NewRequest(http.MethodPost, s.URL+"/mcp", strings.NewReader("{"))
+	request.Header.Set("Origin", "https://evil.example/"+hostile)
+	response, err := s.browser.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	c := s.client(t, protocol.Modern, acceptSecret)
+	_, _ = c.CallToolParams(t.Context(), &protocol.CallToolParams{Name: "deploy",
+		Arguments: json.RawMessage(`{"env":"prod"}`),
+		Retry:     protocol.Retry{RequestState: protocol.StateText("forged")}})
+	page := s.get(t, "refusals")
+	want(t, page, "mcp.request_refused", "reason=origin", "mcp.state_rejected", "reason=malformed")
+	wantNone(t, page, secret)
+}
+
+// stateOf returns the requestState of the second question of a flow.
+func (s *site) stateOf(t *testing.T) string {
+	t.Helper()
+	c := s.client(t, protocol.Modern, acceptSecret)
+	result, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "deploy",
+		Arguments: json.RawMessage(`{"env":"prod"}`)})
+	if err != nil || pending == nil {
+		t.Fatalf("got %v, %v", result, err)
+	}
+	if err := pending.Answer("confirm", acceptSecret(nil)); err != nil {
+		t.Fatal(err)
+	}
+	_, pending, err = c.Resume(t.Context(), pending)
+	if err != nil || pending == nil {
+		t.Fatal(err)
+	}
+	state, _ := pending.State().Text()
+	return state
+}
+
+func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
+	s := newSite(t, nil)
+	page, _ := s.post(t, "state", url.Values{"state": {" " + s.stateOf(t) + "\n"}})
+	want(t, page, "tools/call deploy", "<td>site</td>", "anybody (anonymous)",
+		"<td>memo</td><td>plan</td>", "<td>answer</td><td>confirm</td>",
+		"elicitation.form, accepted", "<td>question</td><td>twice</td>")
+	wantNone(t, page, secret, "prod", "battery")
+
+	key, err := keys.NewKey("other", []byte(strings.Repeat("0123456789abcdef", 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := keys.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.Seal(t.Context(), []byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ state, want string }{
+		"of another key": {foreign, "unknown_key"},
+		"forged":         {hostile, "malformed"},
+		"too long":       {strings.Repeat("A", 100_000), "too_long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, _ := s.post(t, "state", url.Values{"state": {c.state}})
+			want(t, page, "cannot be opened here: <code>"+c.want)
+			wantNone(t, page, secret)
+		})
+	}
+	page = s.get(t, "state?state="+url.QueryEscape(s.stateOf(t)))
+	if strings.Contains(page, "memo</td>") {
+		t.Error("a GET opened a state")
+	}
+}
+
+// TestNobodyElseCanInspect: with a context of their own the methods do nothing.
+func TestNobodyElseCanInspect(t *testing.T) {
+	s := newSite(t, nil)
+	s.server.Inspect(context.Background()) // nothing to find out, and no panic
+}
+
+func TestOnlyThisMachineIsAdmitted(t *testing.T) {
+	s := newSite(t, nil)
+	admitting, err := inspect.New(&inspect.Options{Admit: func(r *http.Request) bool {
+		return r.Header.Get("X-Key") == "k"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admitting.Show(s.server)
+	for _, c := range []struct {
+		name, peer, host string
+		header           [2]string
+		want, admitted   int
+	}{
+		{"a browser of this machine", "127.0.0.1:9", "localhost:9090", [2]string{}, 200, 200},
+		{"over IPv6", "[::1]:9", "[::1]:9090", [2]string{}, 200, 200},
+		{"a name without a port", "127.0.0.1:9", "LOCALHOST", [2]string{}, 200, 200},
+		{"its own page", "127.0.0.1:9", "localhost", [2]string{"Origin", "http://localhost"},
+			200, 200},
+		{"another machine", "192.0.2.1:9", "localhost", [2]string{}, 403, 200},
+		{"a peer without an address", "@", "localhost", [2]string{}, 403, 200},
+		{"a rebound name", "127.0.0.1:9", "evil.example", [2]string{}, 403, 200},
+		{"a name that looks local", "127.0.0.1:9", "localhost.evil.example", [2]string{}, 403, 200},
+		{"no host", "127.0.0.1:9", "", [2]string{}, 403, 200},
+		{"a proxy", "127.0.0.1:9", "localhost", [2]string{"X-Forwarded-For", "1.2.3.4"},
+			403, 200},
+		{"another proxy", "127.0.0.1:9", "localhost", [2]string{"Forwarded", "for=1.2.3.4"},
+			403, 200},
+		{"a proxy that names itself", "127.0.0.1:9", "localhost", [2]string{"Via", "1.1 x"},
+			403, 200},
+		{"a page elsewhere", "127.0.0.1:9", "localhost",
+			[2]string{"Origin", "https://evil.example"}, 403, 403},
+		{"a page of no origin", "127.0.0.1:9", "localhost", [2]string{"Origin", "null"}, 403, 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request := func(page http.Handler, key string) int {
+				r := httptest.NewRequest(http.MethodGet, "/debug/rondo/flows", nil)
+				r.RemoteAddr, r.Host = c.peer, c.host
+				r.Header.Set("X-Key", key)
+				if c.header[0] != "" {
+					r.Header.Set(c.header[0], c.header[1])
+				}
+				w := httptest.NewRecorder()
+				page.ServeHTTP(w, r)
+				return w.Code
+			}
+			if got := request(s.page, "k"); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+			if got := request(admitting, "k"); got != c.admitted {
+				t.Errorf("with Admit: got %d, want %d", got, c.admitted)
+			}
+			if got := request(admitting, "wrong"); got != c.want {
+				t.Errorf("with an Admit that says no: got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
+	s := newSite(t, nil)
+	token := tokenField.FindStringSubmatch(s.get(t, "state"))[1]
+	cookie := s.browser.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1",
+		Path: "/debug/rondo/"})[0].Value
+	for _, c := range []struct {
+		name, token, cookie, origin string
+		want                        int
+	}{
+		{"all three", token, cookie, s.URL, 200},
+		{"no cookie", token, "", s.URL, 403},
+		{"neither cookie nor token", "", "", s.URL, 403},
+		{"no token", "", cookie, s.URL, 403},
+		{"the token of another browser", token, strings.Repeat("A", 26), s.URL, 403},
+		{"no origin", token, cookie, "", 403},
+		{"another origin", token, cookie, "https://evil.example", 403},
+		{"another port", token, cookie, "http://127.0.0.1:1", 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := http.NewRequest(http.MethodPost, s.URL+"/debug/rondo/state", strings.NewReader(
+				url.Values{"token": {c.token}, "state": {"x"}}.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if c.origin != "" {
+				r.Header.Set("Origin", c.origin)
+			}
+			if c.cookie != "" {
+				r.AddCookie(&http.Cookie{Name: "rondo_inspect", Value: c.cookie})
+			}
+			response, err := (&http.Client{}).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != c.want {
+				t.Errorf("got %d, want %d", response.StatusCode, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryResponseForbidsScripts(t *testing.T) {
+	s := newSite(t, nil)
+	for _, tab := range []string{"", "flows", "refusals", "state", "style.css", "none"} {
+		response, err := s.browser.Get(s.URL + "/debug/rondo/" + tab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		policy := response.Header.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") ||
+			strings.Contains(policy, "script-src") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s: policy %q", tab, policy)
+		}
+		if want := tab == "none"; (response.StatusCode == http.StatusNotFound) != want {
+			t.Errorf("%s: got %s", tab, response.Status)
+		}
+	}
+}
+
+func TestAPageWithoutAServerSaysSo(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, r)
+	want(t, w.Body.String(), "call Page.Show")
+}
+
+// TestMemoryIsBounded: flows that are never looked at, with texts as long as they get.
+func TestMemoryIsBounded(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("long ", 1<<12)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range 3000 {
+		where := event.Where{Version: protocol.Latest, Method: "tools/call", Target: long,
+			Flow: rotate(i), Round: i}
+		for range 10 {
+			page.Observe(t.Context(), event.Answered{Where: where, Key: long})
+			page.Observe(t.Context(), event.HandlerPanicked{Where: where, Stack: []byte(long)})
+		}
+		page.Observe(t.Context(), event.HandlerFailed{Where: where, Text: long})
+	}
+	const most = 12 << 20
+	if grown := heap() - before; grown > most {
+		t.Errorf("it keeps %d bytes, want at most %d", grown, most)
+	}
+	runtime.KeepAlive(page)
+}
+
+func rotate(i int) string {
+	const digits = "0123456789abcdef"
+	id := make([]byte, 32)
+	for at := range id {
+		id[at] = digits[i>>(4*(at%8))&0xf]
+	}
+	return string(id)
+}
+
+func TestConcurrentEventsAndLooks(t *testing.T) {
+	s := newSite(t, nil)
+	done := make(chan bool)
+	for i := range 4 {
+		go func() {
+			defer func() { done <- true }()
+			for n := range 3000 {
+				where := event.Where{Version: protocol.Latest, Method: "tools/call", Target: "t",
+					Flow: rotate(i<<20 | n), Round: 1}
+				s.page.Observe(context.Background(), event.InputRequested{Where: where})
+				s.page.Observe(context.Background(), event.FlowEnded{Where: where,
+					How: event.EndFailed})
+			}
+		}()
+	}
+	for range 4 {
+		s.get(t, "flows")
+		s.get(t, "refusals")
+		<-done
+	}
+	if n := strings.Count(s.get(t, "flows"), "?id="); n != 1000 {
+		t.Errorf("%d flows are shown, want 1000", n)
+	}
+	if n := strings.Count(s.get(t, "refusals"), "?id="); n != 100 {
+		t.Errorf("%d refusals are shown, want 100", n)
+	}
+}
+
+var _ inspect.Part = (*server.Server)(nil)

@@ -1,0 +1,221 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// The bounds of what is kept. Ten thousand flows a second go through them as well: the rings turn
+// faster, and hold no more.
+const (
+	maxFlows    = 1000
+	maxEntries  = 16 // of a flow: four rounds, mostly
+	maxRefusals = 100
+	// maxEntryBytes is how much of the fields of one entry is kept.
+	maxEntryBytes = 512
+)
+
+// A recorder keeps what happened last.
+type recorder struct {
+	encoders sync.Pool // of *encoder
+
+	mu       sync.Mutex // not held while an entry is encoded
+	byID     map[string]*flow
+	ring     [maxFlows]*flow
+	next     int // of the ring: the oldest
+	refusals [maxRefusals]entry
+	refused  int // in all
+}
+
+// A flow is what is known of one flow. The template reads copies.
+type flow struct {
+	ID, Method, Target, Version, State string
+	Began, Changed                     time.Time
+	Round, Count                       int // Count is of entries: those that are gone included
+	ring                               [maxEntries]entry
+}
+
+// An entry is an event, as a log has it.
+type entry struct {
+	At                               time.Time
+	Name, Text, Method, Target, Flow string
+	Round                            int
+}
+
+// The states of a flow that has not ended.
+const stateAsks, stateWaits, stateRuns = "asks", "waits", "runs"
+
+// Waits reports whether the flow waits for a person.
+func (f *flow) Waits() bool { return f.State == stateAsks || f.State == stateWaits }
+
+// Took returns how long the flow took, or has been taking.
+func (f *flow) Took() time.Duration {
+	if f.Waits() {
+		return time.Since(f.Began)
+	}
+	return f.Changed.Sub(f.Began)
+}
+
+// Entries returns the entries that are kept, the oldest first.
+func (f *flow) Entries() (list []entry) {
+	for i := max(0, f.Count-maxEntries); i < f.Count; i++ {
+		list = append(list, f.ring[i%maxEntries])
+	}
+	return list
+}
+
+// Observe implements [event.Observer]: it keeps what a log would say of the event.
+func (p *Page) Observe(_ context.Context, e event.Event) {
+	r := &p.events
+	where, _ := event.WhereOf(e)
+	added := r.encode(e, &where)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.flowLocked(&added, &where, e); f != nil {
+		kept := added
+		kept.Method, kept.Target, kept.Flow = "", "", "" // the flow has them
+		f.ring[f.Count%maxEntries] = kept
+		f.Count, f.Changed, f.Round = f.Count+1, added.At, where.Round
+		switch e := e.(type) {
+		case event.InputRequested:
+			f.State = stateAsks
+		case event.WaitBegan:
+			f.State = stateWaits
+		case event.Resumed, event.WaitEnded:
+			f.State = stateRuns
+		case event.Answered: // in a session the last that is heard of most flows
+			f.State = string(e.Decision)
+		case event.FlowEnded:
+			f.State = string(e.How)
+		}
+	}
+	if isRefusal(e) {
+		r.refusals[r.refused%maxRefusals] = added
+		r.refused++
+	}
+}
+
+func (r *recorder) encode(e event.Event, where *event.Where) entry {
+	enc, _ := r.encoders.Get().(*encoder)
+	if enc == nil {
+		enc = &encoder{}
+	}
+	defer r.encoders.Put(enc)
+	enc.text, enc.items = enc.text[:0], enc.items[:0]
+	_, name := event.EntryOf(e)
+	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: &enc.options})
+	return entry{At: time.Now(), Name: name, Text: strings.ToValidUTF8(string(enc.text), "…"),
+		Method: errtext.Clip(where.Method, 64), Target: event.EscapeTarget(where.Target),
+		Flow: flowID(where), Round: where.Round}
+}
+
+// flowID returns the id of a flow. In a session a flow is one request, and has no other id while it
+// asks.
+func flowID(where *event.Where) string {
+	if where.Version.Era() == protocol.Modern {
+		return where.Flow
+	}
+	return where.Request
+}
+
+// flowLocked returns the flow of an event, nil for an event of none. A new one takes the place of
+// the oldest.
+func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *flow {
+	if f := r.byID[added.Flow]; f != nil {
+		return f
+	}
+	begins := where.Version.Era() == protocol.Modern
+	switch e.(type) {
+	case event.InputRequested, event.WaitBegan:
+		begins = true
+	}
+	if added.Flow == "" || !begins {
+		return nil
+	}
+	f := r.ring[r.next]
+	if f == nil {
+		f = &flow{}
+		r.ring[r.next] = f
+	}
+	r.next = (r.next + 1) % maxFlows
+	delete(r.byID, f.ID)
+	r.byID[added.Flow] = f
+	*f = flow{ID: added.Flow, Method: added.Method, Target: added.Target,
+		Version: string(where.Version), Began: added.At}
+	return f
+}
+
+// isRefusal reports whether somebody did not get what they asked for.
+func isRefusal(e event.Event) bool {
+	switch e := e.(type) {
+	case event.RequestRefused, event.StateRejected, event.CapabilityRefused, event.QuotaExceeded,
+		event.StoreFailed, event.ServerBug, event.HandlerPanicked, event.AnswerInvalid:
+		return true
+	case event.HandlerFailed:
+		return !e.Abandoned
+	case event.PushFailed:
+		return !e.Tolerated
+	case event.FlowEnded:
+		return e.How != event.EndComplete && e.How != event.EndReplayed
+	}
+	return false
+}
+
+// flows returns copies of what is kept, the newest first: of one flow, or of all if id is empty.
+func (r *recorder) flows(id string) (list []*flow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range maxFlows {
+		if f := r.ring[(r.next+maxFlows-1-i)%maxFlows]; f != nil && (id == "" || f.ID == id) {
+			list = append(list, new(*f))
+		}
+	}
+	return list
+}
+
+// listRefusals returns the refusals, the newest first.
+func (r *recorder) listRefusals() []entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.refusals[:min(r.refused, maxRefusals)])
+	slices.SortStableFunc(list, func(a, b entry) int { return b.At.Compare(a.At) })
+	return list
+}
+
+// An encoder writes fields as text, and leaves out what does not fit.
+type encoder struct {
+	text, items []byte
+	options     event.FieldOptions // none
+}
+
+func (e *encoder) AddString(name, value string) {
+	if room := maxEntryBytes - len(e.text) - len(name) - 2; room > 0 && value != "" {
+		e.text = append(append(append(e.text, name...), '='), value[:min(room, len(value))]...)
+		e.text = append(e.text, ' ')
+	}
+}
+
+func (e *encoder) AddInt64(name string, v int64) { e.AddString(name, strconv.FormatInt(v, 10)) }
+func (e *encoder) AddBool(name string, v bool)   { e.AddString(name, strconv.FormatBool(v)) }
+func (e *encoder) AddFloat64(name string, v float64) {
+	e.AddString(name, strconv.FormatFloat(v, 'f', -1, 64))
+}
+
+func (e *encoder) AppendItem(value string) {
+	if len(e.items)+len(value) < maxEntryBytes {
+		e.items = append(append(e.items, value...), ", "...)
+	}
+}
+
+func (e *encoder) AddItems(name string) {
+	e.AddString(name, strings.TrimSuffix(string(e.items), ", "))
+	e.items = e.items[:0]
+}

@@ -1,0 +1,159 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/inspect"
+)
+
+var operator = protocol.Principal{Issuer: "https://login.example", Subject: "operator"}
+
+func asOperator(*http.Request) (*server.StreamOptions, error) {
+	return &server.StreamOptions{Principal: operator}, nil
+}
+
+// try calls a tool on the page, and returns the tab of the trial.
+func (s *site) try(t testing.TB, tool string, form url.Values) string {
+	t.Helper()
+	form.Set("do", "start")
+	form.Set("tool", tool)
+	if form["era"] == nil {
+		form["era"] = []string{"modern", "legacy"}
+	}
+	page, where := s.post(t, "try", form)
+	if where.Query().Get("trial") == "" {
+		t.Fatalf("nothing was called:\n%s", page)
+	}
+	return "try?trial=" + where.Query().Get("trial")
+}
+
+// answer answers a question of a trial.
+func (s *site) answer(t testing.TB, trial string, side, question int, action string,
+	fields url.Values) {
+	t.Helper()
+	_, id, _ := strings.Cut(trial, "=")
+	fields.Set("trial", id)
+	fields.Set("side", fmt.Sprint(side))
+	fields.Set("question", fmt.Sprint(question))
+	fields.Set("action", action)
+	s.post(t, "try", fields)
+}
+
+func TestThereIsNothingToTryUnlessItIsSwitchedOn(t *testing.T) {
+	s := newSite(t, nil)
+	if page := s.get(t, ""); strings.Contains(page, "Try") {
+		t.Error("there is a tab")
+	}
+	response, err := s.browser.Get(s.URL + "/debug/rondo/try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusNotFound {
+		t.Errorf("got %s", response.Status)
+	}
+	refusing := newSite(t, &inspect.Options{
+		Try: func(*http.Request) (*server.StreamOptions, error) {
+			return nil, errors.New("nobody is on duty")
+		}})
+	want(t, refusing.get(t, "try"), "nobody is on duty")
+}
+
+func TestAToolIsTriedInBothEras(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	form := s.get(t, "try?tool=deploy")
+	want(t, form, hostile, `value="2"`, ">staging</option>", "env (required)")
+	wantNone(t, form)
+	if n := s.passed.Load(); n != 0 {
+		t.Fatalf("a GET called %d tools", n)
+	}
+	trial := s.try(t, "deploy", url.Values{"field.env": {"prod"}, "field.count": {"3"}})
+	page := s.eventually(t, trial, "Question 1 in 2026-07-28: form",
+		"Question 1 in 2025-11-25: form",
+		`"method":"initialize"`, `"resultType":"input_required"`, `Name <b>again</b> (required)`)
+	wantNone(t, page, "http-equiv")
+	for range 2 {
+		if got := <-s.callers; got != operator {
+			t.Errorf("the caller is %v", got)
+		}
+	}
+	if n := s.passed.Load(); n != 2 {
+		t.Errorf("the middleware saw %d calls, want 2", n)
+	}
+	s.answer(t, trial, 0, 1, "accept", url.Values{"field.name": {hostile}, "field.level": {"9"}})
+	page = s.eventually(t, trial, `field "level": must be at most 5`, `value="`+hostile)
+	wantNone(t, page)
+	s.answer(t, trial, 0, 1, "accept", url.Values{"field.name": {hostile}, "field.level": {"5"}})
+	s.eventually(t, trial, "Question 2 in 2026-07-28")
+	s.answer(t, trial, 0, 2, "accept", url.Values{"json": {`{"name":"x"}`}})
+	s.answer(t, trial, 1, 1, "decline", url.Values{})
+	page = s.eventually(t, trial, "It is done.", "3 to prod 5"+hostile, "The result is an error.")
+	wantNone(t, page)
+	want(t, page, `"action":"decline"`, `"level":5`)
+}
+
+func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	trial := s.try(t, "visit", url.Values{"era": {"modern"}})
+	page := s.eventually(t, trial, "Question 1 in 2026-07-28: visit", "https://example.com/?")
+	wantNone(t, page)
+	s.answer(t, trial, 0, 1, "cancel", url.Values{})
+	s.eventually(t, trial, "The result is an error.")
+
+	trial = s.try(t, "deploy", url.Values{"field.env": {"prod"}})
+	s.eventually(t, trial, "Question 1 in 2025-11-25")
+	_, id, _ := strings.Cut(trial, "=")
+	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
+	s.eventually(t, trial, "It failed: the trial was ended on the page")
+	s.eventually(t, "", "<p>0 requests are under way")
+}
+
+func TestRichArgumentsAreJSON(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	want(t, s.get(t, "try?tool=rich"), "Arguments, a JSON object</label>")
+	trial := s.try(t, "rich", url.Values{"json": {`{"a":{"b":[1]}}`}})
+	s.eventually(t, trial, "It is done.", `{"a":{"b":[1]}}`)
+	page, _ := s.post(t, "try", url.Values{"do": {"start"}, "tool": {"rich"}, "era": {"modern"},
+		"json": {`{"a":` + hostile}})
+	want(t, page, `role="alert"`)
+	wantNone(t, page)
+}
+
+func TestALargeQuestionIsCut(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	trial := s.try(t, "large", url.Values{"era": {"legacy"}})
+	page := s.eventually(t, trial, "Question 1 in 2025-11-25", "… (10485756 bytes in all)")
+	if len(page) > 64<<10 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+}
+
+func TestTheOldestTrialMakesRoom(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	first := s.try(t, "deploy", url.Values{"field.env": {"prod"}})
+	s.eventually(t, first, "Question 1 in 2025-11-25")
+	for range 8 {
+		s.try(t, "rich", url.Values{"json": {"{}"}, "era": {"modern"}})
+	}
+	page := s.get(t, "try")
+	if n := strings.Count(page, "?trial="); n != 8 {
+		t.Errorf("%d trials are kept, want 8", n)
+	}
+	s.eventually(t, "", "<p>0 requests are under way")
+}
+
+func TestTrialsEndWithTheServer(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	trial := s.try(t, "deploy", url.Values{"field.env": {"prod"}})
+	s.eventually(t, trial, "Question 1 in 2026-07-28")
+	_ = s.server.Shutdown(context.Background())
+	s.eventually(t, trial, "It failed: the trial was ended on the page")
+}

@@ -1,0 +1,45 @@
+package serverhttp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/inspection"
+)
+
+// maxInspected is how many sessions [Handler.Inspect] lists.
+const maxInspected = 200
+
+// Inspect tells the page of package server/inspect which sessions are open, without their ids, and
+// how full the limits are. For any other context it does nothing.
+func (h *Handler) Inspect(ctx context.Context) {
+	report := inspection.From(ctx)
+	if report == nil {
+		return
+	}
+	t := h.sessions
+	used, bound := t.count.Usage()
+	report.AddLimit("sessions", "serverhttp.Limits.Sessions", used, bound)
+	used, bound = t.bytes.Usage()
+	report.AddLimit("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
+	used, bound = t.events.Usage()
+	report.AddLimit("bytes of their events", "serverhttp.Limits.EventBytes", used, bound)
+	t.mu.Lock()
+	all := t.listLocked()
+	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+
+		"most %d are listed, the busiest first", len(all), maxInspected), Head: []string{"Whose",
+		"Client, as it says", "Revision", "Under way", "Calls that run", "Idle since"}}
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(b.busy, a.busy) })
+	for _, s := range all[:min(len(all), maxInspected)] {
+		table.Rows = append(table.Rows, []string{inspection.NameOf(s.principal), "", "",
+			strconv.Itoa(s.busy), strconv.Itoa(s.running), inspection.Ago(s.inOwn.Since())})
+	}
+	t.mu.Unlock()
+	for i, row := range table.Rows {
+		row[1], row[2] = all[i].core.ClientName(), string(all[i].core.Version())
+	}
+	report.Tables = append(report.Tables, table)
+}

@@ -1,0 +1,80 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/inspection"
+)
+
+// maxSeen is how many tasks a process remembers for [Tasks.Inspect] after it ran them.
+const maxSeen = 100
+
+// A seenTask is what an operator may know of a task that this process runs or ran, as the cells of
+// a row.
+type seenTask [7]string
+
+// Inspect tells the page of package server/inspect which tasks run here, and of the last 100 that
+// ran what became of them. For any other context it does nothing.
+func (t *Tasks) Inspect(ctx context.Context) {
+	report := inspection.From(ctx)
+	if report == nil {
+		return
+	}
+	table := inspection.Table{Name: "Tasks",
+		Caption: "Those that run here, and of the last 100 that did what became of them",
+		Head:    []string{"Changed", "Task", "Tool", "Whose", "Status", "Taken over", "Deaths"}}
+	t.mu.Lock()
+	for id, row := range t.seen.All() {
+		if t.running[id] == nil {
+			table.Rows = append(table.Rows, row[:])
+		}
+	}
+	for _, r := range t.running {
+		if row, ok := r.describe(true); ok {
+			table.Rows = append(table.Rows, row[:])
+		}
+	}
+	t.mu.Unlock()
+	slices.SortFunc(table.Rows, func(a, b []string) int { return slices.Compare(b, a) })
+	report.Tables = append(report.Tables, table)
+	report.AddLimit("runs of tasks", "tasks.Options.Runs", int64(len(t.slots)),
+		int64(cap(t.slots)))
+}
+
+// describe returns what an operator may know of the task of a run. It reports false while the run
+// is being stored.
+func (r *run) describe(runs bool) (seenTask, bool) {
+	if !r.mu.TryLock() {
+		return seenTask{}, false
+	}
+	defer r.mu.Unlock()
+	status, takenOver := r.rec.Status, ""
+	switch {
+	case runs && r.rec.Queued:
+		status = "waits for its turn"
+	case runs:
+		status = "runs"
+	case status == statusWorking:
+		status = "waits"
+	}
+	if r.takenOver {
+		takenOver = "from a process that ended"
+	}
+	return seenTask{r.rec.Updated.Format(time.DateTime), hex.EncodeToString(r.id[:4]), r.rec.Tool,
+		inspection.NameOf(r.rec.Owner.principal()), status, takenOver,
+		strconv.Itoa(r.rec.Deaths)}, true
+}
+
+// rememberLocked keeps what became of a run that has ended.
+func (t *Tasks) rememberLocked(r *run) {
+	if row, ok := r.describe(false); ok {
+		before, _ := t.seen.Get(r.id)
+		row[5] = cmp.Or(row[5], before[5])
+		t.seen.Put(r.id, row)
+	}
+}
