@@ -1,92 +1,223 @@
-package elicitation
+package roundtrip
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// metrics are the counters of one or more routers. Whenever no question begins or ends,
+// claimState claims the state with the guard, if there is one. It is called after everything
+// about the state has been verified and before its answers are used, so a refused request
+// never spends a state.
 //
-//	requests = completed + timeouts + errors + cancelled + pending
-type metrics struct {
-	requests, timeouts, pending, durations       event.Instrument
-	completed, errors, cancels, rejections, lost event.Vector
-}
-
-// actionUnseen is the label of a decline or cancel that nobody has seen the question of.
-const actionUnseen protocol.ElicitAction = "unseen"
-
-// durationBuckets goes from clients that answer by themselves to people who take
-// ten minutes, in seconds.
-func durationBuckets() []float64 {
-	return []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600}
-}
-
-// newMetrics makes the metrics in a sink, which may be nil. All series are there from the
-// beginning, so that the first increase shows.
-func newMetrics(sink event.MetricSink) (*metrics, error) {
-	vectors, err := event.RegisterSeries(sink, []event.Series{
-		{Name: "elicitation_requests_total", Help: "Elicitations created."},
-		{Name: "elicitation_timeout_total", Help: "Elicitations that nobody answered in time."},
-		{Name: "elicitation_pending", Help: "Elicitations that wait for their end.", Gauge: true},
-		{Name: "elicitation_duration_seconds", Buckets: durationBuckets(),
-			Help: "Time from the creation of an elicitation to its end, whatever that was."},
-		{Name: "elicitation_completed_total", Labels: []string{"action"},
-			Help: "Elicitations that the client answered."},
-		{Name: "elicitation_errors_total", Labels: []string{"reason"},
-			Help: "Elicitations that failed."},
-		{Name: "elicitation_cancelled_total", Labels: []string{"by"},
-			Help: "Elicitations that were withdrawn."},
-		{Name: "elicitation_rejected_total", Labels: []string{"reason"},
-			Help: "Elicitations that were refused and never created."},
-		{Name: "elicitation_replies_lost_total", Labels: []string{"reason"},
-			Help: "Accepted replies that another replica did not get."},
-	})
-	if err != nil {
-		return nil, err
+// A claim has one of three ends. commitClaim records the result of the run, questions
+// included: an exact replay, with the same state and the same answers, gets that result again
+// without a run of the handler. endClaim gives the claim up, to the same answers, if the handler
+// never started or has done nothing that must not be repeated, and otherwise leaves the state
+// spent: an exact replay learns that the outcome is not known. While the claim is open, a copy of
+// the request is refused as busy, to come back soon; any other request with the state is
+// refused as replayed. c was decoded from plaintext.
+func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
+	protocol.Result, error) {
+	guard := r.funnel.opts.Guard
+	if guard == nil {
+		return nil, nil
 	}
-	m := &metrics{vectors[0](), vectors[1](), vectors[2](), vectors[3](),
-		vectors[4], vectors[5], vectors[6], vectors[7], vectors[8]}
-	startAtZero(m.completed, protocol.ActionAccept, protocol.ActionDecline,
-		protocol.ActionCancel, actionUnseen)
-	startAtZero(m.errors, ReasonDelivery, ReasonClientError, ReasonInvalidReply,
-		ReasonInvalidContent, ReasonAnswerLost)
-	startAtZero(m.cancels, ByUpstream, ByClient, ByCallEnd, BySession, ByShutdown)
-	startAtZero(m.rejections, ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode,
-		ReasonInvalidQuestion, ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity,
-		ReasonShutdown, ReasonStore, ReasonDelivery)
-	startAtZero(m.lost, ReasonDelivery, ReasonTimeout, ReasonShutdown)
-	return m, nil
-}
-
-func startAtZero[V ~string](vector event.Vector, values ...V) {
-	for _, v := range values {
-		vector(string(v))
+	r.reserveRoom(guard)
+	// Of what the state says and not of its text: a Sealer that accepts two
+	// spellings of a token must not make two states of one.
+	sum := sha256.Sum256(plaintext)
+	id := string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
+	// A replica whose clock is behind accepts the state for a little longer.
+	claim, err := guard.Claim(ctx, id, quota.OwnerDigest(r.call.Principal),
+		claims.Fingerprint(r.responses), c.Expires.Add(clockSkew))
+	if err == nil {
+		r.holdClaim(ctx, claim)
+		return nil, nil
 	}
-}
-
-func (m *metrics) countCreated() {
-	m.requests.Add(1)
-	m.pending.Add(1)
-}
-
-func (m *metrics) countEnded(out outcome, took time.Duration) {
-	m.pending.Add(-1)
-	switch out.state {
-	case stateCompleted:
-		action := out.result.Action
-		if out.unseen {
-			action = actionUnseen
+	spent, ok := errors.AsType[*store.SpentError](err)
+	if !ok {
+		// A guard that cannot answer lets nothing through.
+		return nil, r.reportUnserved(ctx, &storeError{resourceGuard, "claim", err})
+	}
+	if spent.Outcome != nil {
+		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
+			spent.Outcome); err == nil {
+			r.observe(ctx,
+				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+			return result, nil
 		}
-		m.completed(string(action)).Add(1)
-	case stateTimedOut:
-		m.timeouts.Add(1)
-	case stateCancelled:
-		m.cancels(string(out.err.By)).Add(1)
-	default:
-		m.errors(string(out.err.Reason)).Add(1)
 	}
-	m.durations.Add(took.Seconds())
+	if spent.Running {
+		r.observe(ctx, event.LegRunning{Where: r.where})
+		return nil, refuseCopy()
+	}
+	if spent.Unknown {
+		if task := r.call.Task; task != nil && task.Find != nil {
+			if begun, err := task.Find(ctx, c.Flow); err != nil {
+				return nil, r.reportUnserved(ctx, &storeError{resourceTasks, "find", err})
+			} else if begun != nil {
+				return begun, nil
+			}
+		}
+		r.observe(ctx,
+			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
+	}
+	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
+}
+
+// A reserver is a guard or a store that shares its room among those who use it.
+type reserver interface{ ReserveForAuthenticated() }
+
+// reserveRoom tells a guard or a store that callers can authenticate, if they can.
+func (e *exchange) reserveRoom(pool any) {
+	if pool, ok := pool.(reserver); ok && e.call.Authenticates {
+		pool.ReserveForAuthenticated()
+	}
+}
+
+// copyRetryAfter is when to send such a copy again: most rounds take less.
+const copyRetryAfter = time.Second
+
+// refuseCopy is the error for a copy of a request that is still being served. Everything about
+// the copy has been verified.
+func refuseCopy() *protocol.Error {
+	return quota.Refuse(quota.None, copyRetryAfter,
+		"this request is being served already; send it again in %s to get its outcome",
+		copyRetryAfter)
+}
+
+// commitClaim records the outcome of a claimed state. Only results are recorded: an
+// error means that nothing is known to have happened. A handler that found scopes lacking says that
+// nothing has: the client comes back with the same state and a larger grant.
+func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if e.held == nil || e.unrecorded {
+		return
+	}
+	if err != nil {
+		if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
+			e.retriable = true
+		}
+		return
+	}
+	// The newest revision can encode every outcome, questions included.
+	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
+	if err != nil {
+		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
+		return
+	}
+	e.endClaim(ctx, data)
+}
+
+// releaseClaim ends the claim without an outcome.
+func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
+
+// endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Without one
+// it is given up if the handler never started, or has done nothing that must not be repeated. The
+// client may have gone, so the context is not cancelled with the call's: the guard must learn
+// that the state is spent.
+func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
+	claim := e.dropClaim()
+	if claim == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if outcome == nil && (!e.started || e.retriable) {
+		e.observeStore(ctx, claim.Release(ctx), resourceGuard, "release")
+		return
+	}
+	e.observeStore(ctx, claim.Commit(ctx, outcome), resourceGuard, "commit")
+}
+
+// The resources of [event.StoreFailed].
+const (
+	resourceGuard = "guard"
+	resourceStore = "store"
+)
+
+// A storeError means that a guard or a store could not be asked.
+type storeError struct {
+	resource, operation string
+	error
+}
+
+func (e *storeError) Unwrap() error { return e.error }
+
+// observeStore reports a guard or a store that failed, unless err is nil or the request has ended.
+func (e *exchange) observeStore(ctx context.Context, err error, resource, operation string) {
+	if err != nil && ctx.Err() == nil {
+		e.observe(ctx, event.StoreFailed{Where: e.where, Resource: resource,
+			Operation: operation, Err: err})
+	}
+}
+
+// outcomeUnknownText is for who sends a request again of which no outcome is kept.
+const outcomeUnknownText = "the outcome is not known: the request ended before it had a result " +
+	"that was recorded; find out what it did before you start the call again"
+
+// giveClaimUp has the claim given up to the same answers if nothing ran that must not run twice,
+// and reports whether the request can be sent again. The handler has returned. In guard style
+// what follows an answer runs because of this state, so that only a run which flow style has
+// suspended gives a claim up: its code runs again in any case.
+func (r *run) giveClaimUp() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.flow
+	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
+	r.retriable = !r.acted && (r.held == nil || suspended)
+	return r.retriable
+}
+
+// noteActed notes that the run has begun something that must not be repeated.
+func (r *run) noteActed() {
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.acted = true
+	}
+}
+
+// answerCutOff returns the response for a run whose request ended before it had a result. A copy
+// of the request gets it, too.
+func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
+	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
+	if retriable {
+		return nil, quota.Refuse(quota.None, copyRetryAfter, "the request ended while it waited; "+
+			"send it again in %s", copyRetryAfter)
+	}
+	r.unrecorded = true
+	r.reportFlowEnd(ctx, event.EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
+}
+
+// failedByCutOff reports whether the request ended while its state was claimed, and what the
+// handler returned says no more than that.
+func (r *run) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
+	if r.held == nil || ctx.Err() == nil {
+		return false
+	}
+	text := ""
+	if failed, ok := result.(*protocol.CallToolResult); err != nil {
+		text = err.Error()
+	} else if ok && failed != nil && failed.IsError {
+		for _, block := range failed.Content {
+			if block, ok := block.(*protocol.TextContent); ok {
+				text += block.Text
+			}
+		}
+	}
+	_, own := protocol.AsError(err)
+	return !own && (strings.Contains(text, context.Canceled.Error()) ||
+		strings.Contains(text, context.DeadlineExceeded.Error()) ||
+		strings.Contains(text, context.Cause(ctx).Error()))
 }
