@@ -590,7 +590,10 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 		return err
 	}
 	*r.task = *current
-	r.rec.Cancelled = r.rec.Cancelled || changed.Cancelled
+	if changed.Cancelled {
+		r.rec.Cancelled = true
+		r.stop(errCancelled)
+	}
 	return store.ErrTaskChanged
 }
 
