@@ -220,7 +220,10 @@ func textOf(r *protocol.CallToolResult) string {
 func forEachPairing(t *testing.T, f func(t *testing.T, client, upstream protocol.Era)) {
 	for _, c := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, u := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-			t.Run(fmt.Sprintf("%v client, %v upstream", c, u), func(t *testing.T) { f(t, c, u) })
+			t.Run(fmt.Sprintf("%v client, %v upstream", c, u), func(t *testing.T) {
+				t.Parallel() // many wait for time to pass
+				f(t, c, u)
+			})
 		}
 	}
 }

@@ -109,6 +109,7 @@ func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
 func TestAnUpstreamThatRenamesItsToolsIsReadOnceASecond(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
+			t.Parallel()
 			var lists atomic.Int64
 			srv := newServer(t, countLists(&lists))
 			addEmptyTool(srv, "0")

@@ -422,6 +422,7 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 				"this client cannot show links (URL elicitation): call once from a client that can"},
 		} {
 			t.Run(fmt.Sprintf("%v %s", era, c.name), func(t *testing.T) {
+				t.Parallel()
 				s := startLoginSite(t, 0, func(o *gateway.Options) {
 					o.Server.Roundtrip.HumanTimeout = 2 * time.Second
 					o.Server.Roundtrip.MinHumanTime = -1

@@ -6,7 +6,8 @@ import (
 )
 
 // FillForm renders a form and fills it in again.
-func FillForm(schema []byte, given url.Values) (names []string, content json.RawMessage, err error) {
+func FillForm(schema []byte, given url.Values) (names []string, content json.RawMessage,
+	err error) {
 	fields, _ := readFields(schema, nil)
 	for _, f := range fields {
 		names = append(names, f.Name)

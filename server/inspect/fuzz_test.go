@@ -57,7 +57,8 @@ func FuzzWire(f *testing.F) {
 		if strings.Join(whole, "\n") != strings.Join(pieces, "\n") {
 			t.Errorf("got %q in pieces, want %q", pieces, whole)
 		}
-		if n := bytes.Count(data, []byte("\n")); len(whole) != min(n, 64) || len(again) != len(sizes) {
+		n := bytes.Count(data, []byte("\n"))
+		if len(whole) != min(n, 64) || len(again) != len(sizes) {
 			t.Errorf("%d messages of %d are kept", len(whole), n)
 		}
 		for _, text := range whole {
