@@ -194,7 +194,7 @@ var compared = []struct {
 }
 
 // TestComparison holds the table of README.md against what the libraries do. With -update it
-// writes the table.
+// writes the file that the page shows.
 func TestComparison(t *testing.T) {
 	cells := make([][]bool, len(compared))
 	for i, c := range compared {
@@ -217,28 +217,23 @@ func TestComparison(t *testing.T) {
 	checkTable(t, table.String())
 }
 
-// checkTable wants the table on the page, between its marks.
+// comparisonFile is shown in README.md.
+const comparisonFile = "testdata/comparison.md"
+
+// checkTable wants the table in the file.
 func checkTable(t *testing.T, table string) {
 	t.Helper()
-	const begin, end = "<!-- compared:start -->\n", "<!-- compared:end -->"
-	page := filepath.Join("..", "..", "README.md")
-	text, err := os.ReadFile(page)
+	if flag.Lookup("update").Value.String() == "true" {
+		if err := os.WriteFile(comparisonFile, []byte(table), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(comparisonFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), begin)
-	shown, after, ended := strings.Cut(rest, end)
-	switch {
-	case !found || !ended:
-		t.Fatal("README.md has no table of comparison")
-	case shown == table:
-	case flag.Lookup("update").Value.String() == "true":
-		err := os.WriteFile(page, []byte(before+begin+table+end+after), 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("README.md shows another table than this:\n%s", table)
+	if string(want) != table {
+		t.Errorf("the table is another, which README.md has to show:\n%s", table)
 	}
 }
 
@@ -257,8 +252,9 @@ func required(t *testing.T, module string) string {
 	return string(version)
 }
 
-// briefly bounds what a library may leave unanswered for good.
-const briefly = 5 * time.Second
+// briefly bounds what a library may leave unanswered for good: a question of a session whose answer
+// went to another replica.
+const briefly = 10 * time.Second
 
 // everyAnswer is what the person of a comparison answers.
 func everyAnswer() answers {
@@ -273,7 +269,7 @@ func everyAnswer() answers {
 // succeeds reports whether a request has a result that begins with want.
 func succeeds(t *testing.T, dial dialer, endpoint string, r request, want string) bool {
 	t.Helper()
-	got, err := dial(t, endpoint, newPerson(t, everyAnswer()), false).do(within(t, briefly), r)
+	got, err := dial(t, endpoint, newPerson(t, everyAnswer()), false).do(within(t, patience), r)
 	t.Logf("%q, %v", got, err)
 	return err == nil && strings.HasPrefix(got, want)
 }
@@ -305,7 +301,7 @@ func carelessToolStops(t *testing.T, l library) bool {
 	modern, _ := listen(t, l.inPlaceModern(t))
 	legacy, _ := listen(t, l.inPlaceLegacy(t))
 	for endpoint, dial := range map[string]dialer{modern: dialRondo, legacy: dialRondoLegacy} {
-		got, err := dial(t, endpoint, newPerson(t, nil), true).do(within(t, briefly),
+		got, err := dial(t, endpoint, newPerson(t, nil), true).do(within(t, patience),
 			tool("open", nil))
 		t.Logf("%q, %v", got, err)
 		if err == nil && got == "deleted" {
@@ -327,7 +323,7 @@ func unfitAnswerStops(t *testing.T, l library) bool {
 	const unfit = `{"reason":1}`
 	who := newPerson(t, answers{"Deploy to prod?": unfit,
 		"Reason must be a text. Deploy to prod?": unfit})
-	got, err := dialMCPGo(t, endpoint, who).do(within(t, briefly), deployProd)
+	got, err := dialMCPGo(t, endpoint, who).do(within(t, patience), deployProd)
 	t.Logf("%q, %v", got, err)
 	return err != nil || !strings.HasPrefix(got, "deployed")
 }
@@ -392,7 +388,7 @@ func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) p
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := raw.Handle(within(t, briefly), &protocol.Request{ID: protocol.IntID(1),
+	resp, err := raw.Handle(within(t, patience), &protocol.Request{ID: protocol.IntID(1),
 		Method: protocol.MethodCallTool, Params: encoded,
 		Mirror: protocol.Mirror{Version: protocol.V20260728, Name: params.Name}}, nil)
 	if err != nil || resp.Error != nil {
@@ -473,14 +469,14 @@ func servesSSE(t *testing.T, l library) bool {
 	}
 	endpoint, _ := listen(t, h)
 	c := mcp.NewClient(&mcp.Implementation{Name: "comparison", Version: "1.0.0"}, nil)
-	session, err := c.Connect(within(t, briefly),
+	session, err := c.Connect(within(t, patience),
 		&mcp.SSEClientTransport{Endpoint: endpoint, HTTPClient: newHTTPClient(t)}, nil)
 	if err != nil {
 		t.Log(err)
 		return false
 	}
 	defer session.Close()
-	got, err := goSDK{session}.do(within(t, briefly), tool("plain", nil))
+	got, err := goSDK{session}.do(within(t, patience), tool("plain", nil))
 	t.Logf("%q, %v", got, err)
 	return err == nil && got == "plain"
 }
