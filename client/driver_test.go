@@ -64,6 +64,12 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 			t.Errorf("round %d: got %d questions, want %d", i, got, want)
 		}
 	}
+	checkLegs(t, peer)
+}
+
+// checkLegs checks the four requests of a call that asks everything.
+func checkLegs(t *testing.T, peer *fakePeer) {
+	t.Helper()
 	want := []struct{ answers, state string }{
 		{"", ""},
 		{
@@ -93,6 +99,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		if req.Mirror.Name != "greet" || req.Mirror.Version != protocol.V20260728 {
 			t.Errorf("leg %d: got mirror %+v", i, req.Mirror)
 		}
+	}
+	if len(ids) != len(want) {
+		t.Errorf("got %d requests, want %d", len(ids), len(want))
 	}
 }
 

@@ -172,38 +172,7 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			if _, ok := result.(*protocol.CallToolResult); !ok || next != nil || err != nil {
 				t.Fatalf("got %T, %v, %v", result, next, err)
 			}
-			want := []struct{ answers, state string }{
-				{"", ""},
-				{
-					`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`,
-					`"s1"`,
-				},
-				{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
-				{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `""`},
-			}
-			ids := map[protocol.ID]bool{}
-			for i, req := range peer.requests() {
-				if got := member(t, req, "inputResponses"); got != want[i].answers {
-					t.Errorf("leg %d: got answers %s, want %s", i, got, want[i].answers)
-				}
-				if got := member(t, req, "requestState"); got != want[i].state {
-					t.Errorf("leg %d: got state %q, want %q", i, got, want[i].state)
-				}
-				for _, key := range []string{"name", "arguments", "_meta"} {
-					if got, want := member(t, req, key), member(t, peer.requests()[0],
-						key); got != want {
-						t.Errorf("leg %d: got %s %s, want %s", i, key, got, want)
-					}
-				}
-				if ids[req.ID] || req.Mirror.Name != "greet" {
-					t.Errorf("leg %d: id %s used twice, or mirrored name %q", i, req.ID,
-						req.Mirror.Name)
-				}
-				ids[req.ID] = true
-			}
-			if len(ids) != 4 {
-				t.Errorf("got %d requests, want 4", len(ids))
-			}
+			checkLegs(t, peer)
 		})
 	}
 }

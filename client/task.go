@@ -32,6 +32,9 @@ const (
 	// maxTaskRepeats is how many polls in a row may show nothing but questions that have been
 	// answered and acknowledged.
 	maxTaskRepeats = 60
+	// resendTaskAnswers is in how many of these polls an answer is sent again that was
+	// acknowledged: a server whose store was restored from a copy has lost it.
+	resendTaskAnswers = 10
 	// maxTaskQuestions is how many questions one task may ask.
 	maxTaskQuestions = 1024
 	// taskCancelTime is how long a call that is given up waits for its task to be cancelled.
@@ -215,8 +218,10 @@ type taskPoll struct {
 	wake     chan struct{} // the server has announced a change
 	mu       sync.Mutex
 	heard    bool // the server announces changes
+	polled   time.Time
 	failures int  // polls in a row
 	repeats  int  // polls in a row that showed answered questions only
+	received bool // the server has acknowledged the answers
 }
 
 func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error) (
@@ -256,7 +261,8 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	}
 }
 
-// pause waits until the task is to be asked for again.
+// pause waits until the task is to be asked for again: a server that announces changes without end
+// is not asked without end.
 func (p *taskPoll) pause(ctx context.Context) error {
 	wait := time.Duration(p.task.state.Poll) * time.Millisecond
 	if wait == 0 {
@@ -275,7 +281,10 @@ func (p *taskPoll) pause(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-timer.C:
 	case <-p.wake:
+		timer.Reset(minTaskPoll - time.Since(p.polled))
+		<-timer.C
 	}
+	p.polled = time.Now()
 	return nil
 }
 
@@ -352,7 +361,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 		}
 	}
 	if p.repeats++; len(fresh) > 0 {
-		p.repeats = 0
+		p.repeats, p.received = 0, false
 	}
 	switch {
 	case p.repeats > maxTaskRepeats:
@@ -370,14 +379,14 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
 		}
 	}
-	if len(responses) == 0 {
+	if len(responses) == 0 || p.received && p.repeats%resendTaskAnswers != 0 {
 		return nil
 	}
 	if _, err := p.client.sendTask(ctx, protocol.MethodUpdateTask, p.task,
 		responses); err != nil {
 		return p.tolerate(ctx, err)
 	}
-	p.failures = 0
+	p.failures, p.received = 0, true
 	return nil
 }
 

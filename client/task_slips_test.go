@@ -37,11 +37,26 @@ type slippingServer struct {
 	begun              time.Time
 	polled             []time.Duration // since begun
 	updated, cancelled int
+	every              time.Duration // between two announcements, 0: it announces nothing
+}
+
+// announce says that the task works, again and again.
+func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
+	say := func(method, params string) {
+		_ = back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(
+			`{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id.String() + `},` + params)})
+	}
+	say(protocol.NotifyAcknowledged, `"notifications":{"taskIds":["t1"]}}`)
+	for ctx.Err() == nil {
+		time.Sleep(s.every)
+		say(protocol.NotifyTask, isWorking[1:])
+	}
+	return ctx.Err()
 }
 
 func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 	s := &slippingServer{begun: time.Now()}
-	s.handle = func(_ context.Context, req *protocol.Request, _ protocol.Back) (
+	s.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (
 		*protocol.Response, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -55,6 +70,11 @@ func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 		case protocol.MethodCancelTask:
 			s.cancelled++
 		case protocol.MethodListen:
+			if s.every > 0 {
+				s.mu.Unlock()
+				defer s.mu.Lock()
+				return nil, s.announce(ctx, req.ID, back)
+			}
 			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(
 				protocol.CodeMethodNotFound, "method not found")}, nil
 		default:
@@ -96,7 +116,12 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSlippingServer(isHandle, test.get)
+				s := newSlippingServer(isHandle, func(n int) string {
+					if n == 3 { // a client that takes it comes to an end
+						return isDone
+					}
+					return test.get(n)
+				})
 				_, err := s.follow(t)
 				if _, ok := errors.AsType[*client.ResponseError](err); !ok {
 					t.Errorf("error %v, want that of a wrong response", err)
@@ -159,6 +184,32 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 	})
 }
 
+// Announced changes are looked at once, and not faster than ten times a second.
+func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
+	for every, most := range map[time.Duration]time.Duration{
+		time.Millisecond: 100 * time.Millisecond,
+		7 * time.Second:  7 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlippingServer(isHandle, func(n int) string {
+				if n == 12 {
+					return isDone
+				}
+				return isWorking
+			})
+			s.every = every
+			if _, err := s.follow(t); err != nil {
+				t.Fatal(err)
+			}
+			for i := 3; i < len(s.polled); i++ {
+				if waited := s.polled[i] - s.polled[i-1]; waited < most || waited > most+most/2 {
+					t.Errorf("poll %d after %v, want %v", i+1, waited, most)
+				}
+			}
+		})
+	}
+}
+
 // A question is shown once, whatever the server repeats; one that is asked anew has another key.
 func TestQuestionsOfTasksAreShownOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +237,9 @@ func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
 		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
-		if len(s.polled) != 62 || s.cancelled != 1 {
-			t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
+		if len(s.polled) != 62 || s.cancelled != 1 || s.updated != 7 { // now and then again
+			t.Errorf("%d polls, %d updates, cancelled %d times", len(s.polled), s.updated,
+				s.cancelled)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func (r *Router) AcquireUpstream(
 	}
 	turn, refused := r.queueTurn(upstream)
 	if refused != nil {
-		return nil, r.recordRejection(refused, AuditEvent{Upstream: upstream}, nil)
+		return nil, r.recordRejection(ctx, refused, AuditEvent{Upstream: upstream}, nil)
 	}
 	release = sync.OnceFunc(func() { r.passTurn(upstream) })
 	select {

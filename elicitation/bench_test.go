@@ -14,10 +14,12 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 func benchRouter(b *testing.B, o elicitation.Options) (*elicitation.Router, *elicitation.Session) {
-	o.Registerer = prometheus.NewRegistry()
+	o.Metrics = prom.New(prometheus.NewRegistry())
 	router, err := elicitation.New(&o)
 	if err != nil {
 		b.Fatal(err)
@@ -41,7 +43,7 @@ func BenchmarkElicit(b *testing.B) {
 	}{
 		{"metrics", elicitation.Options{Validation: elicitation.ValidateOff}},
 		{"metrics, validated", elicitation.Options{}},
-		{"metrics, validated, logged", elicitation.Options{Logger: logger}},
+		{"metrics, validated, logged", elicitation.Options{Log: zaplog.New(logger)}},
 	} {
 		for _, shape := range []string{"frames", "asker", "split"} {
 			b.Run(shape+", "+bench.name, func(b *testing.B) {

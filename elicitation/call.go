@@ -254,7 +254,7 @@ func (r *Router) endLeakedCalls() {
 				Duration: time.Since(c.began),
 			}
 			c.describeIn(&e)
-			r.emitEvent(&e)
+			r.emitEvent(c.ctx, &e)
 		}
 		c.End()
 	}

@@ -16,13 +16,16 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // The benchmarks tell how long things take; that does not fail on a busy
 // machine. What they allocate does.
 func TestElicitationAllocates(t *testing.T) {
 	const most = 40
-	router, err := elicitation.New(&elicitation.Options{Registerer: prometheus.NewRegistry()})
+	router, err := elicitation.New(&elicitation.Options{
+		Metrics: prom.New(prometheus.NewRegistry())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,7 @@ func TestPendingCosts(t *testing.T) {
 			router, err := elicitation.New(&elicitation.Options{
 				Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1,
 					PerUpstream: -1},
-				Logger: zap.NewNop(), Registerer: registry,
+				Log: zaplog.New(zap.NewNop()), Metrics: prom.New(registry),
 			})
 			if err != nil {
 				t.Fatal(err)

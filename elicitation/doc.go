@@ -8,7 +8,7 @@
 // its clients and the calls that it makes upstream for their requests, and hands it the
 // frames that come in.
 //
-//	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
+//	router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(logger)})
 //	defer router.Shutdown(ctx)
 //
 //	// A client connects:
@@ -123,7 +123,7 @@
 //
 // # Events
 //
-// With [Options.Logger] each event is one entry named elicitation.created,
+// With [Options.Log] each event is one entry named elicitation.created,
 // elicitation.delivered, elicitation.completed, elicitation.timeout,
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
 // fields event, which repeats that name, request_id, upstream_session,
@@ -149,7 +149,8 @@
 //	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
 //	elicitation_replies_lost_total{reason}  replies that the replica which asked did not get
 //
-// In every scrape requests = completed + timeouts + errors + cancelled + pending.
+// Whenever no question begins or ends, requests = completed + timeouts + errors + cancelled +
+// pending.
 //
 // # Replicas
 //

@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 var eventName = regexp.MustCompile(`\belicitation\.[a-z]+\b`)
@@ -36,12 +36,12 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 // TestEveryMetricIsDocumented compares names and labels of what a router registers with the
 // section of the package comment about metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	registry := &describing{t, prometheus.NewRegistry(), testkit.Names{}}
-	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
+	names := registered{}
+	if _, err := elicitation.New(&elicitation.Options{Metrics: names}); err != nil {
 		t.Fatal(err)
 	}
 	section := testkit.DocSection(t, "doc.go", "Metrics")
-	testkit.WantSame(t, registry.names, testkit.DocumentedMetrics(section))
+	testkit.WantSame(t, testkit.Names(names), testkit.DocumentedMetrics(section))
 }
 
 // TestREADMENamesEventsAndMetrics wants all of them in the README of the package, too.
@@ -64,21 +64,12 @@ func TestREADMENamesEventsAndMetrics(t *testing.T) {
 	}
 }
 
-// A describing registerer keeps the names of what is registered.
-type describing struct {
-	t *testing.T
-	prometheus.Registerer
-	names testkit.Names
-}
+// registered keeps the names of the metrics that are registered.
+type registered testkit.Names
 
-func (d *describing) Register(c prometheus.Collector) error {
-	described := make(chan *prometheus.Desc)
-	go func() {
-		defer close(described)
-		c.Describe(described)
-	}()
-	for desc := range described {
-		d.names[testkit.DescribedMetric(d.t, desc.String())] = true
+func (r registered) Register(table []event.Series) ([]event.Vector, error) {
+	for _, s := range table {
+		testkit.Names(r).AddMetric(s.Name, s.Labels)
 	}
-	return d.Registerer.Register(c)
+	return event.RegisterSeries(nil, table)
 }

@@ -76,7 +76,7 @@ func (c *Call) Elicit(
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*protocol.ElicitResult, error) {
-	c, err := r.findCall(upstream, params, opts)
+	c, err := r.findCall(ctx, upstream, params, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,14 @@
 package elicitation
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // An AuditKind is the name of an event, as logs have it.
@@ -95,11 +96,11 @@ type AuditSink interface {
 
 // recordsEvents reports whether the host wants events. Without it no text is redacted
 // and no Event is made.
-func (r *Router) recordsEvents() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
+func (r *Router) recordsEvents() bool { return r.opts.Log != nil || r.opts.Audit != nil }
 
-func (r *Router) emitEvent(e *AuditEvent) {
-	if r.opts.Logger != nil {
-		r.callHost("logger", func() { writeLog(r.opts.Logger, e) })
+func (r *Router) emitEvent(ctx context.Context, e *AuditEvent) {
+	if r.opts.Log != nil {
+		r.callHost("logger", func() { writeLog(ctx, r.opts.Log, e) })
 	}
 	if r.opts.Audit != nil {
 		r.callHost("audit sink", func() { r.opts.Audit.Audit(*e) })
@@ -110,22 +111,32 @@ func (r *Router) emitEvent(e *AuditEvent) {
 // its end, or would end the process from a timer. The panic is logged.
 func (r *Router) callHost(what string, f func()) {
 	defer func() {
-		p := recover()
-		if p == nil || r.opts.Logger == nil {
-			return
+		if p := recover(); p != nil && r.opts.Log != nil {
+			r.logPanic(what, p)
 		}
-		defer func() { _ = recover() }() // it may be the logger that panics
-		kind := fmt.Sprintf("%T", p)     // the text may hold an answer
-		message := "elicitation: " + what + " panicked"
-		r.opts.Logger.Error(message, zap.String("error", kind), zap.Stack("stack"))
 	}()
 	f()
+}
+
+func (r *Router) logPanic(what string, p any) {
+	defer func() { _ = recover() }() // it may be the logger that panics
+	ctx := context.Background()
+	if !r.opts.Log.Enabled(ctx, event.LevelError) {
+		return
+	}
+	kind, stack := fmt.Sprintf("%T", p), string(debug.Stack()) // the text may hold an answer
+	r.opts.Log.Write(ctx, event.LevelError, "elicitation: "+what+" panicked",
+		event.EntryFunc(func(out event.Encoder) {
+			out.AddString("error", kind)
+			out.AddString("stack", stack)
+		}))
 }
 
 // reportDroppedCompletion reports the completion of a visit that no client waits for.
 func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
 	if r.recordsEvents() {
-		r.emitEvent(&AuditEvent{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
+		r.emitEvent(context.Background(),
+			&AuditEvent{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
 	}
 }
 
@@ -151,7 +162,7 @@ func (p *pendingQuestion) emitStateLocked(kind AuditKind, out *outcome) {
 	if out != nil {
 		p.describeOutcome(out, &e)
 	}
-	p.router.emitEvent(&e)
+	p.router.emitEvent(p.call.ctx, &e)
 }
 
 func (p *pendingQuestion) describeOutcome(out *outcome, e *AuditEvent) {
@@ -189,19 +200,20 @@ func describeCandidates(found []*Call, e *AuditEvent) {
 func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	e := AuditEvent{Upstream: c.upstream}
 	c.describeIn(&e)
-	return c.router.recordRejection(refused, e, params)
+	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
 // recordRejection counts and logs a refusal, and returns it. Every refusal passes here
 // once. e says where it happened, as far as is known.
-func (r *Router) recordRejection(refused *Error, e AuditEvent, params json.RawMessage) error {
-	r.metrics.countRejected(refused.Reason)
+func (r *Router) recordRejection(ctx context.Context, refused *Error, e AuditEvent,
+	params json.RawMessage) error {
+	r.metrics.rejections(string(refused.Reason)).Add(1)
 	if !r.recordsEvents() {
 		return refused
 	}
 	e.Kind, e.Time, e.Reason, e.RequestID = EventRejected, time.Now(), refused.Reason, newID()
 	e.Code, e.Err = refused.Wire.Code, refused.logCause()
 	e.Message = r.redactMessage(peekMessage(params))
-	r.emitEvent(&e)
+	r.emitEvent(ctx, &e)
 	return refused
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -34,7 +35,7 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 		{"audit of the creation", audit(elicitation.EventCreated), nil, true},
 		{"audit of the delivery", audit(elicitation.EventDelivered), nil, true},
 		{"audit of the end", audit(elicitation.EventCompleted), nil, true},
-		{"logger", elicitation.Options{Logger: logger}, nil, true},
+		{"logger", elicitation.Options{Log: zaplog.New(logger)}, nil, true},
 		{"watcher of the beginning", elicitation.Options{}, nil, true},
 		{"watcher of the end", elicitation.Options{}, nil, true},
 	} {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // canBeAsked is what the clients of these examples declare.
@@ -41,8 +43,8 @@ func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 func Example() {
 	ctx := context.Background()
 	router, err := elicitation.New(&elicitation.Options{
-		Logger:     zap.NewNop(),             // a gateway has zap.NewProduction
-		Registerer: prometheus.NewRegistry(), // and prometheus.DefaultRegisterer
+		Log:     zaplog.New(zap.NewNop()),           // a gateway has zap.NewProduction
+		Metrics: prom.New(prometheus.NewRegistry()), // and prometheus.DefaultRegisterer
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -104,7 +104,7 @@ func (r *Router) ForwardReply(
 	}
 	close(answered)
 	if refused != nil {
-		return false, r.recordRejection(refused, AuditEvent{Principal: from}, nil)
+		return false, r.recordRejection(ctx, refused, AuditEvent{Principal: from}, nil)
 	}
 	return false, nil
 }
@@ -150,9 +150,9 @@ func (r *Router) reasonOfLoss(sending context.Context) Reason {
 func (r *Router) reportLostReply(
 	from protocol.Principal, reason Reason, err error, took time.Duration,
 ) {
-	r.metrics.countLostReply(reason)
+	r.metrics.lost(string(reason)).Add(1)
 	if r.recordsEvents() {
-		r.emitEvent(&AuditEvent{
+		r.emitEvent(context.Background(), &AuditEvent{
 			Kind: EventReplyLost, Time: time.Now(), Principal: from, Reason: reason,
 			Err: escapeForLog(redact.HideURLSecrets(err.Error())), Duration: took,
 		})

@@ -20,6 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // A rig is a router whose logs and metrics can be looked at.
@@ -34,11 +36,11 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	registry := prometheus.NewPedanticRegistry()
-	if o.Logger == nil {
-		o.Logger = zap.New(core)
+	if o.Log == nil {
+		o.Log = zaplog.New(zap.New(core))
 	}
-	if o.Registerer == nil {
-		o.Registerer = registry
+	if o.Metrics == nil {
+		o.Metrics = prom.New(registry)
 	}
 	if o.Store != nil && o.Keys == nil {
 		o.Keys = fleetKeys(t, "k1")

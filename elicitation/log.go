@@ -1,28 +1,32 @@
 package elicitation
 
 import (
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
+	"context"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// writeLog writes the log entry of an event. Its message is the event's name, and so is
+// A logEntry is an event as a log entry. Its message is the event's name, and so is
 // the field event: where the encoder calls the message of an entry "message", the field
 // of that name hides it. The first seven fields are always there.
-func writeLog(logger *zap.Logger, e *AuditEvent) {
-	entry := logger.Check(e.logLevel(), string(e.Kind))
-	if entry == nil {
-		return
+type logEntry AuditEvent
+
+// writeLog writes the log entry of an event.
+func writeLog(ctx context.Context, log event.LogSink, e *AuditEvent) {
+	if level := e.logLevel(); log.Enabled(ctx, level) {
+		log.Write(ctx, level, string(e.Kind), (*logEntry)(e))
 	}
-	fields := make([]zap.Field, 0, 16)
-	fields = append(fields,
-		zap.String("event", string(e.Kind)),
-		zap.String("request_id", e.RequestID),
-		zap.String("upstream_session", escapeForLog(string(e.Upstream))),
-		zap.String("downstream_session", e.Session),
-		zap.String("message", e.Message),
-		zap.String("action", string(e.Action)),
-		zap.Float64("duration_ms", float64(e.Duration.Microseconds())/1000),
-	)
+}
+
+// AddTo implements [event.Entry].
+func (e *logEntry) AddTo(out event.Encoder) {
+	out.AddString("event", string(e.Kind))
+	out.AddString("request_id", e.RequestID)
+	out.AddString("upstream_session", escapeForLog(string(e.Upstream)))
+	out.AddString("downstream_session", e.Session)
+	out.AddString("message", e.Message)
+	out.AddString("action", string(e.Action))
+	out.AddFloat64("duration_ms", float64(e.Duration.Microseconds())/1000)
 	for _, f := range [...]struct{ name, value string }{
 		{"mode", string(e.Mode)},
 		{"call_id", escapeForLog(e.CallID)},
@@ -33,30 +37,29 @@ func writeLog(logger *zap.Logger, e *AuditEvent) {
 		{"error", e.Err},
 	} {
 		if f.value != "" {
-			fields = append(fields, zap.String(f.name, f.value))
+			out.AddString(f.name, f.value)
 		}
 	}
 	if e.Unseen {
-		fields = append(fields, zap.Bool("unseen", true))
+		out.AddBool("unseen", true)
 	}
 	if e.Candidates != 0 {
-		fields = append(fields, zap.Int("candidates", e.Candidates))
+		out.AddInt64("candidates", int64(e.Candidates))
 	}
 	if e.Code != 0 {
-		fields = append(fields, zap.Int64("code", e.Code))
+		out.AddInt64("code", e.Code)
 	}
-	entry.Write(fields...)
 }
 
 // logLevel is info for the normal course, and a warning for what an operator may have to
 // look at.
-func (e *AuditEvent) logLevel() zapcore.Level {
+func (e *AuditEvent) logLevel() event.Level {
 	switch {
 	case e.Violation != "", e.Unseen:
-		return zapcore.WarnLevel
+		return event.LevelWarn
 	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
 		e.Kind == EventLeaked, e.Kind == EventReplyLost:
-		return zapcore.WarnLevel
+		return event.LevelWarn
 	}
-	return zapcore.InfoLevel
+	return event.LevelInfo
 }

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
-	"go.uber.org/zap"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The defaults of [Options].
@@ -53,7 +52,7 @@ const (
 )
 
 // Options configure a [Router]. The zero value works and is the recommended
-// setting but for Logger and Registerer, without which nothing is recorded.
+// setting but for Log and Metrics, without which nothing is recorded.
 //
 // 0 is the default of every number. A negative limit on what may be pending means that there
 // is no limit, a negative Heartbeat that none are sent, a negative MinHumanTime that there is none;
@@ -103,11 +102,12 @@ type Options struct {
 	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
 
-	// Logger gets one entry for each event, nil: none.
-	Logger *zap.Logger
-	// Registerer gets the metrics, nil: none. Several routers may share it; they
-	// then add up in the same series.
-	Registerer prometheus.Registerer
+	// Log gets one entry for each event, nil: none. zaplog.New and sloglog.New of
+	// server/middleware make one.
+	Log event.LogSink
+	// Metrics gets the metrics, nil: none, as prom.New of server/middleware makes it. Several
+	// routers may share it; they then add up in the same series.
+	Metrics event.MetricSink
 	// Audit gets each event as a value, nil: none.
 	Audit AuditSink
 

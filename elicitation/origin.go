@@ -20,7 +20,7 @@ var errAbandonedCall = errors.New(
 // upstream may still work on it, and its questions are not for another client on the
 // connection.
 func (r *Router) findCall(
-	upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*Call, error) {
 	if opts == nil {
 		opts = &ElicitOptions{}
@@ -30,7 +30,7 @@ func (r *Router) findCall(
 	found, refused := r.findCallLocked(upstream, opts, &event)
 	r.mu.Unlock()
 	if refused != nil {
-		return nil, r.recordRejection(refused, event, params)
+		return nil, r.recordRejection(ctx, refused, event, params)
 	}
 	return found, nil
 }

@@ -16,15 +16,15 @@ import (
 func TestParamsForEachRevision(t *testing.T) {
 	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
 		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
-		`"_meta":{"progressToken":7,"example.com/k":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`
+		`"_meta":{"progressToken":7,"example.com/k":1,"traceparent":"x","io.modelcontextprotocol/related-task":{"taskId":"t"}}}`
 	for _, test := range []struct {
 		version protocol.Version
 		want    string
 	}{
 		{protocol.V20251125, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
-			`"x-new":{"k":1e2},"mode":"form","_meta":{"example.com/k":1,"progressToken":ID}}`},
+			`"x-new":{"k":1e2},"mode":"form","_meta":{"example.com/k":1,"traceparent":"x","progressToken":ID}}`},
 		{protocol.V20250618, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
-			`"x-new":{"k":1e2},"_meta":{"example.com/k":1,"progressToken":ID}}`},
+			`"x-new":{"k":1e2},"_meta":{"example.com/k":1,"traceparent":"x","progressToken":ID}}`},
 	} {
 		t.Run(string(test.version), func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})

@@ -83,8 +83,8 @@ func New(opts *Options) (*Router, error) {
 		abandoned: newAbandonedTable(o.MaxTimeout),
 		idle:      make(chan struct{}),
 	}
-	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
-		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
+	if r.metrics, err = newMetrics(o.Metrics); err != nil {
+		return nil, fmt.Errorf("elicitation options: Metrics: %w", err)
 	}
 	return r, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // Calls of one client on one connection are not ambiguous: their person is asked on the stream
@@ -246,7 +247,7 @@ func TestQuestionOfSeveralCallsPausesTheirTimeLimits(t *testing.T) {
 func TestSharedQuestionsWhileCallsComeAndGo(t *testing.T) {
 	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1,
 		PerSession:  -1,
-		PerUpstream: -1}, Logger: zap.NewNop()})
+		PerUpstream: -1}, Log: zaplog.New(zap.NewNop())})
 	answers := elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context,
 		_ elicitation.Question, _ func()) (json.RawMessage, error) {
 		runtime.Gosched()

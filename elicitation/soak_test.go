@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 // TestSoak runs a great many elicitations, every kind of end among them, and
@@ -23,7 +24,8 @@ func TestSoak(t *testing.T) {
 	if testkit.Soak {
 		rounds = 100_000
 	}
-	router, err := elicitation.New(&elicitation.Options{Registerer: prometheus.NewRegistry()})
+	router, err := elicitation.New(&elicitation.Options{
+		Metrics: prom.New(prometheus.NewRegistry())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (r *run) runCommits(ctx context.Context, result protocol.Result, err error)
 			return
 		}
 	}
-	if len(r.flow.commits) == 0 || !r.beginCommits(ctx) {
+	if len(r.flow.commits) == 0 || !r.beginCommits(ctx, result) {
 		return
 	}
 	for _, fn := range r.flow.commits {

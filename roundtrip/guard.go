@@ -62,6 +62,13 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 		return nil, refuseCopy()
 	}
 	if spent.Unknown {
+		if task := r.call.Task; task != nil && task.Find != nil {
+			if begun, err := task.Find(ctx, c.Flow); err != nil {
+				return nil, r.reportUnserved(ctx, &storeError{resourceTasks, "find", err})
+			} else if begun != nil {
+				return begun, nil
+			}
+		}
 		r.observe(ctx,
 			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
 		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A TaskCall is what a [Call] has to do with tasks. Exactly one of its fields is set.
+// A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
 type TaskCall struct {
 	// Begin keeps a task that begins here, with the journal for its first run, and returns the
 	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
@@ -21,6 +21,9 @@ type TaskCall struct {
 	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
 	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
 		protocol.CallToolOutcome, error)
+	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
+	// is asked where a [store.Guard] knows of a request only that it was served.
+	Find func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error)
 	// Run means that the call is a run of a task that has begun.
 	Run *TaskRun
 }
@@ -36,6 +39,9 @@ type TaskRun struct {
 	// would do next waits for it, and is not done when it fails: then the host must drop the
 	// outcome of the run. One call at a time.
 	Save func(ctx context.Context, journal []byte) error
+	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
+	// for one that it cannot.
+	Fits func(result []byte) bool
 
 	// Next is set by the funnel when the run ends with questions, or waits: the journal of the
 	// next run, which comes with the answers.
@@ -259,9 +265,14 @@ const committedKey = "\x00committed"
 
 // beginCommits reports whether the functions of OnCommit may run: in a task they do so at most
 // once, although the run may be repeated.
-func (r *run) beginCommits(ctx context.Context) bool {
-	if r.taskRun() == nil {
+func (r *run) beginCommits(ctx context.Context, result protocol.Result) bool {
+	task := r.taskRun()
+	if task == nil {
 		return true
+	}
+	data, err := protocol.EncodeResult(protocol.Latest, r.call.Method, result)
+	if err != nil || !task.Fits(data) {
+		return false
 	}
 	r.mu.Lock()
 	begun := slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == committedKey })

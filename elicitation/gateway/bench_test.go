@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // BenchmarkCall has a plain call and one with a question, over loopback: without a gateway, and
@@ -38,7 +39,7 @@ func BenchmarkCall(b *testing.B) {
 	url := serveHTTP(b, srv)
 	gateways := map[protocol.Era]string{}
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		gateways[era] = startGateway(b, &gateway.Options{Logger: zap.NewNop(),
+		gateways[era] = startGateway(b, &gateway.Options{Log: zaplog.New(zap.NewNop()),
 			Server: server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
 			Upstreams: []gateway.Upstream{{Name: "up", Era: era,
 				Connect: gateway.HTTP(url, nil), Unprefixed: []string{"plain", "question"}}}})

@@ -14,6 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -115,6 +116,9 @@ func modernRaw(t *testing.T, url, tool, state, responses string) string {
 }
 
 func TestKeptResultsAreBounded(t *testing.T) {
+	if testkit.Race {
+		t.Skip("takes a minute with the race detector, where memory is not what it is without")
+	}
 	big := strings.Repeat("x", 1<<20)
 	u, upstream := startRaw(t, nil)
 	u.call = func(id json.RawMessage, event func(string), answers <-chan string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 func ExampleNew() {
@@ -19,7 +20,7 @@ func ExampleNew() {
 			{Name: "docs", Connect: gateway.HTTP("https://docs.example/mcp", nil)},
 			{Name: "files", Connect: gateway.Command("files-server", "--root", "/srv")},
 		},
-		Logger: zap.NewExample(),
+		Log: zaplog.New(zap.NewExample()),
 	})
 	if err != nil {
 		log.Fatal(err)

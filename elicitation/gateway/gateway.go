@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -26,7 +25,7 @@ type Gateway struct {
 	server    *server.Server
 	upstreams []*upstream
 	limits    Limits
-	log       *zap.Logger
+	sink      event.LogSink // nil: silent
 	park      *park
 	metrics   *metrics
 	tracer    roundtrip.Tracer // nil: nobody traces
@@ -49,11 +48,8 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: opts.Limits, log: opts.Logger, park: newPark(opts.Limits),
+	g := &Gateway{limits: opts.Limits, sink: opts.Log, park: newPark(opts.Limits),
 		tracer: opts.Server.Roundtrip.Tracer}
-	if g.log == nil {
-		g.log = zap.NewNop()
-	}
 	if g.limits.Entries < 0 || g.limits.Connections < 0 {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
@@ -82,8 +78,8 @@ func New(opts *Options) (*Gateway, error) {
 	if g.server, err = server.New(&with); err != nil {
 		return nil, err
 	}
-	if g.metrics, err = newMetrics(opts.Registerer); err != nil {
-		return nil, fmt.Errorf("gateway: Registerer: %w", err)
+	if g.metrics, err = newMetrics(opts.Metrics); err != nil {
+		return nil, fmt.Errorf("gateway: Metrics: %w", err)
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
 	for i, config := range opts.Upstreams {
@@ -193,11 +189,29 @@ func (g *Gateway) carrySpan(request context.Context) context.Context {
 // logUpstreamFailure tells the log why a call failed, as the client is told, but for what the
 // upstream says of it: that may quote an answer, as may the cause.
 func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
-	why := zap.Error(err)
-	if said, ok := protocol.AsError(err); ok {
-		why = zap.Int("code", int(said.Code))
+	g.log(event.LevelWarn, "gateway.call_failed", func(out event.Encoder) {
+		out.AddString("upstream", u.config.Name)
+		if said, ok := protocol.AsError(err); ok {
+			out.AddInt64("code", said.Code)
+			return
+		}
+		out.AddString("error", err.Error())
+	})
+}
+
+// log writes an entry with the fields that fill adds, which may be called later.
+func (g *Gateway) log(level event.Level, name string, fill event.EntryFunc) {
+	if g.sink != nil && g.sink.Enabled(g.life, level) {
+		g.sink.Write(g.life, level, name, fill)
 	}
-	g.log.Warn("gateway.call_failed", zap.String("upstream", u.config.Name), why)
+}
+
+// logFailure writes an entry with the name of an upstream and an error.
+func (g *Gateway) logFailure(level event.Level, name, upstream string, err error) {
+	g.log(level, name, func(out event.Encoder) {
+		out.AddString("upstream", upstream)
+		out.AddString("error", err.Error())
+	})
 }
 
 // isBroken reports whether an error says that a connection is of no more use.

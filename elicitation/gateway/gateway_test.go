@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -126,8 +127,8 @@ func serveGateway(
 	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
 ) (*gateway.Gateway, string) {
 	t.Helper()
-	if opts.Logger == nil {
-		opts.Logger = zaptest.NewLogger(t)
+	if opts.Log == nil {
+		opts.Log = zaplog.New(zaptest.NewLogger(t))
 	}
 	g, err := gateway.New(opts)
 	if err != nil {
@@ -219,7 +220,10 @@ func textOf(r *protocol.CallToolResult) string {
 func forEachPairing(t *testing.T, f func(t *testing.T, client, upstream protocol.Era)) {
 	for _, c := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, u := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-			t.Run(fmt.Sprintf("%v client, %v upstream", c, u), func(t *testing.T) { f(t, c, u) })
+			t.Run(fmt.Sprintf("%v client, %v upstream", c, u), func(t *testing.T) {
+				t.Parallel() // many wait for time to pass
+				f(t, c, u)
+			})
 		}
 	}
 }

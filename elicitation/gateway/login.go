@@ -15,13 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -212,7 +211,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 	}
 	next, err := g.beginLogin(ctx, u, call.Principal, needed)
 	if err != nil {
-		g.log.Error("gateway.login_failed", zap.String("upstream", u.config.Name), zap.Error(err))
+		g.logFailure(event.LevelError, "gateway.login_failed", u.config.Name, err)
 		return refuse("the login cannot begin: the log of the gateway says why")
 	}
 	next.Key = "login-" + strconv.Itoa(roundtrip.RoundOf(ctx).Number)
@@ -346,7 +345,7 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 		err = source.Finish(r.Context(), v.Login, r.URL)
 	}
 	if err != nil {
-		g.log.Warn("gateway.login_failed", zap.String("upstream", v.Upstream), zap.Error(err))
+		g.logFailure(event.LevelWarn, "gateway.login_failed", v.Upstream, err)
 		g.logins.mu.Lock()
 		g.logins.failed.Put(v.ID, err)
 		g.logins.mu.Unlock()
@@ -354,7 +353,9 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 			"page and try again.", http.StatusForbidden)
 		return
 	}
-	g.log.Info("gateway.login", zap.String("upstream", v.Upstream))
+	g.log(event.LevelInfo, "gateway.login", func(out event.Encoder) {
+		out.AddString("upstream", v.Upstream)
+	})
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 

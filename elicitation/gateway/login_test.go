@@ -25,6 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -116,7 +117,7 @@ func (s *loginSite) startGateway(
 	if s.host == "" {
 		s.host = listener.URL
 	}
-	opts := &gateway.Options{Logger: zaptest.NewLogger(t),
+	opts := &gateway.Options{Log: zaplog.New(zaptest.NewLogger(t)),
 		Upstreams: []gateway.Upstream{{Name: "docs", Era: era,
 			Connect: gateway.HTTP(s.resource.URL, nil), Credential: s.credentials()}},
 		Logins: &gateway.Logins{URL: s.host + "/login", Visitor: visitor}}
@@ -421,6 +422,7 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 				"this client cannot show links (URL elicitation): call once from a client that can"},
 		} {
 			t.Run(fmt.Sprintf("%v %s", era, c.name), func(t *testing.T) {
+				t.Parallel()
 				s := startLoginSite(t, 0, func(o *gateway.Options) {
 					o.Server.Roundtrip.HumanTimeout = 2 * time.Second
 					o.Server.Roundtrip.MinHumanTime = -1

@@ -1,11 +1,11 @@
 package gateway
 
-import "github.com/prometheus/client_golang/prometheus"
+import "github.com/rondo-mcp/rondo/roundtrip/event"
 
 // metrics count what the server and the router do not see: the calls that are parked.
 type metrics struct {
-	parked  prometheus.Gauge
-	resumes *prometheus.CounterVec
+	parked  event.Instrument
+	resumes event.Vector
 }
 
 // How a request for a parked call ended.
@@ -17,31 +17,21 @@ const (
 	resumeLeft    = "left"    // the client went away
 )
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		parked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "elicitation_parked",
-			Help: "Calls that run at upstreams of older revisions.",
-		}),
-		resumes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "elicitation_resumes_total",
-			Help: "Requests that came back to such a call with answers, by how they ended.",
-		}, []string{"outcome"}),
+func newMetrics(sink event.MetricSink) (*metrics, error) {
+	vectors, err := event.RegisterSeries(sink, []event.Series{
+		{Name: "elicitation_parked", Gauge: true,
+			Help: "Calls that run at upstreams of older revisions."},
+		{Name: "elicitation_resumes_total", Labels: []string{"outcome"},
+			Help: "Requests that came back to such a call with answers, by how they ended."},
+	})
+	if err != nil {
+		return nil, err
 	}
+	m := &metrics{parked: vectors[0](), resumes: vectors[1]}
 	for _, outcome := range []string{
 		resumeAsked, resumeDone, resumeRefused, resumeUnknown, resumeLeft,
 	} {
-		m.resumes.WithLabelValues(outcome)
-	}
-	if registerer == nil {
-		return m, nil
-	}
-	if err := registerer.Register(m.parked); err != nil {
-		return nil, err
-	}
-	if err := registerer.Register(m.resumes); err != nil {
-		registerer.Unregister(m.parked)
-		return nil, err
+		m.resumes(outcome)
 	}
 	return m, nil
 }

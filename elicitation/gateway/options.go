@@ -8,13 +8,11 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -31,12 +29,12 @@ type Options struct {
 	Logins *Logins
 	// Limits bound the calls to upstreams.
 	Limits Limits
-	// Logger is told what happens to upstreams and to what they publish. Nil: nobody.
-	Logger *zap.Logger
-	// Registerer gets the metrics of parked calls: elicitation_parked, and
+	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
+	Log event.LogSink
+	// Metrics gets the metrics of parked calls: elicitation_parked, and
 	// elicitation_resumes_total by outcome. Nil: there are none. Those of questions are the
 	// server's.
-	Registerer prometheus.Registerer
+	Metrics event.MetricSink
 }
 
 // Limits bound the calls that run upstream. Zero is the default of every field.

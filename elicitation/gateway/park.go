@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -155,7 +155,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		parked.session = call
 	}
 	g.park.begin(parked)
-	g.metrics.parked.Inc()
+	g.metrics.parked.Add(1)
 	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		stop()
 		cancel(nil)
 		g.finishParked(u, parked, result, err)
-		g.metrics.parked.Dec()
+		g.metrics.parked.Add(-1)
 		g.park.end(principal)
 	}()
 	return g.awaitParked(ctx, parked, leg, 0)
@@ -207,8 +207,12 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 // not end the process here, as it does not in a handler.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
-		*err = fmt.Errorf("gateway: panic: %v", v)
-		g.log.Error("gateway.panic", zap.Error(*err), zap.StackSkip("stack", 1))
+		failure, stack := fmt.Errorf("gateway: panic: %v", v), string(debug.Stack())
+		*err = failure
+		g.log(event.LevelError, "gateway.panic", func(out event.Encoder) {
+			out.AddString("error", failure.Error())
+			out.AddString("stack", stack)
+		})
 	}
 }
 
@@ -246,7 +250,7 @@ func (g *Gateway) resumeParked(
 	ctx context.Context, call *server.Call, state *flowState,
 ) (protocol.Result, error) {
 	result, outcome, err := g.resume(ctx, call, state)
-	g.metrics.resumes.WithLabelValues(outcome).Inc()
+	g.metrics.resumes(outcome).Add(1)
 	return result, err
 }
 

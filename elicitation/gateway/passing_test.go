@@ -25,6 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -563,7 +564,7 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 				event(fmt.Sprintf(end, id, "hunter2"))
 			})
 			core, logs := observer.New(zap.DebugLevel)
-			url := startGateway(t, &gateway.Options{Logger: zap.New(core),
+			url := startGateway(t, &gateway.Options{Log: zaplog.New(zap.New(core)),
 				Upstreams: []gateway.Upstream{
 					{Name: "ops", Connect: gateway.HTTP(upstream+"/?key=hunter3", nil),
 						Era: protocol.Legacy},

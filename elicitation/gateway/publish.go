@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -37,7 +36,6 @@ type digests struct {
 // the upstream is down; calls say that it cannot be reached.
 func (v *view) keepPublished(ctx context.Context) {
 	u := v.upstream
-	log := u.gateway.log.With(zap.String("upstream", u.config.Name))
 	read := sync.OnceFunc(func() { close(v.read) })
 	defer read()
 	for failures := 0; ctx.Err() == nil; failures++ {
@@ -45,11 +43,13 @@ func (v *view) keepPublished(ctx context.Context) {
 			failures = 0
 			v.ready.Store(true)
 			read()
-			log.Info("gateway.upstream_ready")
+			v.log(event.LevelInfo, "gateway.upstream_ready", nil)
 			for name := range u.names.Unprefixed() {
 				_, tool := v.published.tools.of[name]
 				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
-					log.Warn("gateway.unprefixed_missing", zap.String("name", name))
+					v.log(event.LevelWarn, "gateway.unprefixed_missing", func(out event.Encoder) {
+						out.AddString("name", name)
+					})
 				}
 			}
 		})
@@ -57,12 +57,16 @@ func (v *view) keepPublished(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		level := zap.WarnLevel
+		level, cause, retry := event.LevelWarn, causeOf(err), retryPause(failures)
 		if v != u.own { // somebody's credentials, perhaps
-			level = zap.InfoLevel
+			level = event.LevelInfo
 		}
-		log.Log(level, "gateway.upstream_down", zap.Error(causeOf(err)),
-			zap.Duration("retry_after", retryPause(failures)))
+		v.log(level, "gateway.upstream_down", func(out event.Encoder) {
+			if cause != nil {
+				out.AddString("error", cause.Error())
+			}
+			out.AddFloat64("retry_after", retry.Seconds())
+		})
 		pause(ctx, retryPause(0))
 		select {
 		case <-v.retry:
@@ -70,6 +74,16 @@ func (v *view) keepPublished(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// log writes an entry about the upstream, with the fields that fill adds, nil: no more.
+func (v *view) log(level event.Level, name string, fill event.EntryFunc) {
+	v.upstream.gateway.log(level, name, func(out event.Encoder) {
+		out.AddString("upstream", v.upstream.config.Name)
+		if fill != nil {
+			fill(out)
+		}
+	})
 }
 
 // causeOf returns what a log tells of an error: more than the client gets.
@@ -183,8 +197,11 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	now := digests{of: map[string][32]byte{}, leftOut: map[string]bool{}}
 	leaveOut := func(name, why string) {
 		if now.leftOut[name+why] = true; !have.leftOut[name+why] {
-			u.gateway.log.Warn("gateway.left_out", zap.String("upstream", u.config.Name),
-				zap.String("kind", string(kind)), zap.String("name", name), zap.String("why", why))
+			v.log(event.LevelWarn, "gateway.left_out", func(out event.Encoder) {
+				out.AddString("kind", string(kind))
+				out.AddString("name", name)
+				out.AddString("why", why)
+			})
 		}
 	}
 	var wanted []E // clients see entries in the order of the upstream

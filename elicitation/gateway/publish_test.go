@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
@@ -68,12 +69,12 @@ func TestFlowsThatStartOverAreRefused(t *testing.T) {
 
 func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	taken := prometheus.NewCounterVec(prometheus.CounterOpts{
+	taken := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "elicitation_resumes_total",
 		Help: "Requests that came back to such a call with answers, by how they ended.",
 	}, []string{"outcome"})
 	registry.MustRegister(taken)
-	opts := &gateway.Options{Registerer: registry, Upstreams: []gateway.Upstream{
+	opts := &gateway.Options{Metrics: prom.New(registry), Upstreams: []gateway.Upstream{
 		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
 	}}
 	if _, err := gateway.New(opts); err == nil {

@@ -180,7 +180,7 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 	}
 	a.frozen.Store(false)
 	var second *client.Pending
-	for range 20 { // the other replica asks again after a while
+	for range 120 { // the other replica asks again after a while
 		if _, second, err = viaB.Resume(t.Context(), pending); err == nil {
 			break
 		}

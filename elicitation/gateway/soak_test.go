@@ -23,6 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -69,7 +70,7 @@ func startNamed(t *testing.T) (url string) {
 func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	t.Helper()
 	_, url = serveGateway(t, &gateway.Options{
-		Logger:    zap.NewNop(),
+		Log:       zaplog.New(zap.NewNop()),
 		Server:    server.Options{Roundtrip: unlimited()},
 		Limits:    gateway.Limits{Calls: -1, CallsPerPrincipal: -1, Connections: 5000},
 		Upstreams: []gateway.Upstream{{Name: "up", Connect: gateway.HTTP(upstream, nil), Era: era}},

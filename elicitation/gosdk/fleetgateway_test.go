@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -52,7 +53,7 @@ func serveGateway(text string) error {
 	registry := prometheus.NewRegistry()
 	router, err := elicitation.New(&elicitation.Options{
 		Limits:  elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
-		Timeout: 5 * time.Minute, Registerer: registry})
+		Timeout: 5 * time.Minute, Metrics: prom.New(registry)})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // TestUnseenIsOffInMemoryUnlessSet: a client in the process is a program of the author's. One over
@@ -24,7 +25,7 @@ func TestUnseenIsOffInMemoryUnlessSet(t *testing.T) {
 	}{"in memory": {0, false, 0}, "set": {time.Hour, false, 1}, "lines": {0, true, 1}} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.DebugLevel)
-			router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core),
+			router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(zap.New(core)),
 				MinHumanTime: tt.min})
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +61,7 @@ func TestUnseenIsOffInMemoryUnlessSet(t *testing.T) {
 			if err != nil || result.IsError {
 				t.Fatal(result, err)
 			}
-			if n := logs.FilterField(zap.Bool("unseen", true)).Len(); n != tt.unseen {
+			if n := logs.Filter(isUnseen).Len(); n != tt.unseen {
 				t.Errorf("%d entries say unseen, want %d", n, tt.unseen)
 			}
 		})
@@ -108,3 +109,5 @@ func connectInMemory(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.Clien
 	}
 	return session
 }
+
+func isUnseen(e observer.LoggedEntry) bool { return e.ContextMap()["unseen"] == true }

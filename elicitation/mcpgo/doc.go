@@ -4,7 +4,7 @@
 // A gateway has a server that clients connect to and, behind it, connections to
 // upstream servers. [Downstream] is the first side:
 //
-//	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
+//	router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(logger)})
 //	clients, err := mcpgo.NewDownstream(router, s, nil)
 //	handler := clients.Handler(server.NewStreamableHTTPServer(s))
 //

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // always answers with an action and nothing else.
@@ -27,7 +28,7 @@ func always(action string) answering {
 func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 	for min, unseen := range map[time.Duration]int{0: 0, time.Hour: 1} {
 		core, logs := observer.New(zap.DebugLevel)
-		router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core),
+		router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(zap.New(core)),
 			MinHumanTime: min})
 		if err != nil {
 			t.Fatal(err)
@@ -51,8 +52,10 @@ func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 		if err != nil || got.Action != "decline" {
 			t.Errorf("%v: got %v, %v", min, got, err)
 		}
-		if n := logs.FilterField(zap.Bool("unseen", true)).Len(); n != unseen {
+		if n := logs.Filter(isUnseen).Len(); n != unseen {
 			t.Errorf("%v: %d entries say unseen, want %d", min, n, unseen)
 		}
 	}
 }
+
+func isUnseen(e observer.LoggedEntry) bool { return e.ContextMap()["unseen"] == true }

@@ -65,7 +65,7 @@ func run(
 			Roundtrip: roundtrip.Options{Sealer: ring},
 			Observer:  observer, Middleware: chain,
 		},
-		Upstreams: upstreams, Logger: log, Registerer: metrics,
+		Upstreams: upstreams, Log: zaplog.New(log), Metrics: prom.New(metrics),
 	})
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
 			Info:     protocol.Implementation{Name: "gateway", Version: "1.0.0"},
 			Observer: observer, Middleware: chain,
 		},
-		Logger: logger, Registerer: registry,
+		Log: zaplog.New(logger), Metrics: prom.New(registry),
 	}
 	opts.Limits.Calls, opts.Limits.CallsPerPrincipal = f.Limits.Calls, f.Limits.CallsPerPrincipal
 	if f.Limits.CallTime != "" {

@@ -19,6 +19,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // self is what the gateway calls itself, on both sides.
@@ -34,6 +36,7 @@ type config struct {
 // A gateway publishes the tools of its upstreams under NAME_tool.
 type gateway struct {
 	config
+	log       *zap.Logger
 	server    *mcp.Server
 	router    *elicitation.Router
 	clients   *gosdk.Downstream
@@ -43,10 +46,12 @@ type gateway struct {
 
 func newGateway(ctx context.Context, c config, logs io.Writer) (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	c.routing.Logger = zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(logs)),
+	log := zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(logs)),
 		zap.InfoLevel))
-	g := &gateway{config: c, server: mcp.NewServer(self, nil), registry: prometheus.NewRegistry()}
-	g.routing.Registerer = g.registry
+	c.routing.Log = zaplog.New(log)
+	g := &gateway{config: c, log: log, server: mcp.NewServer(self, nil),
+		registry: prometheus.NewRegistry()}
+	g.routing.Metrics = prom.New(g.registry)
 	var err error
 	if g.router, err = elicitation.New(&g.routing); err != nil {
 		return nil, err
@@ -76,7 +81,7 @@ func clientName(session *mcp.ServerSession) string {
 // publish adds the tools of an upstream.
 func (g *gateway) publish(ctx context.Context, name, where string) error {
 	warn := func(err error) {
-		g.routing.Logger.Warn("upstream lists", zap.String("upstream", name), zap.Error(err))
+		g.log.Warn("upstream lists", zap.String("upstream", name), zap.Error(err))
 	}
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: name, Implementation: self, LogLevel: "info", Warn: warn,

@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 // TestMain is an upstream on standard input and output when a test starts it as a child.
@@ -68,7 +69,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
+	if _, err := elicitation.New(&elicitation.Options{Metrics: prom.New(registry)}); err != nil {
 		t.Fatal(err)
 	}
 	f := &file{Upstreams: []fileUpstream{{Name: "a", URL: "http://127.0.0.1:1/mcp"}}}

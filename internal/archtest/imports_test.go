@@ -2,6 +2,7 @@ package archtest_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -36,7 +37,7 @@ var layers = map[string][]string{
 	"client":                    {"protocol"},
 	"client/clienthttp":         {"protocol", "client"},
 	"client/oauth":              {"protocol", "client", "client/clienthttp"},
-	"elicitation":               {"protocol"},
+	"elicitation":               {"protocol", "roundtrip/event"},
 	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
 		"server", "server/replicas", "server/serverhttp"),
 
@@ -179,7 +180,8 @@ func outside(name string, p pkg) []string {
 				found = append(found, "reaches "+dep+
 					": it must run without HTTP, logging and metrics")
 			}
-		case "server", "server/serverhttp", "server/middleware":
+		case "server", "server/serverhttp", "server/middleware", "elicitation",
+			"elicitation/gateway":
 			if isTelemetry(dep) {
 				found = append(found, "reaches "+dep+
 					": its hosts choose their loggers and metrics")
@@ -202,7 +204,8 @@ func isTelemetry(importPath string) bool {
 // TestAdaptersCompileNoTelemetry: a server that exists has loggers and metrics of its own, in
 // versions of its own, and must be able to keep them behind the adapter of its SDK.
 func TestAdaptersCompileNoTelemetry(t *testing.T) {
-	for _, dir := range []string{"roundtrip/gosdk", "roundtrip/mcpgo"} {
+	for _, dir := range []string{"roundtrip/gosdk", "roundtrip/mcpgo", "elicitation/gosdk",
+		"elicitation/mcpgo"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(dir))
 		out, err := cmd.Output()
@@ -210,13 +213,61 @@ func TestAdaptersCompileNoTelemetry(t *testing.T) {
 			t.Fatalf("go list in %s: %v", dir, err)
 		}
 		deps := strings.Fields(string(out))
-		if !slices.Contains(deps, module+"/roundtrip") {
-			t.Errorf("%s does not reach roundtrip: go list named %d packages", dir, len(deps))
+		if !slices.Contains(deps, module+"/roundtrip/event") {
+			t.Errorf("%s does not reach events: go list named %d packages", dir, len(deps))
 		}
 		for _, dep := range deps {
 			if isTelemetry(dep) {
 				t.Errorf("%s reaches %s", dir, dep)
 			}
+		}
+	}
+}
+
+// TestAProgramCompilesTheLoggerThatItImports: sinks bring what they write to, and nothing else does.
+func TestAProgramCompilesTheLoggerThatItImports(t *testing.T) {
+	for _, test := range []struct {
+		name, sinks, options string
+		want                 []string
+	}{
+		{"slog", `"MODULE/server/middleware/sloglog"; "log/slog"`,
+			"sloglog.New(slog.Default()), nil", nil},
+		{"zap and Prometheus", `"MODULE/server/middleware/zaplog"; "go.uber.org/zap"
+			"MODULE/server/middleware/prom"; "github.com/prometheus/client_golang/prometheus"`,
+			"zaplog.New(zap.NewNop()), prom.New(prometheus.NewRegistry())",
+			[]string{"go.uber.org/zap", "github.com/prometheus/client_golang/prometheus"}},
+	} {
+		program := strings.ReplaceAll(`package main
+			import ("MODULE/elicitation"; "MODULE/elicitation/gateway"; "MODULE/server"
+				"MODULE/server/middleware"; "MODULE/server/serverhttp"; `+test.sinks+`)
+			func main() {
+				observer, chain, _ := middleware.Production(`+test.options+`, nil)
+				srv, _ := server.New(&server.Options{Observer: observer, Middleware: chain})
+				_, _ = serverhttp.New(srv, nil)
+				_, _ = elicitation.New(nil)
+				_, _ = gateway.New(nil)
+			}`, "MODULE", module)
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", file)
+		cmd.Dir = root(t)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: go list: %v", test.name, err)
+		}
+		deps := strings.Fields(string(out))
+		if !slices.Contains(deps, module+"/elicitation/gateway") {
+			t.Errorf("%s: %d packages, without the gateway", test.name, len(deps))
+		}
+		for _, want := range test.want {
+			if !slices.Contains(deps, want) {
+				t.Errorf("%s: it does not reach %s", test.name, want)
+			}
+		}
+		if i := slices.IndexFunc(deps, isTelemetry); i >= 0 && test.want == nil {
+			t.Errorf("%s: it reaches %s", test.name, deps[i])
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // routerOps are a question that the router of a gateway, which logs and counts, takes to a client
@@ -41,9 +43,9 @@ func newGateway() (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	router, err := elicitation.New(&elicitation.Options{
 		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
-		Logger: zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
-			zapcore.InfoLevel)),
-		Registerer: prometheus.NewRegistry(),
+		Log: zaplog.New(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+			zapcore.InfoLevel))),
+		Metrics: prom.New(prometheus.NewRegistry()),
 	})
 	if err != nil {
 		return nil, err

@@ -59,6 +59,11 @@
 // every client in both eras (shape_*_test.go): its HTTP server limits how long a response may take,
 // and calls are abandoned while the person looks at a question.
 //
+// # Comparison
+//
+// What our library and both SDKs for Go do by themselves is the table of README.md, which
+// comparison_test.go fills in.
+//
 // # Running
 //
 // Peers that are written in Go need nothing but Go:

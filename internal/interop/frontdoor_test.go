@@ -21,6 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // frontDoorTools are published as they are, so that clients find them where they are without a
@@ -81,7 +82,7 @@ func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 	core, logs := observer.New(zap.InfoLevel)
 	g, err := gateway.New(&gateway.Options{
 		Server:    server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
-		Upstreams: []gateway.Upstream{upstream}, Logger: zap.New(core),
+		Upstreams: []gateway.Upstream{upstream}, Log: zaplog.New(zap.New(core)),
 	})
 	if err != nil {
 		t.Fatal(err)

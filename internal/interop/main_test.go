@@ -19,6 +19,7 @@ const (
 	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"
 	asMCPGo    = "RONDO_INTEROP_MCPGO"    // "pushed" or "returned"
 	asRetrofit = "RONDO_INTEROP_RETROFIT" // "pushed" or "returned"
+	asTasks    = "RONDO_INTEROP_TASKS"
 	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
 )
 
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(asSubject) != "":
 		srv, failed := newServer()
+		if err = failed; err == nil {
+			err = srv.ServeStdio(context.Background())
+		}
+	case os.Getenv(asTasks) != "":
+		srv, failed := newTasks()
 		if err = failed; err == nil {
 			err = srv.ServeStdio(context.Background())
 		}

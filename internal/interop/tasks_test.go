@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,24 +24,16 @@ type taskName struct {
 type taskInput struct{}
 
 // newTasks returns a server of tools that can be tasks (greet, two, wait), must (unwell, breaks)
-// and never are (plain).
-func newTasks(t *testing.T) *server.Server {
-	t.Helper()
+// and never are (plain). Its tasks end when it is closed.
+func newTasks() (*server.Server, error) {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		_, err = tasks.New(srv, nil)
 	}
-	added, err := tasks.New(srv, nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = added.Shutdown(ctx)
-		_ = srv.Close()
-	})
 	add := func(name string, mode server.TaskMode,
 		run func(ctx context.Context) (protocol.CallToolOutcome, error)) {
 		server.AddTool(srv, server.Tool{Name: name, Task: mode},
@@ -80,7 +71,19 @@ func newTasks(t *testing.T) *server.Server {
 	add("breaks", server.TaskMust, func(context.Context) (protocol.CallToolOutcome, error) {
 		return nil, protocol.Errorf(protocol.CodeInternalError, "broken")
 	})
-	return srv
+	return srv, nil
+}
+
+// listenTasks serves newTasks over HTTP.
+func listenTasks(t *testing.T) (endpoint string) {
+	t.Helper()
+	srv, err := newTasks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	endpoint, _ = listen(t, servertest.NewHandler(t, srv, nil))
+	return endpoint
 }
 
 var (
@@ -118,7 +121,7 @@ func TestClientsThatDoNotKnowTasks(t *testing.T) {
 	for name, dial := range dials {
 		for _, revision := range []string{modern, v20251125} {
 			t.Run(name+"/"+revision, func(t *testing.T) {
-				endpoint, _ := listen(t, servertest.NewHandler(t, newTasks(t), nil))
+				endpoint := listenTasks(t)
 				who := newPerson(t, answers{"Ada": `{"name":"Ada"}`})
 				c := dial(t, who, revision, endpoint)
 				ctx := within(t, patience)

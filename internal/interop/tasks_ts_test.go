@@ -5,15 +5,26 @@ package interop_test
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"testing"
-
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // TestTSTasksClient: the client of the tasks extension for TypeScript, and the SDK without it.
 func TestTSTasksClient(t *testing.T) {
-	endpoint, _ := listen(t, servertest.NewHandler(t, newTasks(t), nil))
-	p := startNode(t, "tasks.mjs", endpoint)
+	t.Run("http", func(t *testing.T) { tellTSTasks(t, nil, listenTasks(t)) })
+	t.Run("process", func(t *testing.T) {
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tellTSTasks(t, []string{asTasks + "=yes"}, "stdio", program)
+	})
+}
+
+// tellTSTasks compares what the client makes of the tools of newTasks.
+func tellTSTasks(t *testing.T, env []string, where ...string) {
+	t.Helper()
+	p := startNodeWith(t, env, "tasks.mjs", where...)
 	var got map[string]any
 	if err := json.Unmarshal([]byte(p.Line()), &got); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/middleware/sloglog"
 )
 
 // Observer writes warnings and errors to the default logger of log/slog, with the names and fields
@@ -29,36 +30,13 @@ func (Observer) Observe(ctx context.Context, e event.Event) {
 func write(ctx context.Context, logger *slog.Logger, e event.Event) {
 	level, name := event.EntryOf(e)
 	level = max(level, event.LevelWarn)
-	to := slog.Level(level) * (slog.LevelWarn - slog.LevelInfo)
-	if !logger.Enabled(ctx, to) {
-		return
+	if sink := sloglog.New(logger); sink.Enabled(ctx, level) {
+		sink.Write(ctx, level, name, event.EntryFunc(func(out event.Encoder) {
+			fields := event.Fields{Encoder: out, FieldOptions: &event.FieldOptions{}}
+			if where, ok := event.WhereOf(e); ok && where.Method != "" {
+				fields.AddWhere(&where, false)
+			}
+			event.AddFields(e, fields)
+		}))
 	}
-	var out attrs
-	fields := event.Fields{Encoder: &out, FieldOptions: &event.FieldOptions{}}
-	if where, ok := event.WhereOf(e); ok && where.Method != "" {
-		fields.AddWhere(&where, false)
-	}
-	event.AddFields(e, fields)
-	logger.LogAttrs(ctx, to, name, out.list...)
-}
-
-// attrs collects the fields of an entry.
-type attrs struct {
-	list  []slog.Attr
-	items []string // of the list that is being collected
-}
-
-func (a *attrs) add(attr slog.Attr) { a.list = append(a.list, attr) }
-
-// The methods of [event.Encoder].
-
-func (a *attrs) AddString(name, value string)          { a.add(slog.String(name, value)) }
-func (a *attrs) AddInt64(name string, value int64)     { a.add(slog.Int64(name, value)) }
-func (a *attrs) AddFloat64(name string, value float64) { a.add(slog.Float64(name, value)) }
-func (a *attrs) AddBool(name string, value bool)       { a.add(slog.Bool(name, value)) }
-func (a *attrs) AppendItem(value string)               { a.items = append(a.items, value) }
-
-func (a *attrs) AddItems(name string) {
-	a.add(slog.Any(name, a.items))
-	a.items = nil
 }

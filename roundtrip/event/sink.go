@@ -18,6 +18,12 @@ type LogSink interface {
 // whenever it is called, at once or by several goroutines.
 type Entry interface{ AddTo(out Encoder) }
 
+// An EntryFunc is an entry that is not kept as anything but a function.
+type EntryFunc func(out Encoder)
+
+// AddTo implements [Entry].
+func (f EntryFunc) AddTo(out Encoder) { f(out) }
+
 // A MetricSink makes the series of metrics, as that of package prom of server/middleware does.
 type MetricSink interface {
 	// Register makes the series of a table: all, or none where it returns an error, which

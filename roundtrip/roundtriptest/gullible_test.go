@@ -75,6 +75,47 @@ func TestGullible(t *testing.T) {
 	}
 }
 
+// gullibleOfModels is gullible, and asks the client's model.
+type gullibleOfModels struct{ gullible }
+
+func (g gullibleOfModels) Handle(_ context.Context, req *protocol.Request,
+	_ protocol.Back) (*protocol.Response, error) {
+	result := `{"resultType":"input_required","requestState":"c3RhdGU","inputRequests":{"title":{"method":"sampling/createMessage",` +
+		`"params":{"maxTokens":9,"messages":[{"role":"user","content":{"type":"text","text":"A title?"}}]}}}}`
+	if strings.Contains(string(req.Params), "inputResponses") {
+		g.effects.Mark("publish")
+		result = `{"resultType":"complete","content":[{"type":"text","text":"published"}]}`
+	}
+	if req.Method == protocol.MethodListTools {
+		result = `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+}
+
+// TestGullibleOfModels: flows that end with what a model says are attacked, too, in all ways but
+// those that need an acceptance.
+func TestGullibleOfModels(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	subject := roundtriptest.Subject{
+		Connect: func(testing.TB, string) protocol.Peer {
+			return gullibleOfModels{gullible{effects}}
+		},
+		Effects: effects, TwoUsers: true, SingleUse: true, Later: func(time.Duration) {},
+	}
+	flow := roundtriptest.Flow{
+		Request: roundtriptest.Tool("publish", nil), Want: "published",
+		Answers: roundtriptest.Answers{"title": roundtriptest.Sampled("Rondo")},
+	}
+	for _, name := range roundtriptest.AttackNames() {
+		problems, why := roundtriptest.RunAttack(t, subject, flow, name)
+		if skipped := name == "smuggle" || name == "wrong content"; skipped != (why != "") {
+			t.Errorf("%s: skipped because of %q", name, why)
+		} else if !skipped && len(problems) == 0 {
+			t.Errorf("%s: nothing was found wrong", name)
+		}
+	}
+}
+
 // TestSkippedAttacks say which field would allow them.
 func TestSkippedAttacks(t *testing.T) {
 	effects := &roundtriptest.Effects{}
@@ -182,7 +223,7 @@ func TestUnfit(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv := newServer(t, effects, roundtrip.Options{})
 	for name, flow := range map[string]roundtriptest.Flow{
-		"declined": flows()[1], "fails": flows()[5], "asks for no consent": flows()[6],
+		"declined": flows()[1], "fails": flows()[5],
 		"asks nothing": {Request: roundtriptest.Tool("nowhere", nil), Fails: "nowhere"},
 	} {
 		if err := roundtriptest.CheckFlow(t,

@@ -189,8 +189,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestAttack: every attack, on tools in both styles and on a resource, with a
-// guard and without.
+// TestAttack: every attack, on tools in both styles, on a resource and on a prompt whose answer is
+// the model's, with a guard and without.
 func TestAttack(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	all := flows()
@@ -200,7 +200,7 @@ func TestAttack(t *testing.T) {
 			srv := newServer(t, effects, roundtrip.Options{Guard: guard})
 			subject := roundtriptest.Subject{Connect: overHTTP(t, srv), Effects: effects,
 				TwoUsers: true, SingleUse: guard != nil}
-			for _, i := range []int{0, 4, 7} {
+			for _, i := range []int{0, 4, 6, 7} {
 				t.Run(all[i].Name, func(t *testing.T) { roundtriptest.Attack(t, subject, all[i]) })
 			}
 		})

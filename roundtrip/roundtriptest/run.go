@@ -105,7 +105,7 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 // attack is a subtest with a flow of its own. No attack may complete the flow, or cause
 // an effect that the flow has when it completes.
 //
-// The flow must complete, and accept an answer in its last round. Attacks that need a
+// The flow must complete, and not refuse everything in its last round. Attacks that need a
 // field of the subject which is not set are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
 	t.Helper()

@@ -3,6 +3,7 @@ package roundtriptest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -63,46 +64,48 @@ func reindexing() roundtriptest.Flow {
 
 // TestRunPlaysTasks has the process die between any two steps.
 func TestRunPlaysTasks(t *testing.T) {
-	for name, mode := range map[string]server.TaskMode{"can": server.TaskCan,
-		"must": server.TaskMust} {
-		t.Run(name, func(t *testing.T) {
-			kept, effects := &roundtriptest.Tasks{}, &roundtriptest.Effects{}
-			processes := atomic.Int64{}
-			newServer := func() (*server.Server, error) {
-				processes.Add(1)
-				srv, err := newReindexing(mode, effects)
-				if err == nil {
-					err = kept.AddTo(srv, nil)
-				}
-				return srv, err
-			}
-			overLines := roundtriptest.Server(newServer)
-			overHTTP := roundtriptest.Handler(func() (http.Handler, error) {
-				srv, err := newServer()
-				if err != nil {
-					return nil, err
-				}
-				return serverhttp.New(srv, nil)
-			})
-			for name, subject := range map[string]roundtriptest.Subject{"lines": overLines,
-				"HTTP": overHTTP} {
-				t.Run(name, func(t *testing.T) {
-					processes.Store(0)
-					subject.Effects, subject.Tasks = effects, kept
-					declined := reindexing()
-					declined.Name, declined.Want, declined.Fails = "declined", "", "sure"
-					declined.Never = []string{"commit"}
-					declined.Answers = roundtriptest.Answers{
-						"region": roundtriptest.Accept(Region{"eu"}),
-						"sure":   roundtriptest.Decline()}
-					roundtriptest.Run(t, subject, reindexing(), declined)
-					t.Logf("%d processes", processes.Load())
-					if n := processes.Load(); n < 20 {
-						t.Errorf("%d processes: they were not killed", n)
-					}
+	for _, mode := range []server.TaskMode{server.TaskCan, server.TaskMust} {
+		for _, lines := range []bool{true, false} {
+			t.Run(fmt.Sprintf("must %v, lines %v", mode == server.TaskMust, lines),
+				func(t *testing.T) {
+					t.Parallel() // its client waits between polls
+					checkTasks(t, mode, lines)
 				})
+		}
+	}
+}
+
+func checkTasks(t *testing.T, mode server.TaskMode, lines bool) {
+	kept, effects := &roundtriptest.Tasks{}, &roundtriptest.Effects{}
+	processes := atomic.Int64{}
+	newServer := func() (*server.Server, error) {
+		processes.Add(1)
+		srv, err := newReindexing(mode, effects)
+		if err == nil {
+			err = kept.AddTo(srv, nil)
+		}
+		return srv, err
+	}
+	subject := roundtriptest.Server(newServer)
+	if !lines {
+		subject = roundtriptest.Handler(func() (http.Handler, error) {
+			srv, err := newServer()
+			if err != nil {
+				return nil, err
 			}
+			return serverhttp.New(srv, nil)
 		})
+	}
+	subject.Effects, subject.Tasks = effects, kept
+	declined := reindexing()
+	declined.Name, declined.Want, declined.Fails = "declined", "", "sure"
+	declined.Never = []string{"commit"}
+	declined.Answers = roundtriptest.Answers{
+		"region": roundtriptest.Accept(Region{"eu"}), "sure": roundtriptest.Decline()}
+	roundtriptest.Run(t, subject, reindexing(), declined)
+	t.Logf("%d processes", processes.Load())
+	if n := processes.Load(); n < 20 {
+		t.Errorf("%d processes: they were not killed", n)
 	}
 }
 
@@ -132,6 +135,7 @@ func TestWhatRunFindsInTasks(t *testing.T) {
 		"not answered as": "error: no", "asks what a call": `"more" has no answer`}
 	for name, handler := range handlers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			kept, effects := &roundtriptest.Tasks{}, &roundtriptest.Effects{}
 			subject := roundtriptest.Server(func() (*server.Server, error) {
 				srv, err := server.New(nil)

@@ -60,21 +60,26 @@ func (p *tracedPeer) Done() <-chan struct{} {
 	return nil
 }
 
-// A sender sends a request and returns the response.
-type sender func(context.Context, *protocol.Request) (*protocol.Response, error)
-
 // Handle implements [protocol.Peer].
 func (p *tracedPeer) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
 	*protocol.Response, error) {
+	return p.handle(ctx, p.Peer, req, back)
+}
+
+func (p *tracedPeer) handle(ctx context.Context, to protocol.Peer, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
+	if calls, ok := back.(protocol.BackCaller); ok {
+		back = &tracedBack{calls, p}
+	}
 	return p.send(ctx, req, func(ctx context.Context, req *protocol.Request) (
 		*protocol.Response, error) {
-		return p.Peer.Handle(ctx, req, p.traceBack(back))
+		return to.Handle(ctx, req, back)
 	})
 }
 
 // send has a request sent within a span.
-func (p *tracedPeer) send(ctx context.Context, req *protocol.Request, send sender) (
-	*protocol.Response, error) {
+func (p *tracedPeer) send(ctx context.Context, req *protocol.Request, send func(context.Context,
+	*protocol.Request) (*protocol.Response, error)) (*protocol.Response, error) {
 	t := p.telemetry
 	ctx, o := t.begin(ctx, trace.SpanKindClient, req.Method)
 	defer func() { o.end(ctx) }()
@@ -173,15 +178,7 @@ func (p *tracedPeer) findParent(ctx context.Context, req *protocol.Request) (
 	return ctx, []trace.SpanStartOption{linkTo(remote)}
 }
 
-// traceBack returns back with a span for each question of the server.
-func (p *tracedPeer) traceBack(back protocol.Back) protocol.Back {
-	if calls, ok := back.(protocol.BackCaller); ok {
-		return &tracedBack{calls, p}
-	}
-	return back
-}
-
-// A tracedBack receives what a server sends.
+// A tracedBack receives what a server sends, with a span for each question.
 type tracedBack struct {
 	protocol.BackCaller
 	peer *tracedPeer
@@ -275,8 +272,5 @@ type tracedSession struct {
 // Handle implements [protocol.Peer].
 func (s *tracedSession) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
 	*protocol.Response, error) {
-	return s.peer.send(ctx, req, func(ctx context.Context, req *protocol.Request) (
-		*protocol.Response, error) {
-		return s.LegacySession.Handle(ctx, req, s.peer.traceBack(back))
-	})
+	return s.peer.handle(ctx, s.LegacySession, req, back)
 }

@@ -14,39 +14,29 @@
 //
 //	c, err := client.New(tel.Peer(transport), tel.Questions(&client.Options{ElicitForm: ask}))
 //
-// A gateway has it in its server options, and around what Upstream.Connect returns. Servers on
-// the other SDKs set the Tracer and the Observer of their adapter; their requests are spans of
-// whatever traces them.
+// A gateway has it in its server options, and around what Upstream.Connect returns. The adapters
+// for other SDKs take a Tracer and an Observer in their options; a request is a span there if
+// something else makes one. An elicitation.Router passes the context of a question on as it came.
 //
 // # What is traced
 //
-// Spans have the names and attributes of the semantic conventions for MCP: "tools/call deploy"
-// of kind server for a request, of kind client where it is sent. mcp.session.id is left out,
-// since it admits to the session. The names of tools and prompts are part of the name of a span
-// where there was a result: peers make up others.
+// Spans have the names and attributes of the semantic conventions for MCP. The README shows a flow.
 //
-//   - Each round of a flow of revision 2026-07-28 is a request. It is linked to the round
-//     before, on whichever replica that was, and has the attributes rondo.flow and rondo.round.
-//     The link is there where the round before was sampled.
-//   - In a session a question is a span of the server's, "elicitation/create", which lasts until
-//     the answer.
-//   - A question is a span of the client's while its handler has it, in both eras.
+//   - Each round of a flow of revision 2026-07-28 is a request, and linked to the round before if
+//     that was sampled, whichever replica served it. In a session each question is a span.
 //   - A run of a task is a trace of its own, linked to the call that began the task.
-//   - What an observer is told, such as mcp.input_required and mcp.answered with
-//     rondo.waited_ms, the time that a person took, is an event of the span, with the fields of
-//     its log entry.
+//   - What an observer is told is an event of the span, with the fields of its log entry:
+//     rondo.waited_ms of mcp.answered is the time that a person took.
 //
-// Arguments, answers, the author's state, the texts of questions and those of errors are in no
-// span. Keys of questions are.
+// Arguments, answers, the author's state, texts of questions and errors and ids of sessions are in
+// no span. Keys of questions are.
 //
 // # Whom to trust
 //
-// The trace context of a request travels in its _meta (basic/index, "OpenTelemetry trace
-// context"). A caller can write anything there. Unless [Options].TrustCaller says that it is
-// trusted, its span is a link and not the parent: then it can neither have every request
-// recorded by marking it as sampled, nor write into the traces of others. A malformed context is
-// ignored. For one trace of a client, a gateway and its upstreams, each must trust the one
-// before.
+// A request brings its trace context in _meta (basic/index, "OpenTelemetry trace context"), and a
+// caller can write anything there. A malformed context is ignored. Unless [Options].TrustCaller
+// says otherwise the span of a caller is a link and no parent, so that nobody can have all requests
+// recorded by marking them as sampled, or write into the traces of others.
 //
 // # Metrics
 //

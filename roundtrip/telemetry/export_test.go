@@ -14,6 +14,11 @@ func AddToParams(ctx context.Context, params json.RawMessage) json.RawMessage {
 	return carry(ctx, propagation.TraceContext{}).addToParams(params)
 }
 
+// BaggageOf returns the baggage that a _meta brings.
+func BaggageOf(meta json.RawMessage) string {
+	return readMeta(protocol.Meta(meta))[protocol.MetaBaggage]
+}
+
 // ParentOf returns the traceparent that a _meta brings.
 func ParentOf(meta json.RawMessage) string {
 	return readMeta(protocol.Meta(meta))[protocol.MetaTraceParent]

@@ -16,6 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/telemetry"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
@@ -135,6 +136,10 @@ func TestBaggageIsTakenFromWhomTheHostTrusts(t *testing.T) {
 				return server.Text("done"), nil
 			})
 			send(t, srv, "look", `,"baggage":`+quote(test.sent))
+			read := telemetry.BaggageOf(json.RawMessage(`{"baggage":` + quote(test.sent) + `}`))
+			if len(test.sent) > 8<<10 && read != "" {
+				t.Errorf("%d bytes of one that is too long are parsed", len(read))
+			}
 			if got != test.want {
 				t.Errorf("%d bytes arrive, want %d", got, test.want)
 			}
@@ -287,6 +292,28 @@ server server _OTHER failed -32601
 		attributeOf(s[0], "mcp.method.name") != "_OTHER" {
 		t.Errorf("got %v", s[0].Attributes)
 	}
+}
+
+// TestTextsOfErrorsStayOut: what the server's own errors quote, too.
+func TestTextsOfErrorsStayOut(t *testing.T) {
+	b := newBook(t)
+	tel, err := b.tel("server", telemetry.Options{}), errors.New("with "+secretAnswer)
+	where := event.Where{Method: protocol.MethodCallTool, Target: "x", Flow: "f", Round: 1}
+	ctx, span := b.provider("server", nil).Tracer("test").Start(t.Context(), "x")
+	for _, e := range []event.Event{
+		event.ServerBug{Where: where, Err: err}, event.StoreFailed{Where: where, Err: err},
+		event.PushFailed{Where: where, Err: err},
+		event.HandlerFailed{Where: where, Err: err, Text: err.Error()},
+		event.HandlerPanicked{Where: where, Value: err, Text: err.Error(),
+			Stack: []byte(secretAnswer)},
+	} {
+		tel.Observe(ctx, e)
+	}
+	span.End()
+	if events := b.find("x")[0].Events; len(events) != 5 {
+		t.Errorf("got %v", events)
+	}
+	b.holdsNoSecrets()
 }
 
 // TestARunOfATaskIsATraceOfItsOwn, linked to the call that began the task.

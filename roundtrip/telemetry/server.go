@@ -42,7 +42,11 @@ func (t *Telemetry) Wrap(next server.Handler) server.Handler {
 func (t *Telemetry) beginRequest(ctx context.Context, request *server.Request) (
 	context.Context, operation) {
 	var options []trace.SpanStartOption
-	remote, peer := t.extract(request.Meta.Extra)
+	var meta protocol.Meta
+	if request.Meta != nil { // else a test has made the request
+		meta = request.Meta.Extra
+	}
+	remote, peer := t.extract(meta)
 	switch {
 	case request.InTask():
 		options = append(options, trace.WithNewRoot())

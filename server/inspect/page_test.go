@@ -344,8 +344,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 3000 {
 		where := event.Where{Version: protocol.Latest, Method: "tools/call", Target: long,
 			Flow: rotate(i), Round: i}
-		for range 20 {
+		for range 10 {
 			page.Observe(t.Context(), event.Answered{Where: where, Key: long})
+			page.Observe(t.Context(), event.HandlerPanicked{Where: where, Stack: []byte(long)})
 		}
 		page.Observe(t.Context(), event.HandlerFailed{Where: where, Text: long})
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -79,7 +80,9 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.flowLocked(&added, &where, e); f != nil {
-		f.ring[f.Count%maxEntries] = added
+		kept := added
+		kept.Method, kept.Target, kept.Flow = "", "", "" // the flow has them
+		f.ring[f.Count%maxEntries] = kept
 		f.Count, f.Changed, f.Round = f.Count+1, added.At, where.Round
 		switch e := e.(type) {
 		case event.InputRequested:
@@ -110,7 +113,7 @@ func (r *recorder) encode(e event.Event, where *event.Where) entry {
 	_, name := event.EntryOf(e)
 	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: &enc.options})
 	return entry{At: time.Now(), Name: name, Text: strings.ToValidUTF8(string(enc.text), "…"),
-		Method: event.EscapeTarget(where.Method), Target: event.EscapeTarget(where.Target),
+		Method: errtext.Clip(where.Method, 64), Target: event.EscapeTarget(where.Target),
 		Flow: flowID(where), Round: where.Round}
 }
 

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 var (
@@ -49,29 +48,20 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 // TestEveryMetricIsDocumented compares names and labels of what NewMetrics registers with the
 // comment of Metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	registry := &describing{t, prometheus.NewRegistry(), testkit.Names{}}
-	if _, err := middleware.NewMetrics(prom.New(registry), nil); err != nil {
+	names := registered{}
+	if _, err := middleware.NewMetrics(names, nil); err != nil {
 		t.Fatal(err)
 	}
 	comment := testkit.TypeComment(t, "metrics.go", "Metrics")
-	testkit.WantSame(t, registry.names, testkit.DocumentedMetrics(comment))
+	testkit.WantSame(t, testkit.Names(names), testkit.DocumentedMetrics(comment))
 }
 
-// A describing registerer keeps the names of what is registered.
-type describing struct {
-	t *testing.T
-	prometheus.Registerer
-	names testkit.Names
-}
+// registered keeps the names of the metrics that are registered.
+type registered testkit.Names
 
-func (d *describing) Register(c prometheus.Collector) error {
-	described := make(chan *prometheus.Desc)
-	go func() {
-		defer close(described)
-		c.Describe(described)
-	}()
-	for desc := range described {
-		d.names[testkit.DescribedMetric(d.t, desc.String())] = true
+func (r registered) Register(table []event.Series) ([]event.Vector, error) {
+	for _, s := range table {
+		testkit.Names(r).AddMetric(s.Name, s.Labels)
 	}
-	return d.Registerer.Register(c)
+	return event.RegisterSeries(nil, table)
 }

@@ -3,7 +3,6 @@ package tasks_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,6 +53,11 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 			error) {
 			return server.Text(strings.Repeat("x", 5<<20)), nil
+		}, "failed too long"},
+		"commits 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return server.Text(strings.Repeat("x", 5<<20)), roundtrip.OnCommit(ctx,
+				func(context.Context) { t.Error("committed what cannot be kept") })
 		}, "failed too long"},
 		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 			error) {
@@ -326,13 +330,7 @@ func TestNoRoom(t *testing.T) {
 				}
 				return inTask(askForever)(ctx, c)
 			})
-			round := func() string {
-				var asks struct{ RequestState string }
-				json.Unmarshal(w.ask("tools/call", `"name":"work",`+declared).Result, &asks)
-				return fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":{"action":"accept",`+
-					`"content":{"name":"A"}}}`, asks.RequestState)
-			}
-			first, second := round(), round()
+			first, second := w.round(), w.round()
 			id := w.call("work", first)
 			resp := w.ask("tools/call", `"name":"work"`+second+","+declared)
 			if resp.Error == nil || resp.Error.Code != protocol.CodeBusy ||
@@ -349,6 +347,78 @@ func TestNoRoom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A dyingGuard is that of a process which dies before it can say what became of its claims.
+type dyingGuard struct{ store.Guard }
+
+type dyingClaim struct{ store.Claim }
+
+func (g dyingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
+	until time.Time) (store.Claim, error) {
+	claim, err := g.Guard.Claim(ctx, id, owner, fingerprint, until)
+	return dyingClaim{claim}, err
+}
+
+func (dyingClaim) Renew(context.Context) error          { return nil }
+func (dyingClaim) Commit(context.Context, []byte) error { return nil }
+
+// TestDeathAfterTheTaskBegan lets a process die between the record of a task and its guard's word:
+// the round, sent again, gets the handle, and a client that knows no tasks none.
+func TestDeathAfterTheTaskBegan(t *testing.T) {
+	for _, begins := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ring := testRing(t)
+			so := server.Options{}
+			so.Roundtrip.Sealer, so.Roundtrip.Guard = ring, dyingGuard{store.NewMemoryGuard(100)}
+			w := newServerWorld(t, so, &tasks.Options{Store: store.NewMemoryTaskStore(),
+				Keys: ring})
+			server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
+					return nil, err
+				}
+				if !begins {
+					return server.Text("done"), nil
+				}
+				return inTask(askForever)(ctx, c)
+			})
+			round := w.round()
+			first := w.ask("tools/call", `"name":"work"`+round+","+declared)
+			again := w.ask("tools/call", `"name":"work"`+round+","+declared)
+			if again.Error == nil || again.Error.Code != protocol.CodeBusy {
+				t.Errorf("within the lease: %v %s", again.Error, again.Result)
+			}
+			time.Sleep(store.Lease + time.Second)
+			again = w.ask("tools/call", `"name":"work"`+round+","+declared)
+			if begins && !strings.Contains(string(again.Result), w.idOf(first)) ||
+				!begins && !strings.Contains(string(again.Result), "outcome is not known") {
+				t.Errorf("begins %v: %v %s", begins, again.Error, again.Result)
+			}
+		})
+	}
+}
+
+// TestRoundOfATaskThatIsGone is refused, and does not look like a store that is down.
+func TestRoundOfATaskThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &tasks.Options{Sweep: 100 * time.Hour,
+			TTL: func(string, protocol.Principal) time.Duration { return time.Second }})
+		server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
+				return nil, err
+			}
+			return inTask(askForever)(ctx, c)
+		})
+		round := w.round()
+		w.call("work", round)
+		time.Sleep(11 * time.Minute)
+		resp := w.ask("tools/call", `"name":"work"`+round+","+declared)
+		if resp.Error == nil || resp.Error.Code != protocol.CodeInvalidParams {
+			t.Errorf("%v %s", resp.Error, resp.Result)
+		}
+	})
 }
 
 func TestPollsInALoop(t *testing.T) {
@@ -410,7 +480,10 @@ func TestInline(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			commits := 0
-			w := newWorld(t, &tasks.Options{Inline: 5 * time.Second})
+			// The limits of the request do not hold for the run.
+			w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
+				middleware.Limit(&middleware.LimitOptions{Calls: 1}),
+				middleware.Timeout(time.Second / 2)}}, &tasks.Options{Inline: 5 * time.Second})
 			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
 				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 				time.Sleep(takes)

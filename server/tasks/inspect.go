@@ -14,15 +14,9 @@ import (
 // maxSeen is how many tasks a process remembers for [Tasks.Inspect] after it ran them.
 const maxSeen = 100
 
-// A seenTask is what an operator may know of a task that this process runs or ran.
-type seenTask struct {
-	id        [32]byte
-	tool, who string
-	status    string
-	takenOver string // from a process that ended; empty: it was not
-	deaths    int    // of processes that ran it, since it got further
-	changed   time.Time
-}
+// A seenTask is what an operator may know of a task that this process runs or ran, as the cells of
+// a row.
+type seenTask [7]string
 
 // Inspect tells the page of package server/inspect which tasks run here, and of the last 100 that
 // ran what became of them. For any other context it does nothing.
@@ -31,32 +25,25 @@ func (t *Tasks) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
+	table := inspection.Table{Name: "Tasks",
+		Caption: "Those that run here, and of the last 100 that did what became of them",
+		Head:    []string{"Changed", "Task", "Tool", "Whose", "Status", "Taken over", "Deaths"}}
 	t.mu.Lock()
-	var seen []seenTask
-	for id, task := range t.seen.All() {
+	for id, row := range t.seen.All() {
 		if t.running[id] == nil {
-			seen = append(seen, task)
+			table.Rows = append(table.Rows, row[:])
 		}
 	}
 	for _, r := range t.running {
-		if task, ok := r.describe(true); ok {
-			seen = append(seen, task)
+		if row, ok := r.describe(true); ok {
+			table.Rows = append(table.Rows, row[:])
 		}
 	}
 	t.mu.Unlock()
+	slices.SortFunc(table.Rows, func(a, b []string) int { return slices.Compare(b, a) })
+	report.Tables = append(report.Tables, table)
 	report.AddLimit("runs of tasks", "tasks.Options.Runs", int64(len(t.slots)),
 		int64(cap(t.slots)))
-	slices.SortFunc(seen, func(a, b seenTask) int {
-		return cmp.Or(b.changed.Compare(a.changed), slices.Compare(a.id[:], b.id[:]))
-	})
-	table := inspection.Table{Name: "Tasks", Head: []string{"Task", "Tool", "Whose", "Status",
-		"Taken over", "Deaths", "Changed"},
-		Caption: "Those that run here, and of the last 100 that did what became of them"}
-	for _, s := range seen {
-		table.Rows = append(table.Rows, []string{hex.EncodeToString(s.id[:4]), s.tool, s.who,
-			s.status, s.takenOver, strconv.Itoa(s.deaths), inspection.Ago(s.changed)})
-	}
-	report.Tables = append(report.Tables, table)
 }
 
 // describe returns what an operator may know of the task of a run. It reports false while the run
@@ -66,27 +53,28 @@ func (r *run) describe(runs bool) (seenTask, bool) {
 		return seenTask{}, false
 	}
 	defer r.mu.Unlock()
-	s := seenTask{r.id, r.rec.Tool, inspection.NameOf(r.rec.Owner.principal()), r.rec.Status, "",
-		r.rec.Deaths, r.rec.Updated}
-	if r.takenOver {
-		s.takenOver = "from a process that ended"
-	}
+	status, takenOver := r.rec.Status, ""
 	switch {
 	case runs && r.rec.Queued:
-		s.status = "waits for its turn"
+		status = "waits for its turn"
 	case runs:
-		s.status = "runs"
-	case r.rec.Status == statusWorking:
-		s.status = "waits"
+		status = "runs"
+	case status == statusWorking:
+		status = "waits"
 	}
-	return s, true
+	if r.takenOver {
+		takenOver = "from a process that ended"
+	}
+	return seenTask{r.rec.Updated.Format(time.DateTime), hex.EncodeToString(r.id[:4]), r.rec.Tool,
+		inspection.NameOf(r.rec.Owner.principal()), status, takenOver,
+		strconv.Itoa(r.rec.Deaths)}, true
 }
 
 // rememberLocked keeps what became of a run that has ended.
 func (t *Tasks) rememberLocked(r *run) {
-	if s, ok := r.describe(false); ok {
+	if row, ok := r.describe(false); ok {
 		before, _ := t.seen.Get(r.id)
-		s.takenOver = cmp.Or(s.takenOver, before.takenOver)
-		t.seen.Put(r.id, s)
+		row[5] = cmp.Or(row[5], before[5])
+		t.seen.Put(r.id, row)
 	}
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -60,6 +62,12 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 		tool.Call.Task = &roundtrip.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
 			journal []byte) (protocol.CallToolOutcome, error) {
 			return t.begin(ctx, tool, flow, journal)
+		}, Find: func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error) {
+			begun, err := t.begunBefore(ctx, digestFlow(flow), tool.Request.Principal)
+			if errors.Is(err, store.ErrNoTask) {
+				err = nil
+			}
+			return begun, err
 		}}
 	case tool.Task == server.TaskMust:
 		return nil, protocol.MissingCapabilities(missing)
@@ -102,7 +110,11 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.Tasks})
 	switch full, isFull := errors.AsType[*store.QuotaError](err); {
 	case errors.Is(err, store.ErrTaskExists):
-		return t.begunBefore(ctx, task.Flow, tool.Request.Principal)
+		begun, err := t.begunBefore(ctx, task.Flow, tool.Request.Principal)
+		if errors.Is(err, store.ErrNoTask) { // not kept any longer
+			return nil, errUnknown()
+		}
+		return begun, err
 	case isFull:
 		t.opts.Observer.Observe(ctx, event.QuotaExceeded{Where: event.Where{
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
@@ -129,6 +141,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 // the task is cancelled.
 func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
 	wake <-chan struct{}) (protocol.CallToolOutcome, error) {
+	defer waiting.Begin(ctx)() // limits are for the run, which has its own
 	timer := time.NewTimer(t.opts.Inline)
 	defer timer.Stop()
 	for {
@@ -315,7 +328,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save}
+	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
 	for _, a := range rec.Answers {
 		params.InputResponses = append(params.InputResponses,
 			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
@@ -577,7 +590,10 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 		return err
 	}
 	*r.task = *current
-	r.rec.Cancelled = r.rec.Cancelled || changed.Cancelled
+	if changed.Cancelled {
+		r.rec.Cancelled = true
+		r.stop(errCancelled)
+	}
 	return store.ErrTaskChanged
 }
 
@@ -591,6 +607,20 @@ func (r *run) isLost() bool {
 func (r *run) save(ctx context.Context, journal []byte) error {
 	return r.store(ctx, func(rec *record) { rec.Journal, rec.Deaths = journal, 0 }, true, 0)
 }
+
+// fits reports whether there is room for a result in the record of a task that is over.
+func (r *run) fits(result []byte) bool {
+	r.mu.Lock()
+	rec := *r.rec
+	r.mu.Unlock()
+	rec.end(statusCompleted, time.Now())
+	rec.Result = result
+	text, err := json.Marshal(&rec)
+	return err == nil && len(text)+metaBytes <= r.tasks.opts.RecordBytes
+}
+
+// metaBytes is more than the server adds to a result.
+const metaBytes = 4 << 10
 
 // Notify implements [protocol.Back]: progress becomes the status message. Other notifications have
 // nowhere to go.

@@ -75,7 +75,24 @@ func (w *world) askAs(p protocol.Principal, method, params string) *protocol.Res
 // call begins a task and returns its id.
 func (w *world) call(tool, more string) string {
 	w.t.Helper()
-	resp := w.ask("tools/call", fmt.Sprintf(`"name":%q%s,%s`, tool, more, declared))
+	return w.idOf(w.ask("tools/call", fmt.Sprintf(`"name":%q%s,%s`, tool, more, declared)))
+}
+
+// round answers the first question of the tool "work", and returns what its second request has.
+func (w *world) round() string {
+	w.t.Helper()
+	var asks struct{ RequestState string }
+	resp := w.ask("tools/call", `"name":"work",`+declared)
+	if err := json.Unmarshal(resp.Result, &asks); err != nil || asks.RequestState == "" {
+		w.t.Fatalf("%v %s", err, resp.Result)
+	}
+	return fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":{"action":"accept",`+
+		`"content":{"name":"A"}}}`, asks.RequestState)
+}
+
+// idOf returns the id of a handle.
+func (w *world) idOf(resp *protocol.Response) string {
+	w.t.Helper()
 	if resp.Error != nil {
 		w.t.Fatal(resp.Error)
 	}
@@ -153,14 +170,7 @@ func TestOneHandlerAsTask(t *testing.T) {
 				roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
 				return server.Text(fmt.Sprint(first.Name, second.Name, third.Name, memo)), nil
 			})
-		resp := w.ask("tools/call", `"name":"work",`+declared)
-		var asks struct{ ResultType, RequestState string }
-		err := json.Unmarshal(resp.Result, &asks)
-		if err != nil || asks.ResultType != "input_required" {
-			t.Fatalf("%v %s", err, resp.Result)
-		}
-		retry := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":{"action":"accept",`+
-			`"content":{"name":"A"}}}`, asks.RequestState)
+		retry := w.round()
 		id := w.call("work", retry)
 		if again := w.call("work", retry); again != id {
 			t.Errorf("the handle that was lost: %s, want %s", again, id)

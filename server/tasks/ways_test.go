@@ -170,3 +170,142 @@ func TestLogTellsNoAnswers(t *testing.T) {
 		}
 	})
 }
+
+type tenantKey struct{}
+
+// TestHooksOfTheHost: Prepare is called before each run, which waits where it fails or panics and
+// has what it returns; who loses a right has no task any more.
+func TestHooksOfTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		prepared, allowed := 0, true
+		w := newWorld(t, &tasks.Options{
+			Prepare: func(ctx context.Context, info tasks.RunInfo) (context.Context,
+				*server.Access, error) {
+				switch prepared++; prepared {
+				case 1:
+					return nil, nil, errors.New("no token for now")
+				case 2:
+					panic("no token")
+				}
+				return context.WithValue(ctx, tenantKey{}, "of "+info.Tool),
+					&server.Access{Scopes: []string{"fresh"}}, nil
+			},
+			Allowed: func(_ context.Context, p protocol.Principal, tool string) bool {
+				return allowed && p == protocol.LocalPrincipal() && tool == "work"
+			}})
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
+			call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text(fmt.Sprint(ctx.Value(tenantKey{}), call.Access.Scopes)), nil
+		}))
+		id := w.call("work", "")
+		time.Sleep(time.Minute)
+		done, ok := w.get(id).State.(protocol.TaskCompleted)
+		if !ok || done.Result.Content[0].(*protocol.TextContent).Text != "of work[fresh]" {
+			t.Errorf("%+v after %d", w.get(id).State, prepared)
+		}
+		allowed = false
+		for _, method := range []string{"get", "update", "cancel"} {
+			params := `"inputResponses":{},` + declared
+			lost := w.ask("tasks/"+method, fmt.Sprintf(`"taskId":%q,%s`, id, params))
+			none := w.ask("tasks/"+method, `"taskId":"nope",`+params)
+			if lost.Error == nil || lost.Error.Error() != none.Error.Error() {
+				t.Errorf("%s: %v, want %v", method, lost.Error, none.Error)
+			}
+		}
+	})
+}
+
+// TestTimesOfATask: polls become fewer when a person is slow, updates have later times, a run ends
+// with the life of its task, and a result is kept for ten minutes at least.
+func TestTimesOfATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
+			return 20 * time.Minute
+		}})
+		ended := time.Duration(0)
+		began := time.Now()
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			if result, err := askForever(ctx, c); err != nil || string(c.Arguments) == "{}" {
+				return result, err
+			}
+			<-ctx.Done()
+			ended = time.Since(began)
+			return nil, ctx.Err()
+		}))
+		one, other := w.call("work", `,"arguments":{}`), w.call("work", `,"arguments":{"x":1}`)
+		synctest.Wait()
+		asked := w.get(one)
+		time.Sleep(11 * time.Minute)
+		if slow := w.get(one); asked.PollAfter != 5*time.Second || slow.PollAfter != 15*time.Second {
+			t.Errorf("polls after %s, then %s", asked.PollAfter, slow.PollAfter)
+		}
+		time.Sleep(8 * time.Minute)
+		for _, id := range []string{one, other} {
+			w.update(id, `{"a":{"action":"accept","content":{"name":"B"}}}`)
+		}
+		synctest.Wait()
+		done := w.get(one)
+		if done.State.Status() != "completed" || !done.Updated.After(asked.Updated) ||
+			done.Created.Add(done.TTL).Before(time.Now().Add(9*time.Minute)) {
+			t.Errorf("%+v", done)
+		}
+		time.Sleep(9 * time.Minute)
+		if kept := w.get(one); kept.State.Status() != "completed" {
+			t.Errorf("%+v", kept)
+		}
+		if failed := w.get(other); failed.State.Status() != "failed" ||
+			ended < 20*time.Minute || ended > 21*time.Minute {
+			t.Errorf("%+v, the run ended after %s", failed, ended)
+		}
+	})
+}
+
+// TestCancelOfABusyRun cancels on one replica while the run on the other stores something all the
+// time: what it stores does not undo the cancellation.
+func TestCancelOfABusyRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
+			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for i := 0; ctx.Err() == nil && i < 1000; i++ {
+				time.Sleep(70 * time.Millisecond)
+				if _, err := roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
+					return i, nil
+				}); err != nil {
+					return nil, err
+				}
+			}
+			return nil, context.Cause(ctx)
+		}))
+		id := w[0].call("work", "")
+		time.Sleep(5020 * time.Millisecond)
+		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+		time.Sleep(3 * time.Second)
+		if state := w[1].get(id).State; state.Status() != "cancelled" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// TestQuestionAfterAWait: the looks at an event end with it, a question waits without any.
+func TestQuestionAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		w := newWorld(t, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			runs++
+			if err := roundtrip.AwaitEvent(ctx, "event", func(context.Context) (bool, error) {
+				return runs >= 3, nil
+			}); err != nil {
+				return nil, err
+			}
+			return askForever(ctx, c)
+		}))
+		id := w.call("work", "")
+		time.Sleep(time.Minute)
+		if state := w.get(id).State; state.Status() != "input_required" || runs != 3 {
+			t.Errorf("%+v after %d runs", state, runs)
+		}
+	})
+}

@@ -120,13 +120,18 @@ func (f *field) explainReason(reason string) (rule, words string) {
 }
 
 // choiceWords names what can be chosen, by the labels that the person was shown, if the field has
-// any. reason lists the values.
+// any, and behind a label the value where that is another: programs answer, too. reason lists the
+// values.
 func (f *field) choiceWords(reason string) string {
 	if f.titles == nil {
 		return reason
 	}
-	title := func(i int) string { return errtext.Value(f.titles[i]) }
-	listed := errtext.Values(len(f.titles), title)
+	listed := errtext.Values(len(f.titles), func(i int) string {
+		if f.titles[i] == f.values[i] {
+			return errtext.Value(f.titles[i])
+		}
+		return errtext.Value(f.titles[i]) + " (" + errtext.Value(f.values[i]) + ")"
+	})
 	if f.kind == choices {
 		return "must hold nothing but: " + listed
 	}

@@ -55,13 +55,15 @@ func TestExplain(t *testing.T) {
 		{own, `{"agree":true,"site":"x"}`, "site", form.RuleFormat, "Site must be a whole address, such as https://example.com/page."},
 		{own, `{"agree":true,"at":"x"}`, "at", form.RuleFormat, "At must be a date and a time, such as 2026-01-31T15:04:05Z."},
 		{own, `{"agree":true,"at":"1990-12-31T23:59:60Z"}`, "at", form.RuleFormat, "At must be a date and a time, such as 2026-01-31T15:04:05Z."},
-		{own, `{"agree":true,"region":"x"}`, "region", form.RuleEnum, `Region must be one of: "Europe", "America".`},
+		{own, `{"agree":true,"region":"x"}`, "region", form.RuleEnum, `Region must be one of: "Europe" ("eu"), "America" ("us").`},
 		{peer(`{"type":"string","enum":["a","b","c","d","e","f","g","h","i","j","k","l"]}`),
 			`{"x":"m"}`, "x", form.RuleEnum, `X must be one of: "a", "b", "c", "d", "e", "f", ` +
 				`"g", "h", "i", "j" and 2 more.`},
 		{peer(`{"type":"string","oneOf":[{"const":"a","title":"A"},{"const":"b","title":"` +
 			strings.Repeat("é", 90) + `"}]}`), `{"x":"m"}`, "x", form.RuleEnum,
-			`X must be one of: "A", "` + strings.Repeat("é", 40) + `…".`},
+			`X must be one of: "A" ("a"), "` + strings.Repeat("é", 40) + `…" ("b").`},
+		{peer(`{"type":"string","oneOf":[{"const":"a","title":"a"},{"const":"b","title":"B"}]}`),
+			`{"x":"m"}`, "x", form.RuleEnum, `X must be one of: "a", "B" ("b").`},
 		{peer(`{"type":"integer","enum":[1,2]}`), `{"x":3}`, "x", form.RuleEnum,
 			`X must be one of: 1, 2.`},
 		{peer(`{"type":"array","items":{"type":"string","enum":["a","b"]}}`), `{"x":["m"]}`, "x",

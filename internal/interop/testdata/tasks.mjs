@@ -2,22 +2,50 @@
 // says what came of it in one line of JSON, and ends with its standard input.
 //
 //	node tasks.mjs FOLDER-WITH-NODE_MODULES ENDPOINT
+//	node tasks.mjs FOLDER-WITH-NODE_MODULES stdio PROGRAM
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const [folder, endpoint] = process.argv.slice(2);
+const [folder, endpoint, program] = process.argv.slice(2);
 const require = createRequire(folder + '/');
 const { Client, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
+const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
 const extension = folder + '/node_modules/@modelcontextprotocol/ext-tasks/dist/client/index.js';
 const { createTaskSessionFromClient } = await import(pathToFileURL(extension));
 
 const protocolVersion = '2026-07-28';
 const client = new Client({ name: 'interop', version: '1.0.0' }, { versionNegotiation: { mode: { pin: protocolVersion } } });
-await client.connect(new StreamableHTTPClientTransport(new URL(endpoint)));
+const newTransport = () =>
+    program ? new StdioClientTransport({ command: program, env: process.env }) : new StreamableHTTPClientTransport(new URL(endpoint));
+const transport = newTransport();
+await client.connect(transport);
 
 let number = 1000;
+const expected = new Map(); // what a program still has to answer, by id
+if (program) {
+    const { onmessage } = transport;
+    transport.onmessage = message => {
+        const resolve = expected.get(message.id);
+        if (!resolve) return onmessage(message);
+        expected.delete(message.id);
+        resolve(message);
+    };
+}
+
 // dispatch sends what the SDK itself does not: requests about tasks, and calls that may become some.
-async function dispatch({ method, params }, { signal } = {}) {
+async function dispatch(request, options) {
+    const { result, error } = await (program ? write(request) : post(request, options));
+    return error ? { kind: 'error', error } : { kind: 'result', result };
+}
+
+function write({ method, params }) {
+    const id = ++number;
+    const answer = new Promise(resolve => expected.set(id, resolve));
+    return transport.send({ jsonrpc: '2.0', id, method, params }).then(() => answer);
+}
+
+async function post({ method, params }, { signal } = {}) {
+    const id = ++number;
     const response = await fetch(endpoint, {
         method: 'POST',
         signal,
@@ -28,14 +56,13 @@ async function dispatch({ method, params }, { signal } = {}) {
             'Mcp-Method': method,
             'Mcp-Name': params.taskId ?? params.name
         },
-        body: JSON.stringify({ jsonrpc: '2.0', id: ++number, method, params })
+        body: JSON.stringify({ jsonrpc: '2.0', id, method, params })
     });
     const text = await response.text();
     const lines = response.headers.get('Content-Type').startsWith('application/json')
         ? [text]
         : text.split('\n').flatMap(line => (line.startsWith('data: ') ? [line.slice(6)] : []));
-    const { result, error } = lines.map(line => JSON.parse(line)).find(message => message.id === number);
-    return error ? { kind: 'error', error } : { kind: 'result', result };
+    return lines.map(line => JSON.parse(line)).find(message => message.id === id);
 }
 
 let asked = 0;
@@ -93,7 +120,7 @@ report.asked = asked;
 // The same tools without the extension, by the SDK alone.
 const alone = new Client({ name: 'interop', version: '1.0.0' }, { versionNegotiation: { mode: { pin: protocolVersion } }, capabilities: { elicitation: { form: {} } } });
 alone.setRequestHandler('elicitation/create', async ({ params }) => ({ action: 'accept', content: { name: params.message } }));
-await alone.connect(new StreamableHTTPClientTransport(new URL(endpoint)));
+await alone.connect(newTransport());
 report.aloneGreet = await alone.callTool({ name: 'greet' }).then(result => texts({ result }), error => 'threw ' + error.code);
 report.aloneUnwell = await alone.callTool({ name: 'unwell' }).then(result => texts({ result }), error => 'threw ' + error.code);
 process.stdout.write(JSON.stringify(report) + '\n');

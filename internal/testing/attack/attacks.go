@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,7 +20,7 @@ type Victim struct {
 }
 
 // NewVictim plays the flow in revision 2026-07-28. It fails if the flow does not end there as
-// attacks need it to: completed, after an answer that accepts in the last round.
+// attacks need it to: completed, after a last round in which not everything was refused.
 func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	honest, err := target.PlayModern(flow)
 	if err != nil {
@@ -65,12 +66,12 @@ func (v *Victim) checkFlow() error {
 		return fmt.Errorf("the flow of an attack must ask; this one does not: play it with Run only")
 	}
 	for _, r := range v.honest.next.responses {
-		if accepts(r.Result) {
+		if gives(r.Result) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the flow of an attack must accept a form or a link in its last round; " +
-		"this one does not: play it with Run only")
+	return fmt.Errorf("the flow of an attack must give an answer in its last round; " +
+		"this one refuses: play it with Run only")
 }
 
 // runAttack plays the flow up to its last leg, runs the attack, and returns what the
@@ -166,29 +167,44 @@ func stateAttacks() []attack {
 // answerAttacks lists the attacks with answers that must not be taken.
 func answerAttacks() []attack {
 	strict := requireField("Lossy", func(s *Target) bool { return !s.Lossy })
+	accepting := func(v *Victim) string {
+		if !slices.ContainsFunc(v.honest.next.responses, func(r protocol.KeyedResponse) bool {
+			return accepts(r.Result)
+		}) {
+			return "the last round accepts no form and no link"
+		}
+		return ""
+	}
 	return []attack{
 		{name: "pre-seed", run: answerUnasked},
-		{name: "smuggle", skipReason: strict, run: sendAnswers(
+		{name: "smuggle", skipReason: func(v *Victim) string {
+			return cmp.Or(strict(v), accepting(v))
+		}, run: sendAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`,
 			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
 			`{"action":"decline","content":CONTENT,"action":"accept"}`,
 			`{"action":"accept","action":"decline","content":CONTENT}`,
 		)},
 		{name: "wrap", run: sendAnswers(
-			`{"method":"elicitation/create","result":{"action":"accept","content":CONTENT}}`,
-			`{"result":{"action":"accept","content":CONTENT}}`,
-			`[{"action":"accept","content":CONTENT}]`, `"accept"`, `null`, `true`, `{}`,
+			`{"method":"elicitation/create","result":ANSWER}`, `{"result":ANSWER}`, `[ANSWER]`,
+			`"accept"`, `null`, `true`, `{}`,
 		)},
 		{name: "wrong kind", run: sendAnswers(
-			`{"roots":[]}`,
-			`{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`,
+			noRoots, otherMessage, `{"action":"accept","content":CONTENT}`,
 			`{"action":"accepted","content":CONTENT}`,
 			`{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
 		)},
 		{name: "wrong key", run: answerUnderWrongKeys},
-		{name: "wrong content", run: sendWrongContent},
+		{name: "wrong content", skipReason: accepting, run: sendWrongContent},
 	}
 }
+
+// Answers of three kinds, none of which the flow of an attack gives.
+const (
+	noRoots      = `{"roots":[]}`
+	otherMessage = `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`
+	refusal      = `{"action":"decline"}`
+)
 
 // expireState sends a state when it is older than any flow lasts by default, and than our patience.
 func expireState(ctx context.Context, s *attempt) []error {
@@ -381,43 +397,53 @@ func replayLeg(ctx context.Context, s *attempt) []error {
 // forkState sends a state that has been used, with other answers.
 func forkState(ctx context.Context, s *attempt) []error {
 	l := s.last
-	l.responses = s.replaceAcceptance(json.RawMessage(`{"action":"decline"}`))
+	l.responses = s.forgeAnswers(func(given json.RawMessage) json.RawMessage {
+		switch kindOf(given) {
+		case protocol.KindCreateMessage:
+			return json.RawMessage(otherMessage)
+		case protocol.KindListRoots:
+			return json.RawMessage(noRoots)
+		}
+		return json.RawMessage(refusal)
+	})
 	if _, err := s.conn.sendLeg(ctx, l); err != nil {
 		return []error{err}
 	}
 	s.before = s.subject.Effects.copyCounts()
-	return s.expectRefusal(ctx, "a state that was used with a refusal, and now with an acceptance",
+	return s.expectRefusal(ctx, "a state that was used with other answers",
 		s.last)
 }
 
-// replaceAcceptance returns the last answers with those that accept replaced.
-func (s *attempt) replaceAcceptance(result json.RawMessage) protocol.InputResponses {
-	responses := append(protocol.InputResponses(nil), s.last.responses...)
+// forgeAnswers returns the last answers with what forge makes of those that give what was asked.
+func (s *attempt) forgeAnswers(
+	forge func(json.RawMessage) json.RawMessage) protocol.InputResponses {
+	responses := slices.Clone(s.last.responses)
 	for i, r := range responses {
-		if accepts(r.Result) {
-			responses[i].Result = result
+		if gives(r.Result) {
+			responses[i].Result = forge(r.Result)
 		}
 	}
 	return responses
 }
 
-// sendAnswers returns an attack with malformed answers, in which CONTENT stands for the
-// content of the valid one.
+// sendAnswers returns an attack with malformed answers, in which ANSWER stands for the valid one
+// and CONTENT for its content. An answer that a question of the last round takes is left out.
 func sendAnswers(forms ...string) func(context.Context, *attempt) []error {
 	return func(ctx context.Context, s *attempt) (problems []error) {
 		for _, form := range forms {
 			if err := s.restartFlow(ctx); err != nil {
 				return append(problems, err)
 			}
-			l := s.last
-			l.responses = append(protocol.InputResponses(nil), s.last.responses...)
-			for i, r := range l.responses {
-				if accepts(r.Result) {
-					l.responses[i].Result = json.RawMessage(strings.ReplaceAll(form, "CONTENT",
-						string(contentOf(r.Result))))
-				}
+			l, valid := s.last, false
+			l.responses = s.forgeAnswers(func(given json.RawMessage) json.RawMessage {
+				forged := json.RawMessage(strings.NewReplacer("ANSWER", string(given),
+					"CONTENT", string(contentOf(given))).Replace(form))
+				valid = valid || kindOf(forged) == kindOf(given) && gives(forged)
+				return forged
+			})
+			if !valid {
+				problems = append(problems, s.expectIncomplete(ctx, "the answer "+form, l)...)
 			}
-			problems = append(problems, s.expectIncomplete(ctx, "the answer "+form, l)...)
 		}
 		return problems
 	}
@@ -450,6 +476,28 @@ func sendWrongContent(ctx context.Context, s *attempt) (problems []error) {
 		}
 	}
 	return problems
+}
+
+// gives reports whether an answer of the package's own gives what was asked: it accepts, or is of
+// the client's model or its folders, which nobody refuses.
+func gives(result json.RawMessage) bool {
+	return accepts(result) || kindOf(result) == protocol.KindCreateMessage ||
+		kindOf(result) == protocol.KindListRoots
+}
+
+// kindOf returns what an answer is to, with a form for a link as well, and "" for what is no
+// answer.
+func kindOf(result json.RawMessage) protocol.InputKind {
+	if _, err := protocol.DecodeElicitResult(result); err == nil {
+		return protocol.KindElicitForm
+	}
+	if _, err := protocol.DecodeCreateMessageResult(result); err == nil {
+		return protocol.KindCreateMessage
+	}
+	if _, err := protocol.DecodeListRootsResult(result); err == nil {
+		return protocol.KindListRoots
+	}
+	return ""
 }
 
 // accepts reports whether an answer of the package's own accepts.

@@ -19,6 +19,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // A Mode is how calls of a gateway use connections to the upstream.
@@ -183,7 +185,7 @@ func (s sentence) check(t *testing.T, build Gateway, mode Mode) {
 	}
 	core, logs := observer.New(zap.DebugLevel)
 	registry := prometheus.NewRegistry()
-	opts := elicitation.Options{Logger: zap.New(core), Registerer: registry,
+	opts := elicitation.Options{Log: zaplog.New(zap.New(core)), Metrics: prom.New(registry),
 		MinHumanTime: cmp.Or(s.minHuman, -1)}
 	if s.reply == "" {
 		opts.Timeout = 50 * time.Millisecond

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // AcceptOwners holds that who knows the id of another user's session, and authenticates as
@@ -91,7 +92,8 @@ func AcceptAbandoned(t *testing.T, build Gateway) {
 	for _, mode := range []Mode{SharedHTTP, TurnsLines} {
 		t.Run(string(mode), func(t *testing.T) {
 			core, logs := observer.New(zap.DebugLevel)
-			router, up := newRouter(t, &elicitation.Options{Logger: zap.New(core)}), NewUpstream(t)
+			router, up := newRouter(t,
+				&elicitation.Options{Log: zaplog.New(zap.New(core))}), NewUpstream(t)
 			url := build(t, router, up, mode)
 			alice := Connect(t, url, forms, "", nil)
 			bob := Connect(t, url, forms, `"result":`+because, nil)

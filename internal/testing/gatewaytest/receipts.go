@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // AcceptReceipts holds that an answer which the upstream does not take is none, and that the
@@ -33,7 +34,8 @@ func AcceptReceipts(t *testing.T, build Build, want string) {
 			t.Fatalf("no question ended, want %s", want)
 		}
 	}
-	router, up := newRouter(t, &elicitation.Options{Logger: zap.New(core, signal)}), NewUpstream(t)
+	router, up := newRouter(t,
+		&elicitation.Options{Log: zaplog.New(zap.New(core, signal))}), NewUpstream(t)
 	url := serve(t, build, router, &Backend{Upstream: up})
 	alice := Connect(t, url, forms, `"result":`+because, nil)
 	bob := Connect(t, url, forms, `"result":`+because, nil)
@@ -47,7 +49,9 @@ func AcceptReceipts(t *testing.T, build Build, want string) {
 		t.Errorf("bob's upstream reads %s", got)
 	}
 	wait("elicitation.completed") // which may be after the upstream has gone on
-	lost := logs.FilterField(zap.String("reason", "answer_lost")).All()
+	lost := logs.Filter(func(e observer.LoggedEntry) bool {
+		return e.ContextMap()["reason"] == "answer_lost"
+	}).All()
 	if want != "elicitation.error" {
 		return
 	}

@@ -33,48 +33,57 @@ const (
 // whether it was started as one. TestMain calls it first. open opens the guard of the store at
 // an address.
 func ServeReplica(open func(ctx context.Context, address string) (store.Guard, error)) bool {
-	address := os.Getenv(storeVar)
+	return Serve(storeVar, func(ctx context.Context, address string) (http.Handler, error) {
+		guard, err := open(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return newTill(guard, os.Getenv(chargesVar))
+	}, func() (net.Listener, error) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err == nil {
+			fmt.Println(listener.Addr())
+		}
+		return listener, err
+	})
+}
+
+// Serve runs the test binary as a server over the store whose address a variable of the environment
+// has, until its standard input ends, and reports whether there is one.
+func Serve(variable string, newHandler func(ctx context.Context, address string) (http.Handler,
+	error), listen func() (net.Listener, error)) bool {
+	address := os.Getenv(variable)
 	if address == "" {
 		return false
 	}
-	if err := serveReplica(open, address, os.Getenv(chargesVar)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	return true
-}
-
-func serveReplica(open func(ctx context.Context, address string) (store.Guard, error),
-	address, charges string) error {
-	guard, err := openGuard(open, address)
-	if err != nil {
-		return err
-	}
-	handler, err := newTill(guard, charges)
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	go func() { _ = http.Serve(listener, handler) }() // ends with the process
-	fmt.Println(listener.Addr())
-	_, _ = bufio.NewReader(os.Stdin).ReadByte()
-	return nil
-}
-
-// openGuard opens the guard as soon as its store answers, which may be down when the replica
-// starts.
-func openGuard(open func(ctx context.Context, address string) (store.Guard, error),
-	address string) (guard store.Guard, err error) {
-	for range 100 {
-		if guard, err = open(context.Background(), address); err == nil {
-			return guard, nil
+	var handler http.Handler
+	var err error
+	for range 100 { // the store may be down when the replica starts
+		if handler, err = newHandler(context.Background(), address); err == nil {
+			break
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	return nil, err
+	var listener net.Listener
+	if err == nil {
+		listener, err = listen()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go func() { _ = http.Serve(listener, handler) }() // ends with the process
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	return true
+}
+
+// NewKeyring returns the keys that all replicas have.
+func NewKeyring() (*keys.Keyring, error) {
+	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		return nil, err
+	}
+	return keys.NewKeyring(key)
 }
 
 type order struct {
@@ -85,13 +94,9 @@ type consent struct {
 	Reason string `json:"reason"`
 }
 
-// newTill serves a tool that asks for consent and charges. All tills have the same key.
+// newTill serves a tool that asks for consent and charges.
 func newTill(guard store.Guard, charges string) (http.Handler, error) {
-	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		return nil, err
-	}
-	ring, err := keys.NewKeyring(key)
+	ring, err := NewKeyring()
 	if err != nil {
 		return nil, err
 	}

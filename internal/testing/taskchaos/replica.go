@@ -4,8 +4,6 @@
 package taskchaos
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +15,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -37,53 +35,25 @@ const (
 // An Opener opens the store at an address.
 type Opener = func(ctx context.Context, address string) (store.TaskStore, error)
 
-// ServeReplica runs the test binary as a replica until its standard input ends, and reports
-// whether it was started as one. TestMain calls it first.
+// ServeReplica is [guardchaos.ServeReplica] for tasks.
 func ServeReplica(open Opener) bool {
-	address := os.Getenv(storeVar)
-	if address == "" {
-		return false
-	}
-	if err := serveReplica(open, address); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	return true
-}
-
-func serveReplica(open Opener, address string) (err error) {
-	var handler http.Handler
-	for range 100 { // the store may be down when the replica starts
-		if handler, err = newReplica(open, address); err == nil {
-			break
+	return guardchaos.Serve(storeVar, func(ctx context.Context, address string) (http.Handler,
+		error) {
+		kept, err := open(ctx, address)
+		if err != nil {
+			return nil, err
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	if err != nil {
-		return err
-	}
-	socket := os.Getenv(socketVar)
-	_ = os.Remove(socket) // of the replica that was killed
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		return err
-	}
-	go func() { _ = http.Serve(listener, handler) }() // ends with the process
-	_, _ = bufio.NewReader(os.Stdin).ReadByte()
-	return nil
+		return newReplica(kept)
+	}, func() (net.Listener, error) {
+		socket := os.Getenv(socketVar)
+		_ = os.Remove(socket) // of the replica that was killed
+		return net.Listen("unix", socket)
+	})
 }
 
-// newReplica serves the tool. All replicas have the same key.
-func newReplica(open Opener, address string) (http.Handler, error) {
-	kept, err := open(context.Background(), address)
-	if err != nil {
-		return nil, err
-	}
-	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		return nil, err
-	}
-	ring, err := keys.NewKeyring(key)
+// newReplica serves the tool.
+func newReplica(kept store.TaskStore) (http.Handler, error) {
+	ring, err := guardchaos.NewKeyring()
 	if err != nil {
 		return nil, err
 	}

@@ -89,22 +89,11 @@ func StringsIn(t *testing.T, name string) []string {
 	return all
 }
 
-var (
-	described = regexp.MustCompile(
-		`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
-	labelValue = regexp.MustCompile(`="[^"]*"`)
-)
+var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 
-// DescribedMetric returns the name and labels of a metric from the text of its description, a
-// *prometheus.Desc.
-func DescribedMetric(t *testing.T, desc string) string {
-	t.Helper()
-	m := described.FindStringSubmatch(desc)
-	if m == nil {
-		t.Fatalf("not the description of a metric: %s", desc)
-	}
-	return metricName(m[1], labelValue.ReplaceAllString(m[2], "")+","+m[3])
+// AddMetric adds the name and the labels of a metric.
+func (n Names) AddMetric(name string, labels []string) {
+	n[metricName(name, strings.Join(labels, ","))] = true
 }
 
 // DocumentedMetrics returns the names and labels of the metrics that begin a line of text.

@@ -2,11 +2,11 @@
 package prom
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rondo-mcp/rondo/internal/collector"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -70,12 +70,17 @@ func (r *registration) newVector(s *event.Series) event.Vector {
 
 // register returns c, or the collector that is registered in its place already.
 func register[C prometheus.Collector](r *registration, c C) C {
-	registered, added, err := collector.Register(r.registerer, c)
-	if added {
+	r.err = r.registerer.Register(c)
+	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](r.err); ok {
+		if existing, ok := taken.ExistingCollector.(C); ok {
+			r.err = nil
+			return existing
+		}
+	}
+	if r.err == nil {
 		r.added = append(r.added, c)
 	}
-	r.err = err
-	return registered
+	return c
 }
 
 // A histogram is an instrument.

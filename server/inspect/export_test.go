@@ -1,0 +1,29 @@
+package inspect
+
+import (
+	"encoding/json"
+	"net/url"
+)
+
+// FillForm renders a form and fills it in again.
+func FillForm(schema []byte, given url.Values) (names []string, content json.RawMessage,
+	err error) {
+	fields, _ := readFields(schema, nil)
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	content, err = contentOf(schema, given)
+	return names, content, err
+}
+
+// ReadWire lets messages pass in pieces, and returns the texts of what is kept.
+func ReadWire(pieces ...[]byte) (texts []string, sizes []int) {
+	var l wireLog
+	for _, piece := range pieces {
+		l.add(0, piece)
+	}
+	for _, line := range l.list() {
+		texts, sizes = append(texts, line.Text), append(sizes, line.Size)
+	}
+	return texts, sizes
+}

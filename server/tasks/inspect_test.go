@@ -1,0 +1,52 @@
+package tasks_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/inspection"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+// TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
+func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan bool)
+		w, s := replicas(t, tasks.Options{}, taskTool,
+			inTask(func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				select {
+				case <-end:
+					return server.Text("done"), nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}))
+		want := func(replica int, cells ...string) {
+			t.Helper()
+			report := &inspection.Report{}
+			w[replica].tasks.Inspect(inspection.With(t.Context(), report))
+			rows := report.Tables[0].Rows
+			if len(rows) != 1 || !strings.Contains(strings.Join(rows[0], "|"),
+				strings.Join(cells, "|")) {
+				t.Errorf("replica %d: got %q, want %q", replica, rows, cells)
+			}
+		}
+		id := w[0].call("work", "")
+		synctest.Wait()
+		want(0, "the local caller", "runs", "", "0")
+		s[0].kill(true)
+		time.Sleep(41 * time.Second)
+		w[1].get(id)
+		synctest.Wait()
+		want(1, "runs", "from a process that ended", "1")
+		close(end)
+		synctest.Wait()
+		want(1, "completed", "from a process that ended", "1")
+		s[0].kill(false)
+	})
+}
