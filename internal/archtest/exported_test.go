@@ -1,0 +1,230 @@
+package archtest_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// exportedDir has a file for each package that users import, with what it exports.
+const exportedDir = "internal/release/exported"
+
+// TestHouseExportsWhatIsListed holds the exported names of all modules against the checked-in
+// lists, so that nobody changes one without seeing it. Run it with -update after a change.
+func TestHouseExportsWhatIsListed(t *testing.T) {
+	dir := filepath.Join(root(t), filepath.FromSlash(exportedDir))
+	stale := make(map[string]bool)
+	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		stale[name] = true
+	}
+	update := flag.Lookup("update").Value.String() == "true"
+	for _, p := range publicPackages(t) {
+		want := exportedNames(t, p)
+		name, _ := rel(p.ImportPath)
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", ".")+".txt")
+		if want == "" {
+			continue // documentation alone
+		}
+		delete(stale, file)
+		if update {
+			if err := os.WriteFile(file, []byte(want), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || string(got) != want {
+			t.Errorf("%s exports other names than %s has: run this test with -update, and say in "+
+				"CHANGELOG.md what users have to change%s", name, filepath.Base(file),
+				firstDifference(string(got), want))
+		}
+	}
+	for file := range stale {
+		if !update {
+			t.Errorf("%s is of no package: run this test with -update", filepath.Base(file))
+		} else if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// publicPackages returns the packages that users import, those of all modules.
+func publicPackages(t *testing.T) (public []pkg) {
+	t.Helper()
+	var patterns []string
+	for _, m := range list(t, []string{"-m", "-json=Path,Dir"}, "all") {
+		if m.Dir != "" && strings.HasPrefix(m.Dir, root(t)) {
+			patterns = append(patterns, filepath.ToSlash(m.Dir)+"/...")
+		}
+	}
+	for _, p := range list(t, []string{"-json=ImportPath,Name,Dir,GoFiles"}, patterns...) {
+		name, ok := rel(p.ImportPath)
+		if ok && p.Name != "main" && !isInternal(name) && !strings.HasPrefix(name, "examples/") {
+			public = append(public, p)
+		}
+	}
+	return public
+}
+
+// exportedNames returns a line for each exported name of a package, sorted, with its type.
+func exportedNames(t *testing.T, p pkg) string {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range p.files() {
+		file, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return namesOf(t, fset, files, p.ImportPath)
+}
+
+func namesOf(t *testing.T, fset *token.FileSet, files []*ast.File, importPath string) string {
+	t.Helper()
+	d, err := doc.NewFromFiles(fset, files, importPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	add := func(format string, args ...any) {
+		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
+	}
+	text := func(node any) string { return printNode(t, fset, node) }
+	values := func(groups []*doc.Value) {
+		for _, group := range groups {
+			for _, name := range group.Names {
+				if ast.IsExported(name) {
+					add("%s %s", group.Decl.Tok, name)
+				}
+			}
+		}
+	}
+	funcs := func(all []*doc.Func) {
+		for _, f := range all {
+			f.Decl.Body, f.Decl.Doc = nil, nil
+			add("%s", text(f.Decl))
+		}
+	}
+	values(d.Consts)
+	values(d.Vars)
+	funcs(d.Funcs)
+	for _, typ := range d.Types {
+		spec := typ.Decl.Specs[0].(*ast.TypeSpec)
+		fields := membersOf(spec.Type)
+		if fields == nil {
+			add("type %s", text(spec))
+		} else {
+			add("type %s %s", typ.Name, strings.Fields(text(spec.Type))[0])
+		}
+		for _, field := range fields {
+			for _, name := range field.Names {
+				if name.IsExported() {
+					add("type %s, %s %s", typ.Name, name, text(field.Type))
+				}
+			}
+			if len(field.Names) == 0 {
+				add("type %s, embedded %s", typ.Name, text(field.Type))
+			}
+		}
+		values(typ.Consts)
+		values(typ.Vars)
+		funcs(typ.Funcs)
+		funcs(typ.Methods)
+	}
+	slices.Sort(lines)
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// membersOf returns the fields of a struct or the methods of an interface, nil for other types.
+func membersOf(typ ast.Expr) []*ast.Field {
+	switch typ := typ.(type) {
+	case *ast.StructType:
+		return append([]*ast.Field{}, typ.Fields.List...)
+	case *ast.InterfaceType:
+		return append([]*ast.Field{}, typ.Methods.List...)
+	}
+	return nil
+}
+
+func printNode(t *testing.T, fset *token.FileSet, node any) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := printer.Fprint(&text, fset, node); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// firstDifference returns the first lines that differ.
+func firstDifference(got, want string) string {
+	before, after := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i, line := range after {
+		if i >= len(before) || before[i] != line {
+			return fmt.Sprintf("\nnow there is %q", line)
+		}
+	}
+	return ""
+}
+
+func TestEachExportedNameIsALine(t *testing.T) {
+	const source = `package p
+const A, b = 1, 2
+var V = F
+func F(
+	a int, b ...string) (c error) { return nil }
+func f() {}
+type T[K comparable] struct { X, y int; *E; Z map[string]struct{ Q int } ` + "`json:\"z\"`" + ` }
+func (t *T[K]) M() K { panic(0) }
+func (t *T[K]) m() {}
+func NewT() *T[int] { return nil }
+type E struct{}
+type I interface { M(int) error; hidden(); E2 }
+type E2 = interface{ N() }
+type D func(x int)
+type u struct{ X int }
+`
+	const want = `const A
+func (t *T[K]) M() K
+func F( a int, b ...string) (c error)
+func NewT() *T[int]
+type D func(x int)
+type E struct{}
+type E2 interface{
+type E2, N func()
+type I interface
+type I, M func(int) error
+type I, embedded E2
+type T struct
+type T, X int
+type T, Z map[string]struct{ Q int }
+type T, embedded *E
+var V
+`
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "p.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := namesOf(t, fset, []*ast.File{file}, "p"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
