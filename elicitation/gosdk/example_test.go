@@ -101,7 +101,7 @@ func overHTTP(s *mcp.Server) *httptest.Server {
 // open connects a client of revision 2025-11-25, in which servers push questions.
 func open(ctx context.Context, c *mcp.Client, url string) (*mcp.ClientSession, error) {
 	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
-		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		&mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 }
 
 // A host that opens connections itself says with each request which call it serves. The
@@ -120,7 +120,7 @@ func ExampleHTTPClient() {
 	client := gosdk.NewSharedClient(router, "behind/1", about, nil)
 	session, err := client.Connect(context.Background(), &mcp.StreamableClientTransport{
 		Endpoint: served.URL, HTTPClient: gosdk.HTTPClient(nil),
-	}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,6 +15,19 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
 )
 
+// answering is a person that is a function.
+type answering func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error)
+
+func (f answering) Elicit(ctx context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	return f(ctx, r)
+}
+
+func result(action string, content any) *mcp.ElicitationResult {
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: mcp.ElicitationResponseAction(action), Content: content}}
+}
+
 // serve serves s over HTTP and returns a transport to it.
 func serve(s *server.MCPServer) (transport.Interface, func(), error) {
 	over := httptest.NewServer(server.NewStreamableHTTPServer(s))

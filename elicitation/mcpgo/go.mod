@@ -3,7 +3,7 @@ module github.com/rondo-mcp/rondo/elicitation/mcpgo
 go 1.26.0
 
 require (
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 	go.uber.org/zap v1.27.0
 )
 

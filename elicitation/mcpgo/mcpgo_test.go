@@ -73,18 +73,6 @@ func serveLines(t *testing.T, s *server.MCPServer) (io.ReadCloser, io.WriteClose
 	})
 }
 
-type answering func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error)
-
-func (f answering) Elicit(ctx context.Context,
-	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	return f(ctx, r)
-}
-
-func result(action string, content any) *mcp.ElicitationResult {
-	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
-		Action: mcp.ElicitationResponseAction(action), Content: content}}
-}
-
 func accept(reason string) answering {
 	return func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 		return result("accept", map[string]any{"reason": reason}), nil

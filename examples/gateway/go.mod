@@ -2,7 +2,7 @@ module github.com/rondo-mcp/rondo/examples/gateway
 
 go 1.26.0
 
-require github.com/rondo-mcp/rondo v0.0.0
+require github.com/rondo-mcp/rondo v0.1.0
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -31,7 +31,7 @@ replace github.com/rondo-mcp/rondo => ../..
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/rondo-mcp/rondo/elicitation/gosdk v0.0.0
+	github.com/rondo-mcp/rondo/elicitation/gosdk v0.1.0
 	go.uber.org/zap v1.28.0
 )
 

@@ -3,7 +3,7 @@ module github.com/rondo-mcp/rondo/examples/longrun
 go 1.26.0
 
 require (
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 	modernc.org/sqlite v1.62.0
 )
 

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 )
 
 require (
@@ -52,18 +52,18 @@ replace github.com/rondo-mcp/rondo => ../..
 
 require (
 	github.com/google/uuid v1.6.0
-	github.com/rondo-mcp/rondo/elicitation/gosdk v0.0.0
+	github.com/rondo-mcp/rondo/elicitation/gosdk v0.1.0
 )
 
 replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
 
-require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
+require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.1.0
 
 replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.9
-	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
+	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.1.0
 	github.com/zitadel/oidc/v3 v3.52.0
 	go.uber.org/zap v1.28.0
 )

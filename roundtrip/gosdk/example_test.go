@@ -12,6 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
+func toolText(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
 // A guard that pushed its question, with the one call changed. The client is of
 // revision 2026-07-28, in which nothing can be pushed; it is asked once.
 func Example() {

@@ -174,10 +174,6 @@ func flow(name string, a asker, options ...option) style {
 	}
 }
 
-func toolText(text string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
-}
-
 func promptText(text string) *mcp.GetPromptResult {
 	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user",
 		Content: &mcp.TextContent{Text: text}}}}

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/mark3labs/mcp-go v1.2.0
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 )
 
 require (

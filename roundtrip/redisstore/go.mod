@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/redis/go-redis/v9 v9.7.3
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 )
 
 require (

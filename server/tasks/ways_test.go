@@ -309,3 +309,20 @@ func TestQuestionAfterAWait(t *testing.T) {
 		}
 	})
 }
+
+// TestQuestionsNeedTheirCapability: a poll that has not declared to answer questions does not see
+// them.
+func TestQuestionsNeedTheirCapability(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		server.AddRawTool(w.srv, taskTool, inTask(askForever))
+		id := w.call("work", "")
+		synctest.Wait()
+		mute := strings.Replace(declared, `"elicitation":{},`, "", 1)
+		resp := w.ask("tasks/get", fmt.Sprintf(`"taskId":%q,%s`, id, mute))
+		if resp.Error == nil || resp.Error.Code != protocol.CodeMissingRequiredClientCapability ||
+			!bytes.Contains(resp.Error.Data, []byte("elicitation")) {
+			t.Errorf("%v %s", resp.Error, resp.Result)
+		}
+	})
+}

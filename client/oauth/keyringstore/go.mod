@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gofrs/flock v0.12.1
-	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo v0.1.0
 	github.com/zalando/go-keyring v0.2.8
 )
 
