@@ -3,6 +3,8 @@ package roundtrip
 import (
 	"context"
 	"encoding/hex"
+
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Round says which run of a handler this is.
@@ -39,4 +41,13 @@ func (r Round) Flow() string {
 	defer r.run.mu.Unlock()
 	id := r.run.flowIDLocked()
 	return hex.EncodeToString(id[:])
+}
+
+// Principal returns who the call is of, the zero value for anonymous callers and outside of a
+// round.
+func (r Round) Principal() protocol.Principal {
+	if r.run == nil {
+		return protocol.Principal{}
+	}
+	return r.run.call.Principal
 }

@@ -12,8 +12,8 @@ import (
 var isVisit = regexp.MustCompile(`^[A-Za-z0-9_-]{32}$`)
 
 // visitPage stands for the bank's own login. A real one makes sure that the browser belongs to
-// the person whose call it is: with a login of its own, not with the link alone. The example
-// "visit" of package server compares the two.
+// the person whose call it is: with a login of its own, not with the link alone. Package
+// roundtrip/visit compares the two.
 var visitPage = template.Must(template.New("visit").Parse(`<!doctype html>
 <title>Your bank</title>
 {{if .}}<p>The account is connected. You may close this page.

@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"roundtrip/sqlstore":        {"protocol", "roundtrip/store"},
 	"roundtrip": {"protocol", "roundtrip/event", "roundtrip/keys",
 		"roundtrip/store"},
+	"roundtrip/visit":   withRoundtrip("protocol"),
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),
 	"server/skills":     withRoundtrip("protocol", "server"),
@@ -78,6 +79,7 @@ var mayUseHTTP = map[string]string{
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
 	"elicitation/gateway": "serves the pages of logins at upstreams",
+	"roundtrip/visit":     "serves the pages that people are sent to",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",

@@ -41,6 +41,18 @@ func TestPostgres(t *testing.T) {
 		testTaskGoesOn(t, newStore(t, db, sqlstore.Options{}),
 			newStore(t, c.connect(t, name), sqlstore.Options{}), nil)
 	})
+	t.Run("visit", func(t *testing.T) {
+		db, name := c.withTables(t)
+		testVisit(t, newStore(t, db, sqlstore.Options{}),
+			newStore(t, c.connect(t, name), sqlstore.Options{}), func(t *testing.T) (rows string) {
+				if err := db.QueryRowContext(t.Context(), "select string_agg("+
+					"key || owner || encode(state, 'escape'), ' ') from rondo_states").Scan(
+					&rows); err != nil {
+					t.Fatal(err)
+				}
+				return rows
+			})
+	})
 	t.Run("tables", func(t *testing.T) { testTables(t, sqlstore.PostgreSQL, fresh) })
 	t.Run("rows", func(t *testing.T) { testRows(t, sqlstore.PostgreSQL, fresh) })
 	t.Run("settings", func(t *testing.T) { testSettings(t, c) })

@@ -24,10 +24,11 @@ import (
 // soon as Put returns. All methods may be called concurrently.
 type StateStore interface {
 	// Put keeps state under id at least until the time given, after which it
-	// may be forgotten. An id is 64 hexadecimal characters and is never put
-	// twice; state is not changed afterwards and must not be kept hold of
-	// beyond the call. A store without room refuses with a [*QuotaError]: it must
-	// not drop an entry that is still valid. The client may then call again.
+	// may be forgotten. An id is 64 hexadecimal characters. An id that is taken is
+	// refused with an error, whatever room there is: of several calls one succeeds.
+	// State is not changed afterwards and must not be kept hold of beyond the call. A
+	// store without room refuses with a [*QuotaError]: it must not drop an entry that
+	// is still valid. The client may then call again.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers: a client
 	// can have states stored as fast as it can send requests, so each owner gets

@@ -237,7 +237,8 @@ func TestTimesOfATask(t *testing.T) {
 		synctest.Wait()
 		asked := w.get(one)
 		time.Sleep(11 * time.Minute)
-		if slow := w.get(one); asked.PollAfter != 5*time.Second || slow.PollAfter != 15*time.Second {
+		slow := w.get(one)
+		if asked.PollAfter != 5*time.Second || slow.PollAfter != 15*time.Second {
 			t.Errorf("polls after %s, then %s", asked.PollAfter, slow.PollAfter)
 		}
 		time.Sleep(8 * time.Minute)

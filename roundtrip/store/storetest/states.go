@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ func idOf(name string) string { return fmt.Sprintf("%x%s", name, strings.Repeat(
 // TestStateStore checks a [store.StateStore].
 func TestStateStore(t *testing.T, o *Options) {
 	o.run(t, "states", testStates)
+	o.run(t, "one state of many", testOneState)
 	o.run(t, "clocks of states", testStateClocks)
 	o.run(t, "bounds of states", testStateBounds)
 }
@@ -45,6 +48,32 @@ func testStates(t *testing.T, s *Store) {
 			if got, err := states.Get(ctx, id); err != nil || !bytes.Equal(got, state) {
 				t.Errorf("got %d bytes, %v, want the %d that were put", len(got), err, len(state))
 			}
+		}
+	}
+}
+
+// testOneState puts many states under one id at once. One is taken, and stays.
+func testOneState(t *testing.T, s *Store) {
+	replicas := []store.StateStore{s.States(t), s.States(t), s.States(t)}
+	for _, id := range []string{idOf("first"), idOf("second")} {
+		var won atomic.Int32
+		var kept atomic.Value
+		var wg sync.WaitGroup
+		for i := range 24 {
+			wg.Go(func() {
+				state := fmt.Sprint("state ", i)
+				if replicas[i%len(replicas)].Put(t.Context(), id, alice, []byte(state),
+					inAnHour()) == nil {
+					won.Add(1)
+					kept.Store(state)
+				}
+			})
+		}
+		wg.Wait()
+		got, err := s.States(t).Get(t.Context(), id)
+		if won.Load() != 1 || err != nil || string(got) != kept.Load() {
+			t.Errorf("%d of many states were put; got %q, %v, want %q", won.Load(), got, err,
+				kept.Load())
 		}
 	}
 }

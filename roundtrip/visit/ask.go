@@ -1,0 +1,228 @@
+package visit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+const (
+	// maxRecordBytes bounds what is kept of a visit, as JSON: sealed it is below the 64 KiB that a
+	// keyring opens.
+	maxRecordBytes = 40 << 10
+	// noteKey begins the keys of what a flow keeps of a visit. Those of authors do not begin so.
+	noteKey = "\x00visit\x00"
+	// busyRetry is when a client may come back that could not be shown a link.
+	busyRetry = 5 * time.Second
+)
+
+// The rows of a visit.
+const (
+	rowAsked = "asked"
+	rowOver  = "over"
+)
+
+// A record is a row: what a visit is about, or its end. Sealed in it is where it belongs.
+type record struct {
+	Place     string          `json:"place"`
+	Owner     string          `json:"owner"` // digest of the principal
+	Ends      time.Time       `json:"ends"`
+	Withdrawn bool            `json:"withdrawn,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+}
+
+// A ticket is what the handler knows of a visit.
+type ticket struct {
+	id, owner string
+	ends      time.Time
+}
+
+var errTaken = errors.New("visit: there is one already")
+
+// endCall returns an error that the client reads.
+func endCall(text string) error {
+	return protocol.Errorf(protocol.CodeFlowEnded, "%s; call again", text)
+}
+
+// Ask sends the person to the page and returns what [Visit.Finish] was given there. It works in
+// handlers of both styles, in both eras and in tasks, where [Options].Wake ends the waiting. Key
+// and message are those of [roundtrip.AskURL], whose errors it returns. The page gets about as
+// JSON: what the first round says counts.
+//
+// Before the link is shown the visit is stored, under an id that is the same in all rounds of the
+// flow. A store that is full or down, a caller who is anonymous, and a visit that is not finished
+// within [Options].TTL are a [*protocol.Error]. A visit that the person refuses at the client is
+// over: to ask again takes another key. Calls may overlap.
+func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
+	opts ...roundtrip.QuestionOption) (answer A, err error) {
+	t, err := p.begin(ctx, key, about)
+	if err != nil {
+		return answer, err
+	}
+	if err = roundtrip.AskURL(ctx, key, message, p.linkTo(t.id), opts...); err != nil {
+		if isRefusal(err) { // otherwise the link ends with its time
+			_ = p.put(ctx, rowOver, t.id, &record{Owner: t.owner, Ends: t.ends, Withdrawn: true})
+		}
+		return answer, err
+	}
+	var end *record
+	done := func(ctx context.Context) (bool, error) {
+		found, err := p.get(ctx, rowOver, t.id)
+		switch {
+		case err == nil:
+			end = found
+			return true, nil
+		case !time.Now().Before(t.ends):
+			return false, endCall("the visit was not finished in time")
+		}
+		return false, nil // nor is it known to be finished while the store is down
+	}
+	if roundtrip.InTask(ctx) {
+		err = roundtrip.AwaitEvent(ctx, t.id, done)
+	} else {
+		err = roundtrip.Await(ctx, key, done)
+	}
+	if err == nil && end == nil { // an earlier round has seen it
+		if end, err = p.get(ctx, rowOver, t.id); errors.Is(err, store.ErrStateGone) {
+			err = endCall("what was entered on the page is not kept any longer")
+		} else if err != nil {
+			err = refuseBusy(err)
+		}
+	}
+	switch {
+	case err != nil:
+		return answer, err
+	case end.Withdrawn:
+		return answer, endCall("the visit was refused before")
+	}
+	return answer, json.Unmarshal(end.Data, &answer)
+}
+
+func isRefusal(err error) bool {
+	_, declined := errors.AsType[*roundtrip.DeclinedError](err)
+	_, cancelled := errors.AsType[*roundtrip.CancelledError](err)
+	_, unseen := errors.AsType[*roundtrip.UnseenError](err)
+	return declined || cancelled || unseen
+}
+
+// begin makes sure that the row of a visit exists.
+func (p *Page[Q, A]) begin(ctx context.Context, key string, about Q) (*ticket, error) {
+	id, err := roundtrip.IdempotencyKey(ctx, noteKey+key)
+	if err != nil {
+		return nil, err
+	}
+	began, err := roundtrip.Memo(ctx, noteKey+key, func(context.Context) (int64, error) {
+		return time.Now().Unix(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	who := roundtrip.RoundOf(ctx).Principal()
+	if who.Anonymous() {
+		return nil, endCall("this server does not know who you are, and its page must be " +
+			"visited by the same person: authenticate first")
+	}
+	t := &ticket{id, quota.OwnerDigest(who), time.Unix(began, 0).Add(p.opts.TTL)}
+	data, err := json.Marshal(about)
+	if err != nil {
+		return nil, fmt.Errorf("visit: %w", err)
+	}
+	if time.Now().Before(t.ends) {
+		err = p.put(ctx, rowAsked, id, &record{Owner: t.owner, Ends: t.ends, Data: data})
+	}
+	if err != nil && !errors.Is(err, errTaken) {
+		return nil, refuseBusy(err)
+	}
+	return t, nil
+}
+
+// refuseBusy returns the response where the store has no room or cannot be asked, and any other
+// error as it is.
+func refuseBusy(err error) error {
+	if full, ok := errors.AsType[*store.QuotaError](err); ok {
+		return quota.Refuse(quota.Limit(full.Limit), max(full.RetryAfter, time.Second),
+			"too many unfinished visits; call again later")
+	}
+	if _, ok := errors.AsType[*storeError](err); ok {
+		return quota.Refuse(quota.None, busyRetry, "the server cannot reach what it keeps of "+
+			"visits; call again in %s", busyRetry)
+	}
+	return err
+}
+
+// A storeError means that the store could not be asked.
+type storeError struct{ error }
+
+func (e *storeError) Unwrap() error { return e.error }
+
+// placeOf returns the id of a row in the store. Each page has rows of its own.
+func (p *Page[Q, A]) placeOf(row, id string) string {
+	sum := sha256.Sum256([]byte("rondo visit 1\x00" + row + "\x00" + id + "\x00" + p.url.String()))
+	return hex.EncodeToString(sum[:])
+}
+
+// put stores a row, once: after that it returns errTaken. Rows about ends are kept for longer than
+// the visit.
+func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
+	r.Place = p.placeOf(row, id)
+	plain, err := json.Marshal(r)
+	if err == nil && len(plain) > maxRecordBytes {
+		err = fmt.Errorf("visit: what is kept of a visit takes %d bytes, more than %d", len(plain),
+			maxRecordBytes)
+	}
+	if err != nil {
+		return err
+	}
+	sealed, err := p.ring.Seal(ctx, plain)
+	if err != nil {
+		return err
+	}
+	until := r.Ends
+	if row == rowOver {
+		until = time.Now().Add(p.opts.TTL) // and so not before r.Ends
+	}
+	err = p.opts.Store.Put(ctx, r.Place, r.Owner, []byte(sealed), until)
+	if err == nil {
+		return nil
+	}
+	kept, unknown := p.opts.Store.Get(ctx, r.Place)
+	switch {
+	case unknown != nil:
+		return &storeError{err}
+	case string(kept) != sealed:
+		return errTaken
+	}
+	return nil // stored, and only the acknowledgement was lost
+}
+
+// get reads a row: [store.ErrStateGone] where there is none.
+func (p *Page[Q, A]) get(ctx context.Context, row, id string) (*record, error) {
+	place := p.placeOf(row, id)
+	sealed, err := p.opts.Store.Get(ctx, place)
+	if errors.Is(err, store.ErrStateGone) {
+		return nil, err
+	}
+	r := &record{}
+	if err == nil {
+		var plain []byte
+		if plain, err = p.ring.Open(ctx, string(sealed)); err == nil {
+			err = json.Unmarshal(plain, r)
+		}
+		if err == nil && r.Place != place {
+			err = errors.New("visit: the row belongs elsewhere")
+		}
+	}
+	if err != nil {
+		return nil, &storeError{err}
+	}
+	return r, nil
+}

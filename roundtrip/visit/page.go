@@ -1,0 +1,299 @@
+package visit
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+const (
+	// TokenField is the name of the field of a form that holds [Visit].Token.
+	TokenField = "visit_token"
+	// maxFormBytes bounds what a browser sends: much more than an answer may have.
+	maxFormBytes = 256 << 10
+	cookieName   = "rondo_visit"
+)
+
+// ErrOver means that a visit is over: finished in another tab, or refused at the client meanwhile.
+var ErrOver = errors.New("visit: it is over")
+
+// Options configure pages. Several pages may have the same.
+type Options struct {
+	// Visitor returns who uses the browser that sent a request, by the host's own login, such as a
+	// cookie: the same principal that this person's calls have. Where the browser is not known,
+	// Visitor responds by itself, for example with the page of that login, and returns false. Calls
+	// may overlap. Required; [LocalVisitor] is for servers over stdio.
+	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
+	// Store keeps visits, for all replicas; that of the server's states will do. Nil: this process.
+	Store store.StateStore
+	// Keys seal what is stored. Required beside a Store, and shared by all replicas; its keys are
+	// derived for this purpose. Nil: a random one.
+	Keys *keys.Keyring
+	// TTL is how long a visit may take from when it is first asked for, and how long its answer is
+	// kept afterwards: set it longer for tasks, which wait for days, and where much is asked after
+	// the visit. 0: 1 hour.
+	TTL time.Duration
+	// Wake is told that what a task waits for has come: the Wake of package server/tasks. Nil:
+	// tasks look again by themselves, within a minute.
+	Wake func(ctx context.Context, key string) error
+}
+
+// A Page is where people are sent: [Page.Ask] is the side of the handler, [Page.ServeHTTP] that of
+// the browser. Q is what the handler tells the page about a visit, A what the page answers; both
+// are JSON, together of at most 32 KiB or so. All methods may be called concurrently.
+type Page[Q, A any] struct {
+	url   *url.URL
+	opts  Options
+	ring  *keys.Keyring
+	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])
+}
+
+// NewPage returns the page at address, as browsers see it: https, or http to this machine, without
+// query and fragment. Replicas have the same address, and two pages never do.
+//
+// Serve shows the page and takes its form: it is called for GET, HEAD and POST of the person that
+// was asked. Headers are set that allow neither scripts, styles nor frames, and it may change them.
+// Calls overlap.
+func NewPage[Q, A any](address string, opts *Options,
+	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])) (*Page[Q, A], error) {
+	u, err := urlrule.Check(address)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("visit: %w", err)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("visit: the address of a page has neither query nor fragment")
+	case opts == nil || opts.Visitor == nil:
+		return nil, errors.New("visit: Options.Visitor is missing: it says whose browser it is")
+	case serve == nil:
+		return nil, errors.New("visit: there is no function that serves the page")
+	case opts.TTL < 0:
+		return nil, errors.New("visit: Options.TTL must not be negative")
+	case opts.Store != nil && (opts.Keys == nil || opts.Keys.Ephemeral()):
+		return nil, errors.New("visit: Options.Keys: a store needs keys that outlive the process; " +
+			"set Keys, for example with keys.KeyringFromEnv")
+	}
+	p := &Page[Q, A]{url: u, opts: *opts, serve: serve}
+	p.opts.TTL = cmp.Or(p.opts.TTL, time.Hour)
+	if p.opts.Store == nil {
+		p.opts.Store = store.NewMemoryStateStore(0)
+	}
+	if p.opts.Keys == nil {
+		p.opts.Keys = keys.EphemeralKeyring()
+	}
+	p.ring = p.opts.Keys.Derive("rondo visits 1")
+	return p, nil
+}
+
+// A Visit is an open visit of the person that was asked.
+type Visit[Q, A any] struct {
+	// About is what the handler said.
+	About Q
+	// Visitor is the person.
+	Visitor protocol.Principal
+	// Token has to come with the form, as the field [TokenField]. It is good for this browser until
+	// the visit is over.
+	Token string
+
+	page *Page[Q, A]
+	id   string
+	row  *record
+	post bool
+}
+
+// Finish ends the visit: Ask returns answer, on whichever replica it waits. It is for a POST, once
+// what was entered is good; otherwise show the form again. Of all calls for a visit one succeeds,
+// others get [ErrOver]. Do what must be done once in the handler, behind Ask, or only after Finish.
+// Any other error means that the visit is still open, as far as is known.
+func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
+	if !v.post {
+		return errors.New("visit: only a POST finishes a visit")
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("visit: %w", err)
+	}
+	err = v.page.put(ctx, rowOver, v.id, &record{Owner: v.row.Owner, Ends: v.row.Ends, Data: data})
+	if errors.Is(err, errTaken) {
+		return ErrOver
+	}
+	if err == nil && v.page.opts.Wake != nil {
+		_ = v.page.opts.Wake(ctx, v.id) // without it the task looks again within a minute
+	}
+	return err
+}
+
+func (p *Page[Q, A]) linkTo(id string) string {
+	return p.url.String() + "?" + url.Values{"visit": {id}}.Encode()
+}
+
+// A refusal is the text of a page instead of the author's, empty for none.
+type refusal string
+
+const (
+	refuseMethod refusal = "This page is opened by a link."
+	refuseHost   refusal = "Open the link with the address that it was shown with."
+	refuseOrigin refusal = "This was not sent by the page itself. Open the link once more and use " +
+		"its form."
+	refuseStranger refusal = "This link is not for you, or not any more. If it came to you from " +
+		"another person, leave it: what you enter would be theirs. If it is yours, log in as the " +
+		"one who was asked, or call again what led to it."
+	refuseOver refusal = "This link is over: it was finished already, or refused where it was " +
+		"shown. You can close this page."
+	refuseLate refusal = "The time of this link is over. Nothing was changed; call again what led " +
+		"to it."
+	refuseSize  refusal = "That is too much for this page."
+	refuseToken refusal = "This form is of another browser or login, or cookies are off. Nothing " +
+		"was changed; open the link once more."
+	refuseStore refusal = "The server is busy. Nothing was changed; try again in a moment."
+)
+
+func (r refusal) status() int {
+	switch r {
+	case refuseMethod:
+		return http.StatusMethodNotAllowed
+	case refuseStranger:
+		return http.StatusNotFound
+	case refuseOver, refuseLate:
+		return http.StatusGone
+	case refuseSize:
+		return http.StatusRequestEntityTooLarge
+	case refuseStore:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusForbidden
+}
+
+// ServeHTTP serves the page. Browsers that it turns away get a short text.
+func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin") // with "no-referrer" browsers send no Origin
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	refused := p.checkRequest(r)
+	if refused == "" {
+		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+		who, known := p.opts.Visitor(w, r)
+		if !known {
+			return
+		}
+		var v *Visit[Q, A]
+		if v, refused = p.open(w, r, who); refused == "" {
+			p.serve(w, r, v)
+			return
+		}
+	}
+	if refused == refuseMethod {
+		h.Set("Allow", "GET, HEAD, POST")
+	}
+	http.Error(w, string(refused), refused.status())
+}
+
+// checkRequest refuses what no browser sends that is at the page.
+func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
+	switch {
+	case p.url.Scheme == "http" && r.Host != p.url.Host: // another name of this machine
+		return refuseHost
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+	case r.Method != http.MethodPost:
+		return refuseMethod
+	case r.Header.Get("Origin") != p.url.Scheme+"://"+p.url.Host:
+		return refuseOrigin
+	}
+	return ""
+}
+
+// open returns the visit that a request is for, if it is open and who is the one that was asked.
+func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, who protocol.Principal) (
+	*Visit[Q, A], refusal) {
+	v := &Visit[Q, A]{Visitor: who, page: p, id: r.URL.Query().Get("visit"),
+		post: r.Method == http.MethodPost}
+	var err error
+	v.row, err = p.get(r.Context(), rowAsked, v.id)
+	switch {
+	case errors.Is(err, store.ErrStateGone):
+		return nil, refuseStranger
+	case err != nil:
+		return nil, refuseStore
+	case who.Anonymous() || quota.OwnerDigest(who) != v.row.Owner:
+		return nil, refuseStranger
+	}
+	switch _, err = p.get(r.Context(), rowOver, v.id); {
+	case err == nil:
+		return nil, refuseOver
+	case !errors.Is(err, store.ErrStateGone):
+		return nil, refuseStore
+	case !time.Now().Before(v.row.Ends):
+		return nil, refuseLate
+	case json.Unmarshal(v.row.Data, &v.About) != nil:
+		return nil, refuseStranger // of an older version of the server, whose page was another
+	}
+	return v, p.checkToken(w, r, v)
+}
+
+// checkToken checks the token of a POST, and makes that of a form. The cookie makes a token good in
+// one browser.
+func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
+	var browser string
+	if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) == len(rand.Text()) {
+		browser = cookie.Value
+	}
+	bound := func() string { return p.placeOf("token", v.id) + v.row.Owner + browser }
+	if v.post {
+		err := errors.Join(r.ParseForm(), r.ParseMultipartForm(maxFormBytes))
+		if _, long := errors.AsType[*http.MaxBytesError](err); long {
+			return refuseSize
+		}
+		v.Token = r.PostFormValue(TokenField)
+		plain, err := p.ring.Open(r.Context(), v.Token)
+		if err != nil || browser == "" || string(plain) != bound() {
+			return refuseToken
+		}
+		return ""
+	}
+	if browser == "" {
+		browser = rand.Text()
+		http.SetCookie(w, &http.Cookie{Name: cookieName, Value: browser, HttpOnly: true,
+			Path: p.url.EscapedPath(), Secure: p.url.Scheme == "https",
+			SameSite: http.SameSiteLaxMode})
+	}
+	var err error
+	if v.Token, err = p.ring.Seal(r.Context(), []byte(bound())); err != nil {
+		return refuseStore
+	}
+	return ""
+}
+
+// LocalVisitor is a Visitor for pages that a server over stdio serves itself, on a listener of its
+// own at a loopback address: the caller there is [protocol.LocalPrincipal], and so is whoever has
+// the link and comes from this machine. Requests from elsewhere, or that a proxy has passed on, are
+// refused.
+func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	from, err := netip.ParseAddr(host)
+	passedOn := false
+	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host",
+		"X-Real-Ip"} {
+		passedOn = passedOn || r.Header.Get(name) != ""
+	}
+	if err != nil || !from.Unmap().IsLoopback() || passedOn {
+		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)
+		return protocol.Principal{}, false
+	}
+	return protocol.LocalPrincipal(), true
+}

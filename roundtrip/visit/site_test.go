@@ -1,0 +1,351 @@
+package visit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A database is what the page is about, a secret what is entered there.
+type database struct {
+	Name string `json:"name"`
+}
+
+type secret struct {
+	Password string `json:"password"`
+}
+
+const (
+	question = "marker-of-the-question"
+	password = "marker-of-the-password"
+)
+
+var form = template.Must(template.New("").Parse(`<!doctype html><title>Password</title>
+<p>{{.About.Name}}: {{.Visitor.Subject}}<form method="post">
+<input type="hidden" name="visit_token" value="{{.Token}}">
+<input type="password" name="password"><button>Send</button></form>`))
+
+// showForm is the page of an author.
+func showForm(w http.ResponseWriter, r *http.Request, v *visit.Visit[database, secret]) {
+	entered := r.PostFormValue("password")
+	if r.Method != http.MethodPost || entered == "" {
+		_ = form.Execute(w, v)
+		return
+	}
+	switch err := v.Finish(r.Context(), secret{entered}); {
+	case errors.Is(err, visit.ErrOver):
+		http.Error(w, "too late", http.StatusConflict)
+	case err != nil:
+		http.Error(w, "please try again", http.StatusServiceUnavailable)
+	default:
+		fmt.Fprint(w, "thank you")
+	}
+}
+
+// cookieLogin is the login of the host: a cookie.
+func cookieLogin(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
+	cookie, err := r.Cookie("who")
+	if err != nil {
+		http.Error(w, "log in first", http.StatusUnauthorized)
+		return protocol.Principal{}, false
+	}
+	return principal(cookie.Value), true
+}
+
+func principal(name string) protocol.Principal {
+	return protocol.Principal{Issuer: "https://id.example", Subject: name}
+}
+
+// A site is two replicas of a server behind one address. The requests of clients of 2026-07-28 go
+// to both in turn, sessions to the first, and browsers to the second.
+type site struct {
+	url   string
+	pages [2]*visit.Page[database, secret]
+	wire  bytes.Buffer // all that passed between clients and the server
+	mu    sync.Mutex   // of wire
+	log   strings.Builder
+}
+
+// listen has an address first and handlers later: a page has to know where it is.
+func listen(t *testing.T) (url string, mux *http.ServeMux) {
+	mux = http.NewServeMux()
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL, mux
+}
+
+func newPage(t *testing.T, url string, opts visit.Options) *visit.Page[database, secret] {
+	t.Helper()
+	p, err := visit.NewPage(url, &opts, showForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// newSite has the replicas share what is shared; they have keyrings of their own with equal keys.
+func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
+	t.Helper()
+	s := &site{}
+	var mux *http.ServeMux
+	s.url, mux = listen(t)
+	var replicas [2]http.Handler
+	for i := range replicas {
+		o := opts
+		o.Visitor, o.Store, o.Keys = cookieLogin, shared, fleettest.NewKeyring("k")
+		s.pages[i] = newPage(t, s.url+"/password", o)
+		srv := newServer(t, s.pages[i], s)
+		replicas[i] = servertest.NewHandler(t, srv, &serverhttp.Options{
+			Authenticate: func(r *http.Request) (protocol.Principal, error) {
+				name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				if name == "" {
+					return protocol.Principal{}, nil
+				}
+				return principal(name), nil
+			}})
+	}
+	var n atomic.Int64
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		i := int64(0)
+		if r.Header.Get("Mcp-Protocol-Version") == string(protocol.Latest) {
+			i = n.Add(1) % 2
+		}
+		replicas[i].ServeHTTP(w, r)
+	})
+	mux.Handle("/password", s.pages[1])
+	return s
+}
+
+// newServer has a tool that needs a password.
+func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.Server {
+	t.Helper()
+	srv, err := server.New(&server.Options{Info: servertest.Info(),
+		Roundtrip: roundtrip.Options{Sealer: fleettest.NewKeyring("k"), MinHumanTime: -1},
+		Observer: observe(func(e event.Event) {
+			if s != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				fmt.Fprintf(&s.log, "%+v\n", e)
+			}
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	server.AddTool(srv, server.Tool{Name: "unlock", Task: server.TaskCan}, func(ctx context.Context,
+		_ *server.ToolCall, in database) (protocol.CallToolOutcome, error) {
+		if err := roundtrip.BeginTask(ctx); err != nil {
+			return nil, err
+		}
+		got, err := p.Ask(ctx, "password", "Please enter the password.", in)
+		if err != nil {
+			return nil, err
+		}
+		_, err = roundtrip.Ask[struct{}](ctx, "sure", "Unlock it?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text("unlocked: " + fmt.Sprint(got.Password == password)), nil
+	})
+	return srv
+}
+
+// RoundTrip records what passes.
+func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.record(body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		res.Body = &recorded{res.Body, s}
+	}
+	return res, err
+}
+
+func (s *site) record(text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wire.Write(text)
+}
+
+type recorded struct {
+	io.ReadCloser
+	site *site
+}
+
+func (r *recorded) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.site.record(p[:n])
+	return n, err
+}
+
+// connect returns a client of somebody, anonymous without a name, whom go sends to a link.
+func (s *site) connect(t *testing.T, era protocol.Era, name string,
+	visit func(link string) protocol.ElicitAction) *client.Client {
+	t.Helper()
+	header := http.Header{}
+	if name != "" {
+		header.Set("Authorization", "Bearer "+name)
+	}
+	peer, err := clienthttp.New(s.url+"/mcp", &clienthttp.Options{
+		HTTPClient: &http.Client{Transport: s}, Header: header})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connectTo(t, peer, era, visit)
+}
+
+func connectTo(t *testing.T, peer protocol.Peer, era protocol.Era,
+	visit func(link string) protocol.ElicitAction) *client.Client {
+	t.Helper()
+	c, err := client.New(peer, &client.Options{Era: era, NoBusyRetry: true,
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
+		},
+		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{Action: visit(q.URL)}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// unlock calls the tool and returns what came of it.
+func unlock(t *testing.T, c *client.Client) string {
+	t.Helper()
+	result, err := c.CallTool(t.Context(), "unlock", database{question})
+	if err != nil {
+		return err.Error()
+	}
+	return result.Content[0].(*protocol.TextContent).Text
+}
+
+// A browser keeps cookies and follows no redirects.
+type browser struct {
+	t    *testing.T
+	jar  *cookiejar.Jar
+	http *http.Client
+}
+
+// newBrowser returns the browser of somebody who is logged in, unless the name is empty.
+func newBrowser(t *testing.T, site, name string) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &browser{t, jar, &http.Client{Jar: jar}}
+	if name != "" {
+		u, _ := url.Parse(site)
+		jar.SetCookies(u, []*http.Cookie{{Name: "who", Value: name}})
+	}
+	return b
+}
+
+// send sends a request as browsers do, changed, and returns its status and text.
+func (b *browser) send(method, link string, fields url.Values,
+	change func(*http.Request)) (int, string) {
+	b.t.Helper()
+	r, err := http.NewRequest(method, link, strings.NewReader(fields.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://"+r.URL.Host)
+	}
+	if change != nil {
+		change(r)
+	}
+	res, err := b.http.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, want := range map[string]string{"Cache-Control": "no-store",
+		"Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff"} {
+		if got := res.Header.Get(name); got != want {
+			b.t.Errorf("%s %d: %s is %q, want %q", method, res.StatusCode, name, got, want)
+		}
+	}
+	return res.StatusCode, string(text)
+}
+
+var tokenOf = regexp.MustCompile(`name="visit_token" value="([^"]+)"`)
+
+// open opens a link and returns the fields of its form, filled in.
+func (b *browser) open(link string) url.Values {
+	b.t.Helper()
+	status, text := b.send(http.MethodGet, link, nil, nil)
+	found := tokenOf.FindStringSubmatch(text)
+	if status != http.StatusOK || found == nil {
+		b.t.Fatalf("the link: %d %s", status, text)
+	}
+	return url.Values{visit.TokenField: {found[1]}, "password": {password}}
+}
+
+// finish does what the page wants.
+func (b *browser) finish(link string) {
+	b.t.Helper()
+	if status, text := b.send(http.MethodPost, link, b.open(link), nil); status != http.StatusOK {
+		b.t.Errorf("finishing: %d %s", status, text)
+	}
+}
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+// handlerFor serves somebody alone.
+func handlerFor(t *testing.T, srv *server.Server, name string) http.Handler {
+	return servertest.NewHandler(t, srv, &serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) {
+			return principal(name), nil
+		}})
+}
+
+func peerAt(t *testing.T, endpoint string) protocol.Peer {
+	t.Helper()
+	peer, err := clienthttp.New(endpoint, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peer
+}
+
+type observe func(event.Event)
+
+func (o observe) Observe(_ context.Context, e event.Event) { o(e) }

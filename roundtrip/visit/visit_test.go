@@ -1,0 +1,432 @@
+package visit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+var eras = map[string]protocol.Era{"2026-07-28": protocol.Modern, "2025-11-25": protocol.Legacy}
+
+const accept, decline = protocol.ActionAccept, protocol.ActionDecline
+
+// TestPasswordByVisit: what is entered at one replica reaches the handler at another, and passes
+// neither the client nor an observer.
+func TestPasswordByVisit(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+			ann, done := newBrowser(t, s.url, "ann"), make(chan struct{})
+			c := s.connect(t, era, "ann", func(link string) protocol.ElicitAction {
+				fields := ann.open(link) // before anybody has agreed
+				go func() {
+					defer close(done)
+					time.Sleep(50 * time.Millisecond) // the call waits by then
+					if status, text := ann.send(http.MethodPost, link, fields, nil); status != 200 {
+						t.Errorf("%d %s", status, text)
+					}
+				}()
+				return accept
+			})
+			if got := unlock(t, c); got != "unlocked: true" {
+				t.Errorf("the call ended with %q", got)
+			}
+			<-done
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for where, text := range map[string]string{"wire": s.wire.String(),
+				"log": s.log.String()} {
+				if len(text) < 500 || strings.Contains(text, password) {
+					t.Errorf("the password is in the %s, of %d bytes", where, len(text))
+				}
+			}
+			if completed := strings.Contains(s.wire.String(),
+				protocol.NotifyElicitationCompleted); completed != (era == protocol.Legacy) {
+				t.Errorf("the client is told that the visit is complete: %v", completed)
+			}
+		})
+	}
+}
+
+// serveLines serves a page and its server as a process over stdio does.
+func serveLines(t *testing.T, era protocol.Era,
+	visitPage func(link string) protocol.ElicitAction) *client.Client {
+	at, mux := listen(t)
+	page := newPage(t, at+"/password", visit.Options{Visitor: visit.LocalVisitor})
+	mux.Handle("/password", page)
+	srv := newServer(t, page, nil)
+	fromServer, toClient := io.Pipe()
+	fromClient, toServer := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.ServeStream(context.Background(), fromClient, toClient, nil)
+		_ = toClient.Close()
+	}()
+	stream := client.NewStream(fromServer, toServer, nil)
+	t.Cleanup(func() {
+		_ = stream.Close()
+		_ = toServer.Close()
+		<-ended
+	})
+	return connectTo(t, stream, era, visitPage)
+}
+
+func TestVisitOverStdio(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			b := newBrowser(t, "", "")
+			var last string
+			c := serveLines(t, era, func(link string) protocol.ElicitAction {
+				b.finish(link)
+				last = link
+				return accept
+			})
+			if got := unlock(t, c); got != "unlocked: true" {
+				t.Errorf("the call ended with %q", got)
+			}
+			u, err := url.Parse(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, change := range map[string]func(*http.Request){
+				"a proxy": func(r *http.Request) {
+					r.Header.Set("X-Forwarded-For", "192.0.2.1")
+				},
+				"another name": func(r *http.Request) { r.Host = "rebound.example:" + u.Port() },
+			} {
+				if status, _ := b.send(http.MethodGet, last, nil, change); status != 403 {
+					t.Errorf("%s: %d", what, status)
+				}
+			}
+		})
+	}
+}
+
+// TestLinksOfOthers: whoever was not asked learns nothing, with any kind of link.
+func TestLinksOfOthers(t *testing.T) {
+	states := store.NewMemoryStateStore(0)
+	s := newSite(t, states, visit.Options{})
+	links := make(chan string, 1)
+	c := s.connect(t, protocol.Modern, "ann", func(link string) protocol.ElicitAction {
+		links <- link
+		return accept
+	})
+	ended := make(chan string)
+	go func() { ended <- unlock(t, c) }()
+	link := <-links
+	ann, bob := newBrowser(t, s.url, "ann"), newBrowser(t, s.url, "bob")
+	fields := ann.open(link)
+	status, stranger := bob.send(http.MethodGet, s.url+"/password?visit=unknown", nil, nil)
+	if status != http.StatusNotFound {
+		t.Errorf("an unknown visit: %d", status)
+	}
+	elsewhere := newPage(t, s.url+"/elsewhere", visit.Options{Visitor: cookieLogin,
+		Store: states, Keys: fleettest.NewKeyring("k")})
+	for _, tc := range []struct {
+		name, method, link string
+		from               *browser
+		change             func(*http.Request)
+		status             int
+		text               string
+	}{
+		{"another person", "GET", link, bob, nil, 404, stranger},
+		{"another person's form", "POST", link, bob, nil, 404, stranger},
+		{"nobody", "GET", link, newBrowser(t, s.url, ""), nil, 401, "log in first\n"},
+		{"no visit", "GET", s.url + "/password", ann, nil, 404, stranger},
+		{"a long id", "GET", link + strings.Repeat("x", 4000), ann, nil, 404, stranger},
+		{"no query", "GET", link + "%zz", ann, nil, 404, stranger},
+		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
+			r.Header.Set("Origin", "http://evil.example")
+		}, 403, ""},
+		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, ""},
+		{"an origin that is null", "POST", link, ann, func(r *http.Request) {
+			r.Header.Set("Origin", "null")
+		}, 403, ""},
+		{"a foreign host", "GET", link, ann, func(r *http.Request) {
+			r.Host = "evil.example"
+		}, 403, ""},
+		{"another browser", "POST", link, newBrowser(t, s.url, "ann"), nil, 403, ""},
+		{"no token", "POST", link, ann, func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("password=x")), 10
+		}, 403, ""},
+		{"a form that is too long", "POST", link, ann, func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<20)))
+			r.ContentLength = 1 << 20
+		}, 413, ""},
+		{"another method", "PUT", link, ann, nil, 405, ""},
+		{"a prefetch", "GET", link, ann, func(r *http.Request) {
+			r.Header.Set("Sec-Purpose", "prefetch")
+		}, 200, ""},
+		{"a preview", "HEAD", link, ann, nil, 200, ""},
+	} {
+		status, text := tc.from.send(tc.method, tc.link, fields, tc.change)
+		if status != tc.status || tc.text != "" && text != tc.text {
+			t.Errorf("%s: %d %q, want %d %q", tc.name, status, text, tc.status, tc.text)
+		}
+		if status != 200 && strings.Contains(text, question) {
+			t.Errorf("%s: the page shows the question", tc.name)
+		}
+	}
+	w := newRecorder()
+	other := strings.Replace(link, "/password", "/elsewhere", 1)
+	r, _ := http.NewRequest(http.MethodGet, other, nil)
+	r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
+	if elsewhere.ServeHTTP(w, r); w.Code != 404 {
+		t.Errorf("a link at another page: %d", w.Code)
+	}
+	ann.finish(link) // it is still open
+	if got := <-ended; got != "unlocked: true" {
+		t.Errorf("the call ended with %q", got)
+	}
+}
+
+// TestUsedOnce: of many tabs one finishes a visit, and a link that is over says so to the person
+// alone.
+func TestUsedOnce(t *testing.T) {
+	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+	ann := newBrowser(t, s.url, "ann")
+	var link string
+	c := s.connect(t, protocol.Modern, "ann", func(at string) protocol.ElicitAction {
+		link = at
+		fields := ann.open(link)
+		fields.Set("password", "")
+		if status, text := ann.send("POST", link, fields, nil); status != 200 ||
+			tokenOf.FindStringSubmatch(text) == nil {
+			t.Errorf("nothing entered: %d %s, want the form again", status, text)
+		}
+		statuses := make(chan int)
+		for range 8 {
+			tab := ann.open(link)
+			defer func() {
+				if status, _ := ann.send("POST", link, tab, nil); status != 410 {
+					t.Errorf("a tab that comes later: %d", status)
+				}
+			}()
+			fields = tab
+		}
+		for range 8 {
+			go func() {
+				status, _ := ann.send("POST", link, fields, nil)
+				statuses <- status
+			}()
+		}
+		got := map[int]int{}
+		for range 8 {
+			got[<-statuses]++
+		}
+		if got[200] != 1 || got[409]+got[410] != 7 {
+			t.Errorf("eight tabs: %v", got)
+		}
+		return accept
+	})
+	if got := unlock(t, c); got != "unlocked: true" {
+		t.Errorf("the call ended with %q", got)
+	}
+	if status, text := ann.send("GET", link, nil, nil); status != 410 ||
+		!strings.Contains(text, "over") {
+		t.Errorf("a link after the end: %d %s", status, text)
+	}
+	if status, _ := newBrowser(t, s.url, "bob").send("GET", link, nil, nil); status != 404 {
+		t.Errorf("for another person: %d", status)
+	}
+}
+
+// TestRefusedAtTheClient: the link is over, too.
+func TestRefusedAtTheClient(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+			ann := newBrowser(t, s.url, "ann")
+			var link string
+			c := s.connect(t, era, "ann", func(at string) protocol.ElicitAction {
+				link = at
+				return decline
+			})
+			if got := unlock(t, c); !strings.Contains(got, "declined") {
+				t.Errorf("the call ended with %q", got)
+			}
+			if status, _ := ann.send("GET", link, nil, nil); status != 410 {
+				t.Errorf("the link: %d", status)
+			}
+		})
+	}
+}
+
+// TestVisitsExpire: the person and the model learn it.
+func TestVisitsExpire(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, &keeper{StateStore: store.NewMemoryStateStore(0)},
+				visit.Options{TTL: 2 * time.Second})
+			ann := newBrowser(t, s.url, "ann")
+			var link string
+			c := s.connect(t, era, "ann", func(at string) protocol.ElicitAction {
+				link = at
+				return accept
+			})
+			if got := unlock(t, c); !strings.Contains(got, "not finished in time") {
+				t.Errorf("the call ended with %q", got)
+			}
+			if status, text := ann.send("GET", link, nil, nil); status != 410 ||
+				!strings.Contains(text, "time") {
+				t.Errorf("the link: %d %s", status, text)
+			}
+		})
+	}
+}
+
+// A keeper keeps states for longer, as databases do, and may be down.
+type keeper struct {
+	store.StateStore
+	down error
+}
+
+func (k *keeper) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+	if k.down != nil {
+		return k.down
+	}
+	return k.StateStore.Put(ctx, id, owner, state, until.Add(time.Minute))
+}
+
+func (k *keeper) Get(ctx context.Context, id string) ([]byte, error) {
+	if k.down != nil {
+		return nil, k.down
+	}
+	return k.StateStore.Get(ctx, id)
+}
+
+// TestStoresThatFail: nothing is asked that could not be finished.
+func TestStoresThatFail(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"down": {errors.New("marker-of-the-reason"), "cannot reach"},
+		"full": {&store.QuotaError{Resource: "store", Limit: "principal",
+			RetryAfter: time.Hour}, "too many"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &keeper{StateStore: store.NewMemoryStateStore(0), down: tc.err}
+			s := newSite(t, k, visit.Options{})
+			c := s.connect(t, protocol.Modern, "ann", func(string) protocol.ElicitAction {
+				t.Error("the link is shown")
+				return accept
+			})
+			if got := unlock(t, c); !strings.Contains(got, tc.want) ||
+				strings.Contains(got, "marker") {
+				t.Errorf("the call ended with %q", got)
+			}
+			if status, text := newBrowser(t, s.url, "ann").send("GET", s.url+"/password?visit=x",
+				nil, nil); status != 503 || strings.Contains(text, "marker") {
+				t.Errorf("the page: %d %s", status, text)
+			}
+		})
+	}
+}
+
+func TestAnonymousCallers(t *testing.T) {
+	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+	c := s.connect(t, protocol.Modern, "", func(string) protocol.ElicitAction {
+		t.Error("the link is shown")
+		return accept
+	})
+	if got := unlock(t, c); !strings.Contains(got, "authenticate") {
+		t.Errorf("the call ended with %q", got)
+	}
+}
+
+// TestVisitWakesTask: a task that waits goes on at once when the page is finished.
+func TestVisitWakesTask(t *testing.T) {
+	at, mux := listen(t)
+	var added *tasks.Tasks
+	woken := make(chan string, 1)
+	page := newPage(t, at+"/password", visit.Options{Visitor: cookieLogin, TTL: 24 * time.Hour,
+		Wake: func(ctx context.Context, key string) error {
+			woken <- key
+			return added.Wake(ctx, key)
+		}})
+	mux.Handle("/password", page)
+	srv := newServer(t, page, nil)
+	var err error
+	if added, err = tasks.New(srv, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer added.Shutdown(context.Background())
+	ann, began := newBrowser(t, at, "ann"), time.Time{}
+	mux.Handle("/mcp", handlerFor(t, srv, "ann"))
+	peer := peerAt(t, at+"/mcp")
+	c, err := client.New(peer, &client.Options{Tasks: true,
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{Action: accept}, nil
+		},
+		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			time.AfterFunc(9*time.Second, func() { // looks are 8 s apart by then, and then 16 s
+				began = time.Now()
+				ann.finish(q.URL)
+			})
+			return &protocol.ElicitResult{Action: accept}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := unlock(t, c); got != "unlocked: true" {
+		t.Errorf("the task ended with %q", got)
+	}
+	if key := <-woken; key == "" || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after the visit, woken with %q", time.Since(began), key)
+	}
+}
+
+func TestPagesThatCannotBe(t *testing.T) {
+	ring, states := fleettest.NewKeyring("k"), store.NewMemoryStateStore(0)
+	good := visit.Options{Visitor: cookieLogin}
+	for _, tc := range []struct {
+		url, want string
+		opts      *visit.Options
+	}{
+		{"https://a.example/p", "", &good},
+		{"https://a.example/p", "", &visit.Options{Visitor: cookieLogin, Store: states,
+			Keys: ring}},
+		{"http://127.0.0.1:80/p", "", &good},
+		{"http://a.example/p", "https", &good},
+		{"/p", "absolute", &good},
+		{"https://a.example/p?x=y", "query", &good},
+		{"https://a.example/p#x", "fragment", &good},
+		{"https://a.example/p", "Visitor", nil},
+		{"https://a.example/p", "Visitor", &visit.Options{}},
+		{"https://a.example/p", "TTL", &visit.Options{Visitor: cookieLogin, TTL: -1}},
+		{"https://a.example/p", "Keys", &visit.Options{Visitor: cookieLogin, Store: states}},
+	} {
+		_, err := visit.NewPage(tc.url, tc.opts, showForm)
+		if (err == nil) != (tc.want == "") || err != nil &&
+			!strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %+v: %v, want %q", tc.url, tc.opts, err, tc.want)
+		}
+	}
+	if _, err := visit.NewPage[database, secret]("https://a.example/p", &good, nil); err == nil {
+		t.Error("a page without a function")
+	}
+}
+
+// TestAskOutsideOfHandlers returns the error of package roundtrip.
+func TestAskOutsideOfHandlers(t *testing.T) {
+	p := newPage(t, "https://a.example/p", visit.Options{Visitor: cookieLogin})
+	if _, err := p.Ask(t.Context(), "k", "m", database{}); err == nil ||
+		!strings.Contains(err.Error(), "handler") {
+		t.Errorf("got %v", err)
+	}
+}
