@@ -172,7 +172,9 @@ func (t *Task) appendMembers(w *objectWriter, details bool) {
 		w.addInteger("pollIntervalMs", max(t.PollAfter.Milliseconds(), 1))
 	}
 	if details {
-		t.State.appendDetails(w)
+		own := *w // on the heap, as the writers of other results need not be
+		t.State.appendDetails(&own)
+		*w = own
 	}
 }
 

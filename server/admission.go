@@ -101,11 +101,11 @@ func (a *Admission) ReplaceRefusal(e *protocol.Error) { a.request.refusal = e }
 
 // CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the
 // arguments (basic/transports/streamable-http, "Server Behavior for Custom
-// Headers"). lines returns the values of a header by its name. The error names
+// Headers"). lines has the values of a header by its name, as an http.Header does. The error names
 // the header that is missing, repeated, malformed or does not match. None is
 // missing in a session, whose revision does not have them. Transports without
 // headers need not call it.
-func (a *Admission) CheckParamHeaders(lines func(name string) []string) error {
+func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	request := &a.request
 	p, ok := request.Params.(*protocol.CallToolParams)
 	if !ok {
@@ -121,13 +121,16 @@ func (a *Admission) CheckParamHeaders(lines func(name string) []string) error {
 	return request.checkParamHeaders(t, p.Arguments, lines)
 }
 
+// headerLines are the headers of a request. What is no function costs no memory to pass.
+type headerLines interface{ Values(name string) []string }
+
 func (request *Request) checkParamHeaders(
-	t *tool, arguments json.RawMessage, lines func(name string) []string,
+	t *tool, arguments json.RawMessage, lines headerLines,
 ) error {
 	if request.era.hasParamHeaders() {
-		return t.headers.Check(arguments, lines)
+		return t.headers.Check(arguments, lines.Values)
 	}
-	return t.headers.CheckGiven(arguments, lines)
+	return t.headers.CheckGiven(arguments, lines.Values)
 }
 
 // Abandoned reports whether the client cancelled the request, which runs or ran

@@ -244,10 +244,12 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 // calls of servers without extensions do not pay for the copy of call.
 //
 //go:noinline
-func (s *Server) runTool(ctx context.Context, request *Request, t *tool, call roundtrip.Call,
-	handler roundtrip.Handler) (protocol.Result, error) {
+func (s *Server) runTool(ctx context.Context, request *Request, t *tool,
+	p *protocol.CallToolParams, call roundtrip.Call) (protocol.Result, error) {
 	next := func(ctx context.Context) (protocol.Result, error) {
-		return s.funnel.Do(ctx, call, handler)
+		return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+			return s.handleTool(ctx, request, t, p)
+		})
 	}
 	if x := s.extensions.Load(); x.runTool != nil {
 		return x.runTool(ctx, &ToolRun{Request: request, Task: t.task, Call: &call}, next)

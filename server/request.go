@@ -71,8 +71,7 @@ type Request struct {
 	era              era             // chosen by Server.Admit or Session.Admit
 	pusher           *pusher         // nil where the client cannot be asked
 	channel          *requestChannel // back for handlers, closed when the request is answered
-	// lines of the headers that are still to be checked against the arguments
-	paramHeaders func(name string) []string
+	paramHeaders     headerLines     // that are still to be checked against the arguments; nil: none
 	// the page that was dispatched, if its encoding may be reused
 	encodedPage *page
 }

@@ -215,20 +215,25 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	call := roundtripCall(request, p.Arguments, &p.Retry)
 	call.AcceptUnsolicited, call.CheckOutput = t.acceptUnsolicited, t.check
 	request.releaseBody()
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		arguments, err := t.readArguments(p.Arguments,
-			sharesMemory(p.Arguments, request.checkedArguments))
-		if err != nil {
-			return badArguments(err), nil
-		}
-		result, err := t.handle(ctx,
-			&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
-		return s.convertOutcome(ctx, request, result, err)
+	if s.extensions.Load() != nil {
+		return s.runTool(ctx, request, t, p, call)
 	}
-	if s.extensions.Load() == nil {
-		return s.funnel.Do(ctx, call, handler)
+	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		return s.handleTool(ctx, request, t, p)
+	})
+}
+
+// handleTool runs the handler of a tool.
+func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
+	p *protocol.CallToolParams) (protocol.Result, error) {
+	arguments, err := t.readArguments(p.Arguments,
+		sharesMemory(p.Arguments, request.checkedArguments))
+	if err != nil {
+		return badArguments(err), nil
 	}
-	return s.runTool(ctx, request, t, call, handler)
+	result, err := t.handle(ctx,
+		&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
+	return s.convertOutcome(ctx, request, result, err)
 }
 
 // readArguments returns arguments as the handler gets them, without the nulls that mean

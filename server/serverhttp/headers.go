@@ -52,7 +52,7 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	if request.Refusal() != nil {
 		return
 	}
-	if err := admitted.CheckParamHeaders(header.Values); err != nil {
+	if err := admitted.CheckParamHeaders(header); err != nil {
 		request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
 	}
 }
