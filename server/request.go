@@ -71,7 +71,8 @@ type Request struct {
 	era              era             // chosen by Server.Admit or Session.Admit
 	pusher           *pusher         // nil where the client cannot be asked
 	channel          *requestChannel // back for handlers, closed when the request is answered
-	paramHeaders     headerLines     // that are still to be checked against the arguments; nil: none
+	// lines of the headers that are still to be checked against the arguments; nil: none
+	paramHeaders headerLines
 	// the page that was dispatched, if its encoding may be reused
 	encodedPage *page
 }
