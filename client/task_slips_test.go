@@ -38,6 +38,7 @@ type slippingServer struct {
 	polled             []time.Duration // since begun
 	updated, cancelled int
 	every              time.Duration // between two announcements, 0: it announces nothing
+	busy               int           // the update that is refused, 0: none
 }
 
 // announce says that the task works, again and again.
@@ -66,7 +67,10 @@ func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 			s.polled = append(s.polled, time.Since(s.begun))
 			result = get(len(s.polled))
 		case protocol.MethodUpdateTask:
-			s.updated++
+			if s.updated++; s.updated == s.busy {
+				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(
+					protocol.CodeBusy, "busy")}, nil
+			}
 		case protocol.MethodCancelTask:
 			s.cancelled++
 		case protocol.MethodListen:
@@ -240,6 +244,23 @@ func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
 		if len(s.polled) != 62 || s.cancelled != 1 || s.updated != 7 { // now and then again
 			t.Errorf("%d polls, %d updates, cancelled %d times", len(s.polled), s.updated,
 				s.cancelled)
+		}
+	})
+}
+
+// TestAnswersThatAServerIsTooBusyForComeAgain: with the next poll, although the server has taken
+// those before.
+func TestAnswersThatAServerIsTooBusyForComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *slippingServer
+		s = newSlippingServer(isHandle, func(int) string {
+			return []string{isAsking("one"), isAsking("two"), isAsking("two"), isDone}[s.updated]
+		})
+		s.busy = 2
+		asked, err := s.follow(t)
+		if err != nil || asked != 2 || s.updated != 3 || len(s.polled) != 4 {
+			t.Errorf("%v: asked %d times, %d updates, %d polls", err, asked, s.updated,
+				len(s.polled))
 		}
 	})
 }
