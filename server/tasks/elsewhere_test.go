@@ -109,8 +109,8 @@ func (w *world) answerKey(id, key string) {
 	synctest.Wait()
 }
 
-// TestStoreRestoredFromAnHourAgo: the task goes on from the older copy, asks again what was answered
-// since, under the same key, and what has an idempotency key happens once.
+// TestStoreRestoredFromAnHourAgo: the task goes on from the older copy, asks again what was
+// answered since, under the same key, and what has an idempotency key happens once.
 func TestStoreRestoredFromAnHourAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring, made := testRing(t), newEffects()
