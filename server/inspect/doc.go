@@ -39,5 +39,6 @@
 //
 // The page keeps at most 1,000 flows of 16 entries, 512 bytes each, which is 10 MB; 100 refusals;
 // and 8 trials of 256 KiB. Nothing starts a goroutine or a timer before somebody tries a tool. All
-// methods may be called concurrently, and calls of Observe hold a lock for about 100 ns.
+// methods may be called concurrently. Observe holds its lock while it stores an entry, not while it
+// writes one.
 package inspect
