@@ -132,26 +132,31 @@ func (g *negotiator) connect(ctx context.Context) (*connection, error) {
 	return g.awaitNegotiation(ctx, g.joinNegotiation(ctx))
 }
 
+func endedNegotiation(conn *connection, err error) *negotiation {
+	n := &negotiation{done: make(chan struct{}), conn: conn, err: err}
+	close(n.done)
+	return n
+}
+
 // joinNegotiation returns the running negotiation and counts the caller as a
-// waiter. It starts one if none runs.
+// waiter. It starts one if none runs and there is no connection that can be used.
 func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	c := g.client
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.running
-	if c.life.Err() != nil {
-		n = &negotiation{done: make(chan struct{}), err: ErrClosed}
-		close(n.done)
-		return n
-	}
-	if n == nil {
+	n, old := g.running, g.current.Load()
+	switch {
+	case c.life.Err() != nil:
+		return endedNegotiation(nil, ErrClosed)
+	case n == nil && old.isUsable(): // one has ended since the caller looked
+		return endedNegotiation(old, nil)
+	case n == nil:
 		// The values of the first caller's context stay, such as credentials. Its
 		// cancellation must not reach the other waiters.
 		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 		g.running = n
-		old := g.current.Load()
 		g.wait.Go(func() {
 			defer stop()
 			defer cancel(nil)
