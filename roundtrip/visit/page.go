@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
@@ -287,9 +289,10 @@ func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, b
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	from, err := netip.ParseAddr(host)
 	passedOn := false
-	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host",
-		"X-Real-Ip"} {
-		passedOn = passedOn || r.Header.Get(name) != ""
+	for name := range r.Header { // an empty line may stand before that of the proxy
+		passedOn = passedOn || strings.HasPrefix(name, "X-Forwarded-") ||
+			slices.Contains([]string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip",
+				"True-Client-Ip", "Cf-Connecting-Ip"}, name)
 	}
 	if err != nil || !from.Unmap().IsLoopback() || passedOn {
 		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)

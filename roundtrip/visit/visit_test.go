@@ -105,6 +105,12 @@ func TestVisitOverStdio(t *testing.T) {
 				"a proxy": func(r *http.Request) {
 					r.Header.Set("X-Forwarded-For", "192.0.2.1")
 				},
+				"a proxy that adds a line to one that is empty": func(r *http.Request) {
+					r.Header["X-Forwarded-For"] = []string{"", "192.0.2.1"}
+				},
+				"a proxy that tells the port": func(r *http.Request) {
+					r.Header.Set("X-Forwarded-Port", "443")
+				},
 				"another name": func(r *http.Request) { r.Host = "rebound.example:" + u.Port() },
 			} {
 				if status, _ := b.send(http.MethodGet, last, nil, change); status != 403 {
