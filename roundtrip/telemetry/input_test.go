@@ -167,7 +167,8 @@ func TestBaggageIsSentWhereWanted(t *testing.T) {
 // scripted is a server that does as a test says: it is asked, and asks.
 type scripted struct {
 	handle func(*protocol.Request)
-	ask    string // params of a question that it pushes in a session
+	refuse func() *protocol.Error // nil: it serves all
+	ask    string                 // params of a question that it pushes in a session
 }
 
 func (s *scripted) answer(req *protocol.Request, result string) *protocol.Response {
@@ -178,6 +179,9 @@ func (s *scripted) Handle(ctx context.Context, req *protocol.Request, back proto
 	*protocol.Response, error) {
 	if s.handle != nil {
 		s.handle(req)
+	}
+	if s.refuse != nil {
+		return &protocol.Response{ID: req.ID, Error: s.refuse()}, nil
 	}
 	if caller, ok := back.(protocol.BackCaller); ok && s.ask != "" &&
 		req.Method == protocol.MethodCallTool {

@@ -109,6 +109,42 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
+// TestPeersMakeNoSeries: neither a caller that makes up methods, which are refused for another
+// reason, nor a server that makes up codes.
+func TestPeersMakeNoSeries(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	b := newBook(t)
+	tel := b.tel("server", telemetry.Options{
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	srv := b.serve(tel)
+	session := srv.NewSession(protocol.LocalPrincipal(), nil)
+	defer session.Close()
+	script, code := &scripted{}, int64(0)
+	script.refuse = func() *protocol.Error { code++; return protocol.Errorf(code*1000, "no") }
+	peer := tel.Peer(script)
+	const many = 50
+	for i := range many {
+		req := &protocol.Request{Method: fmt.Sprintf("made/up%d", i)}
+		req.ID, _ = protocol.ParseID([]byte(`1`))
+		_, _ = srv.Handle(t.Context(), req, nil)
+		srv.Serve(t.Context(), session.Admit(req, server.Delivery{}))
+		_, _ = peer.Handle(t.Context(), &protocol.Request{ID: req.ID,
+			Method: protocol.MethodListTools}, nil)
+	}
+	got := collect(t, reader)
+	if len(got) > 5 {
+		t.Errorf("%d series: %v", len(got), got)
+	}
+	if n := got["mcp.client.operation.duration s _OTHER,_OTHER,tools/list"]; n != many {
+		t.Errorf("%v answers with codes that there are not are counted: %v", n, got)
+	}
+	for _, s := range b.exporter.GetSpans() {
+		if strings.Contains(fmt.Sprint(s.Name, s.Attributes), "made/up") {
+			t.Fatalf("a span has %s %v", s.Name, s.Attributes)
+		}
+	}
+}
+
 func TestASeriesThatCannotBeMadeIsNamed(t *testing.T) {
 	sink := telemetry.Metrics(sdkmetric.NewMeterProvider())
 	_, err := sink.Register([]event.Series{{Name: "rondo_good"}, {Name: "no name"}})

@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +24,7 @@ const (
 	statusKey = attribute.Key("rpc.response.status_code")
 
 	otherMethod = "_OTHER"     // one that there is not
+	otherCode   = "_OTHER"     // of an error, that is not reserved
 	toolError   = "tool_error" // a result that says that the tool failed
 )
 
@@ -36,6 +39,7 @@ type operation struct {
 	duration       metric.Float64Histogram // nil: nobody counts
 	failed         string                  // error.type; empty: it has not failed
 	code           bool                    // failed is a code of JSON-RPC
+	unknown        bool                    // it was refused, and its method may be made up
 }
 
 // begin begins an operation, which counts as a panic until its answer is read.
@@ -67,7 +71,7 @@ func (o *operation) end(ctx context.Context) {
 	}
 	var about []attribute.KeyValue
 	method, name := o.method, o.method
-	if o.failed == strconv.Itoa(protocol.CodeMethodNotFound) {
+	if o.unknown || o.failed == strconv.Itoa(protocol.CodeMethodNotFound) {
 		method, name = otherMethod, otherMethod
 	} else if o.failed == "" || o.failed == toolError {
 		switch about = describeTarget(method, o.target); method {
@@ -78,23 +82,45 @@ func (o *operation) end(ctx context.Context) {
 		}
 	}
 	labels := append(about, methodKey.String(method))
-	if o.failed != "" {
-		labels = append(labels, errorKey.String(o.failed))
-	}
-	if o.code {
-		labels = append(labels, statusKey.String(o.failed))
-	}
 	if o.span.IsRecording() {
 		o.span.SetName(name)
-		o.span.SetAttributes(labels...)
+		o.span.SetAttributes(o.addFailure(slices.Clone(labels), o.failed)...)
 		if o.failed != "" {
 			o.span.SetStatus(codes.Error, "") // the message may quote arguments
 		}
 	}
 	if o.duration != nil {
+		failed := o.failed
+		if code, err := strconv.Atoi(failed); o.code && (err != nil || !isReserved(code)) {
+			failed = otherCode
+		}
 		o.duration.Record(ctx, time.Since(o.began).Seconds(),
-			metric.WithAttributeSet(attribute.NewSet(labels...)))
+			metric.WithAttributeSet(attribute.NewSet(o.addFailure(labels, failed)...)))
 	}
+}
+
+func (o *operation) addFailure(to []attribute.KeyValue, failed string) []attribute.KeyValue {
+	if failed != "" {
+		to = append(to, errorKey.String(failed))
+	}
+	if o.code {
+		to = append(to, statusKey.String(failed))
+	}
+	return to
+}
+
+// isReserved reports whether a code is one of the 105 that JSON-RPC has a meaning for. Of others
+// there are as many as a peer likes.
+func isReserved(code int) bool {
+	return code == protocol.CodeParseError || -32603 <= code && code <= -32600 ||
+		-32099 <= code && code <= -32000
+}
+
+// isMethod reports whether the protocol has a method.
+func isMethod(method string) bool {
+	_, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
+	said, ok := protocol.AsError(err)
+	return !ok || said.Code != protocol.CodeMethodNotFound
 }
 
 // describeTarget returns what a request is about as attributes: a URI without its query.

@@ -63,6 +63,7 @@ func (t *Telemetry) beginRequest(ctx context.Context, request *server.Request) (
 		options = append(options, linkTo(remote))
 	}
 	ctx, o := t.begin(ctx, trace.SpanKindServer, request.Message.Method, options...)
+	o.unknown = request.Refusal() != nil && !isMethod(o.method)
 	if o.target = request.Target; t.serverDuration.Enabled(ctx) {
 		o.duration = t.serverDuration
 	}
