@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -364,6 +365,42 @@ func rotate(i int) string {
 		id[at] = digits[i>>(4*(at%8))&0xf]
 	}
 	return string(id)
+}
+
+// TestBugsQuoteNoCalls: the error of a middleware may have what the call brought.
+func TestBugsQuoteNoCalls(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(&server.Options{Observer: page, Middleware: []server.Middleware{
+		func(server.Handler) server.Handler {
+			return func(_ context.Context, r *server.Request) (protocol.Result, error) {
+				p := r.Params.(*protocol.CallToolParams)
+				return nil, fmt.Errorf("cannot audit %s", p.Arguments)
+			}
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AddTool(srv, server.Tool{Name: "deploy"}, func(context.Context, *server.ToolCall,
+		struct{}) (protocol.CallToolOutcome, error) {
+		return server.Text("done"), nil
+	})
+	page.Show(srv)
+	id, _ := protocol.ParseID([]byte(`1`))
+	if _, err = srv.Handle(t.Context(), &protocol.Request{ID: id, Method: protocol.MethodCallTool,
+		Params: []byte(`{"name":"deploy","arguments":{"note":"` + secret + `"},"_meta":{` +
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}}`)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/refusals", nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, r)
+	want(t, w.Body.String(), "mcp.server_bug")
+	wantNone(t, w.Body.String(), secret)
 }
 
 func TestConcurrentEventsAndLooks(t *testing.T) {

@@ -111,7 +111,11 @@ func (r *recorder) encode(e event.Event, where *event.Where) entry {
 	defer r.encoders.Put(enc)
 	enc.text, enc.items = enc.text[:0], enc.items[:0]
 	_, name := event.EntryOf(e)
-	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: &enc.options})
+	options := &enc.options
+	if _, bug := e.(event.ServerBug); bug { // may quote the request, unmasked
+		options = &event.FieldOptions{Mask: func(string) string { return "see the log" }}
+	}
+	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: options})
 	return entry{At: time.Now(), Name: name, Text: strings.ToValidUTF8(string(enc.text), "…"),
 		Method: errtext.Clip(where.Method, 64), Target: event.EscapeTarget(where.Target),
 		Flow: flowID(where), Round: where.Round}
