@@ -33,12 +33,13 @@
 //
 // With [Options.Try] the page calls tools, and shows their questions as forms, in both eras side by
 // side, with the messages beneath. Such a call is a real one. It passes through all middleware, and
-// what the tool does is done, once in each era that was chosen.
+// what the tool does is done, once in each era that was chosen. Nobody else sees it or answers in
+// its caller's name: calls are shown to the principal that made them.
 //
 // # Cost
 //
 // The page keeps at most 1,000 flows of 16 entries, 512 bytes each, which is 10 MB; 100 refusals;
-// and 8 trials of 256 KiB. Nothing starts a goroutine or a timer before somebody tries a tool. All
-// methods may be called concurrently. Observe holds its lock while it stores an entry, not while it
-// writes one.
+// and 8 trials of 256 KiB in each era. Nothing starts a goroutine or a timer before somebody tries
+// a tool. All methods may be called concurrently. Observe holds its lock while it stores an entry,
+// not while it writes one.
 package inspect

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -43,6 +44,7 @@ type trials struct {
 type trial struct {
 	ID, Tool, Arguments string
 	Began               time.Time
+	owner               protocol.Principal // in whose name it calls
 	sides               []*side
 	running             atomic.Int32 // sides
 	end                 context.CancelFunc
@@ -127,10 +129,13 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 	}
 	t := &p.trials
 	t.mu.Lock()
-	v.Try.Trials = slices.Clone(t.list)
-	slices.Reverse(v.Try.Trials)
+	for _, trial := range slices.Backward(t.list) {
+		if trial.owner == ownerOf(caller) {
+			v.Try.Trials = append(v.Try.Trials, trial)
+		}
+	}
 	t.mu.Unlock()
-	if v.Try.Trial = p.findTrial(r.FormValue("trial")); v.Try.Trial != nil {
+	if v.Try.Trial = p.findTrial(r.FormValue("trial"), caller); v.Try.Trial != nil {
 		waits, asks := false, false
 		for i, s := range v.Try.Trial.sides {
 			seen := s.view(i)
@@ -148,7 +153,7 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 
 // actOnTrial does what a form asks for, and returns where to go next, empty to stay.
 func (p *Page) actOnTrial(r *http.Request, v *tryView, caller *server.StreamOptions) string {
-	t := p.findTrial(r.PostFormValue("trial"))
+	t := p.findTrial(r.PostFormValue("trial"), caller)
 	switch do := r.PostFormValue("do"); {
 	case do == "start":
 		p.fillTools(r, v, caller)
@@ -174,11 +179,17 @@ func (p *Page) actOnTrial(r *http.Request, v *tryView, caller *server.StreamOpti
 	return "try?trial=" + t.ID
 }
 
-func (p *Page) findTrial(id string) *trial {
+// ownerOf returns in whose name a caller calls.
+func ownerOf(caller *server.StreamOptions) protocol.Principal {
+	return cmp.Or(caller.Principal, protocol.LocalPrincipal())
+}
+
+// findTrial returns a trial of the caller: nobody answers in the name of others.
+func (p *Page) findTrial(id string, caller *server.StreamOptions) *trial {
 	p.trials.mu.Lock()
 	defer p.trials.mu.Unlock()
 	for _, t := range p.trials.list {
-		if t.ID == id {
+		if t.ID == id && t.owner == ownerOf(caller) {
 			return t
 		}
 	}
@@ -243,7 +254,7 @@ func (p *Page) startTrial(r *http.Request, tool string, arguments json.RawMessag
 	caller *server.StreamOptions) (*trial, error) {
 	ctx, end := context.WithTimeout(context.Background(), trialLife)
 	t := &trial{ID: rand.Text(), Tool: tool, Arguments: errtext.Mark(string(arguments), maxShown),
-		Began: time.Now(), end: end}
+		Began: time.Now(), owner: ownerOf(caller), end: end}
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		if slices.Contains(r.PostForm["era"], era.String()) {
 			t.sides = append(t.sides, &side{era: era})

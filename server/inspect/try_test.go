@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -156,4 +157,25 @@ func TestTrialsEndWithTheServer(t *testing.T) {
 	s.eventually(t, trial, "Question 1 in 2026-07-28")
 	_ = s.server.Shutdown(context.Background())
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
+}
+
+// TestATrialIsOfWhoMadeIt: nobody looks at the calls of others, or answers in their name.
+func TestATrialIsOfWhoMadeIt(t *testing.T) {
+	var who atomic.Value
+	who.Store("ann")
+	s := newSite(t, &inspect.Options{Try: func(*http.Request) (*server.StreamOptions, error) {
+		return &server.StreamOptions{Principal: protocol.Principal{
+			Issuer: "https://login.example", Subject: who.Load().(string)}}, nil
+	}})
+	trial := s.try(t, "deploy", url.Values{"field.env": {"prod"}, "era": {"modern"}})
+	s.eventually(t, trial, "Question 1 in 2026-07-28")
+	_, id, _ := strings.Cut(trial, "=")
+	who.Store("bob")
+	for _, tab := range []string{"try", trial} {
+		wantNone(t, s.get(t, tab), id, "Question 1", "prod&#34;")
+	}
+	s.answer(t, trial, 0, 1, "decline", url.Values{})
+	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
+	who.Store("ann")
+	want(t, s.get(t, trial), "Question 1 in 2026-07-28")
 }
