@@ -188,7 +188,9 @@ func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	}
 	until := r.Ends
 	if row == rowOver {
-		until = time.Now().Add(p.opts.TTL) // and so not before r.Ends
+		if until = time.Now().Add(p.opts.TTL); until.Before(r.Ends) { // by another clock or TTL
+			until = r.Ends
+		}
 	}
 	err = p.opts.Store.Put(ctx, r.Place, r.Owner, []byte(sealed), until)
 	if err == nil {

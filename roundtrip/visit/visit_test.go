@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -291,6 +292,49 @@ func TestVisitsExpire(t *testing.T) {
 				t.Errorf("the link: %d %s", status, text)
 			}
 		})
+	}
+}
+
+// TestAFinishedVisitStaysOver: until its time is over, although the replica that served the page has
+// another TTL, or a clock that is behind.
+func TestAFinishedVisitStaysOver(t *testing.T) {
+	shared := store.NewMemoryStateStore(0)
+	s := newSite(t, shared, visit.Options{})
+	other := newPage(t, s.url+"/password", visit.Options{TTL: time.Second, Visitor: cookieLogin,
+		Store: shared, Keys: fleettest.NewKeyring("k")})
+	var cookies []*http.Cookie
+	send := func(method, link, form string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, link, strings.NewReader(form))
+		r.Header.Set("Origin", s.url)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		other.ServeHTTP(w, r)
+		return w
+	}
+	var link string
+	c := s.connect(t, protocol.Modern, "ann", func(at string) protocol.ElicitAction {
+		link = at
+		shown := send(http.MethodGet, link, "")
+		cookies = shown.Result().Cookies()
+		form := url.Values{"password": {password}}
+		if token := tokenOf.FindStringSubmatch(shown.Body.String()); token != nil {
+			form.Set(visit.TokenField, token[1])
+		}
+		if w := send(http.MethodPost, link, form.Encode()); w.Code != 200 {
+			t.Errorf("finishing it: %d %s", w.Code, w.Body)
+		}
+		return accept
+	})
+	if got := unlock(t, c); got != "unlocked: true" {
+		t.Errorf("the call ended with %q", got)
+	}
+	time.Sleep(1100 * time.Millisecond) // the TTL of the other
+	if w := send(http.MethodGet, link, ""); w.Code != http.StatusGone {
+		t.Errorf("after the end: %d %s", w.Code, w.Body)
 	}
 }
 
