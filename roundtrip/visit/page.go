@@ -7,16 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/localhttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -286,15 +283,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 // the link and comes from this machine. Requests from elsewhere, or that a proxy has passed on, are
 // refused.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	from, err := netip.ParseAddr(host)
-	passedOn := false
-	for name := range r.Header { // an empty line may stand before that of the proxy
-		passedOn = passedOn || strings.HasPrefix(name, "X-Forwarded-") ||
-			slices.Contains([]string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip",
-				"True-Client-Ip", "Cf-Connecting-Ip"}, name)
-	}
-	if err != nil || !from.Unmap().IsLoopback() || passedOn {
+	if localhttp.RefusePeer(r) != "" {
 		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)
 		return protocol.Principal{}, false
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
+	"github.com/rondo-mcp/rondo/internal/wire/localhttp"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -155,9 +156,8 @@ func (p *Page) refuse(r *http.Request) string {
 // notLocal returns why a request may come from another machine, or from a page that has rebound
 // its name, empty if it does not.
 func notLocal(r *http.Request) string {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		return "the peer is not of this machine"
+	if why := localhttp.RefusePeer(r); why != "" {
+		return why
 	}
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -167,12 +167,6 @@ func notLocal(r *http.Request) string {
 	if addr, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") &&
 		(err != nil || !addr.Unmap().IsLoopback()) {
 		return "the header Host names no loopback address"
-	}
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains([]string{"Forwarded", "Via",
-			"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}, name) {
-			return "a proxy has passed the request on"
-		}
 	}
 	return ""
 }

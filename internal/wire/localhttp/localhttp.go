@@ -1,0 +1,27 @@
+// Package localhttp tells requests of browsers on this machine from those that another one sends or
+// passes on.
+package localhttp
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// RefusePeer returns why a request may come from another machine, empty if it does not: its peer
+// has no loopback address, or a proxy has passed it on, whatever the proxy's header says. The
+// browser of a page that has rebound its name is on this machine: compare the header Host as well.
+func RefusePeer(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return "the peer is not of this machine"
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains([]string{"Forwarded", "Via",
+			"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}, name) {
+			return "a proxy has passed the request on"
+		}
+	}
+	return ""
+}
