@@ -207,7 +207,7 @@ func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 // once. e says where it happened, as far as is known.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e AuditEvent,
 	params json.RawMessage) error {
-	r.metrics.rejections(string(refused.Reason)).Add(1)
+	r.metrics.rejections(refused.Reason).Add(1)
 	if !r.recordsEvents() {
 		return refused
 	}

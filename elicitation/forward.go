@@ -150,7 +150,7 @@ func (r *Router) reasonOfLoss(sending context.Context) Reason {
 func (r *Router) reportLostReply(
 	from protocol.Principal, reason Reason, err error, took time.Duration,
 ) {
-	r.metrics.lost(string(reason)).Add(1)
+	r.metrics.lost(reason).Add(1)
 	if r.recordsEvents() {
 		r.emitEvent(context.Background(), &AuditEvent{
 			Kind: EventReplyLost, Time: time.Now(), Principal: from, Reason: reason,

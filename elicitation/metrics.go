@@ -11,8 +11,10 @@ import (
 //
 //	requests = completed + timeouts + errors + cancelled + pending
 type metrics struct {
-	requests, timeouts, pending, durations       event.Instrument
-	completed, errors, cancels, rejections, lost event.Vector
+	requests, timeouts, pending, durations event.Instrument
+	completed                              func(protocol.ElicitAction) event.Instrument
+	errors, rejections, lost               func(Reason) event.Instrument
+	cancels                                func(CancelledBy) event.Instrument
 }
 
 // actionUnseen is the label of a decline or cancel that nobody has seen the question of.
@@ -47,24 +49,20 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &metrics{vectors[0](), vectors[1](), vectors[2](), vectors[3](),
-		vectors[4], vectors[5], vectors[6], vectors[7], vectors[8]}
-	startAtZero(m.completed, protocol.ActionAccept, protocol.ActionDecline,
-		protocol.ActionCancel, actionUnseen)
-	startAtZero(m.errors, ReasonDelivery, ReasonClientError, ReasonInvalidReply,
-		ReasonInvalidContent, ReasonAnswerLost)
-	startAtZero(m.cancels, ByUpstream, ByClient, ByCallEnd, BySession, ByShutdown)
-	startAtZero(m.rejections, ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode,
-		ReasonInvalidQuestion, ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity,
-		ReasonShutdown, ReasonStore, ReasonDelivery)
-	startAtZero(m.lost, ReasonDelivery, ReasonTimeout, ReasonShutdown)
-	return m, nil
-}
-
-func startAtZero[V ~string](vector event.Vector, values ...V) {
-	for _, v := range values {
-		vector(string(v))
-	}
+	return &metrics{
+		requests: vectors[0](), timeouts: vectors[1](), pending: vectors[2](),
+		durations: vectors[3](),
+		completed: event.KeepSeries(vectors[4], protocol.ActionAccept, protocol.ActionDecline,
+			protocol.ActionCancel, actionUnseen),
+		errors: event.KeepSeries(vectors[5], ReasonDelivery, ReasonClientError, ReasonInvalidReply,
+			ReasonInvalidContent, ReasonAnswerLost),
+		cancels: event.KeepSeries(vectors[6], ByUpstream, ByClient, ByCallEnd, BySession,
+			ByShutdown),
+		rejections: event.KeepSeries(vectors[7], ReasonNoSession, ReasonAmbiguous,
+			ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge, ReasonSecret,
+			ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonStore, ReasonDelivery),
+		lost: event.KeepSeries(vectors[8], ReasonDelivery, ReasonTimeout, ReasonShutdown),
+	}, nil
 }
 
 func (m *metrics) countCreated() {
@@ -80,13 +78,13 @@ func (m *metrics) countEnded(out outcome, took time.Duration) {
 		if out.unseen {
 			action = actionUnseen
 		}
-		m.completed(string(action)).Add(1)
+		m.completed(action).Add(1)
 	case stateTimedOut:
 		m.timeouts.Add(1)
 	case stateCancelled:
-		m.cancels(string(out.err.By)).Add(1)
+		m.cancels(out.err.By).Add(1)
 	default:
-		m.errors(string(out.err.Reason)).Add(1)
+		m.errors(out.err.Reason).Add(1)
 	}
 	m.durations.Add(took.Seconds())
 }

@@ -5,7 +5,7 @@ import "github.com/rondo-mcp/rondo/roundtrip/event"
 // metrics count what the server and the router do not see: the calls that are parked.
 type metrics struct {
 	parked  event.Instrument
-	resumes event.Vector
+	resumes func(outcome string) event.Instrument
 }
 
 // How a request for a parked call ended.
@@ -27,11 +27,6 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &metrics{parked: vectors[0](), resumes: vectors[1]}
-	for _, outcome := range []string{
-		resumeAsked, resumeDone, resumeRefused, resumeUnknown, resumeLeft,
-	} {
-		m.resumes(outcome)
-	}
-	return m, nil
+	return &metrics{parked: vectors[0](), resumes: event.KeepSeries(vectors[1], resumeAsked,
+		resumeDone, resumeRefused, resumeUnknown, resumeLeft)}, nil
 }

@@ -50,6 +50,22 @@ type Series struct {
 // it returns is kept.
 type Vector func(values ...string) Instrument
 
+// KeepSeries makes the series of known values of the one label that vector has, so that their first
+// increase shows, and returns a look-up of series by value. That of other values is made whenever
+// it is looked up.
+func KeepSeries[V ~string](vector Vector, known ...V) func(value V) Instrument {
+	kept := make(map[V]Instrument, len(known))
+	for _, value := range known {
+		kept[value] = vector(string(value))
+	}
+	return func(value V) Instrument {
+		if instrument, ok := kept[value]; ok {
+			return instrument
+		}
+		return vector(string(value))
+	}
+}
+
 // An Instrument is one series. Add adds to a counter or a gauge, or is an observation of a
 // histogram. Calls may overlap.
 type Instrument interface{ Add(value float64) }
