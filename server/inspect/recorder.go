@@ -103,6 +103,9 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 	}
 }
 
+// withoutText leaves out the text of an error, which the log masks with the request at hand.
+var withoutText = event.FieldOptions{Mask: func(string) string { return "see the log" }}
+
 func (r *recorder) encode(e event.Event, where *event.Where) entry {
 	enc, _ := r.encoders.Get().(*encoder)
 	if enc == nil {
@@ -113,7 +116,7 @@ func (r *recorder) encode(e event.Event, where *event.Where) entry {
 	_, name := event.EntryOf(e)
 	options := &enc.options
 	if _, bug := e.(event.ServerBug); bug { // may quote the request, unmasked
-		options = &event.FieldOptions{Mask: func(string) string { return "see the log" }}
+		options = &withoutText
 	}
 	event.AddFields(e, event.Fields{Encoder: enc, FieldOptions: options})
 	return entry{At: time.Now(), Name: name, Text: strings.ToValidUTF8(string(enc.text), "…"),
