@@ -295,8 +295,8 @@ func TestVisitsExpire(t *testing.T) {
 	}
 }
 
-// TestAFinishedVisitStaysOver: until its time is over, although the replica that served the page has
-// another TTL, or a clock that is behind.
+// TestAFinishedVisitStaysOver: until its time is over, although the replica that served the page
+// has another TTL, or a clock that is behind.
 func TestAFinishedVisitStaysOver(t *testing.T) {
 	shared := store.NewMemoryStateStore(0)
 	s := newSite(t, shared, visit.Options{})
