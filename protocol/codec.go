@@ -57,6 +57,9 @@ func appendResult(w *objectWriter, v Version, method string, r Result) error {
 	if !mayAnswer(method, r) {
 		return fmt.Errorf("nil or wrong result: %T", r)
 	}
+	if members := relayedMembers(r); members != nil {
+		return appendRelayed(w, v, r, members)
+	}
 	switch r := r.(type) {
 	case *InputRequiredResult:
 		return r.appendMembers(w, v)

@@ -33,6 +33,8 @@ type CompleteResult struct {
 	Total   *int64 // nil when unknown
 	HasMore bool
 	Meta    Meta
+
+	origin *origin // nil: of this program
 }
 
 type completionWire struct {

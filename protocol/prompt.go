@@ -38,6 +38,8 @@ type ListPromptsResult struct {
 	NextCursor string // empty: the last page
 	Cache      CacheHints
 	Meta       Meta
+
+	origin *origin // nil: of this program
 }
 
 // GetPromptResult is a prompt, filled in.
@@ -45,6 +47,8 @@ type GetPromptResult struct {
 	Description string
 	Messages    []PromptMessage
 	Meta        Meta
+
+	origin *origin // nil: of this program
 }
 
 // GetPromptParams are the parameters of prompts/get.

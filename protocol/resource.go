@@ -50,6 +50,8 @@ type ListResourcesResult struct {
 	NextCursor string // empty: the last page
 	Cache      CacheHints
 	Meta       Meta
+
+	origin *origin // nil: of this program
 }
 
 // ListResourceTemplatesResult is one page of resources/templates/list.
@@ -58,6 +60,8 @@ type ListResourceTemplatesResult struct {
 	NextCursor        string // empty: the last page
 	Cache             CacheHints
 	Meta              Meta
+
+	origin *origin // nil: of this program
 }
 
 // ReadResourceResult is the contents of a resource; a directory-like resource
@@ -66,6 +70,8 @@ type ReadResourceResult struct {
 	Contents []ResourceContents
 	Cache    CacheHints
 	Meta     Meta
+
+	origin *origin // nil: of this program
 }
 
 // ReadResourceParams are the parameters of resources/read.

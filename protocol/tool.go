@@ -38,6 +38,8 @@ type ListToolsResult struct {
 	NextCursor string // empty: the last page
 	Cache      CacheHints
 	Meta       Meta
+
+	origin *origin // nil: of this program
 }
 
 // CallToolResult is what a tool answers when it is done.
@@ -48,6 +50,8 @@ type CallToolResult struct {
 	// IsError means that the tool ran and failed; Content tells why.
 	IsError bool
 	Meta    Meta
+
+	origin *origin // nil: of this program
 }
 
 // CallToolParams are the parameters of tools/call.

@@ -271,7 +271,8 @@ func calledByHandler() bool {
 		for more := true; more; {
 			var frame runtime.Frame
 			frame, more = frames.Next()
-			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
+			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") ||
+				strings.HasSuffix(frame.Function, "/roundtrip.ContinueHandler") {
 				return true
 			}
 		}
@@ -280,6 +281,13 @@ func calledByHandler() bool {
 		}
 	}
 }
+
+// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler was
+// called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the order of
+// the handler's.
+//
+//go:noinline
+func ContinueHandler(f func()) { f() }
 
 // errReturned is the error of calls in flow style after the handler's return.
 func errReturned() error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -118,19 +119,19 @@ func (a *Admission) CheckParamHeaders(lines headerLines) error {
 		request.paramHeaders = lines
 		return nil
 	}
-	return request.checkParamHeaders(t, p.Arguments, lines)
+	return request.checkParamHeaders(t.headers, p.Arguments, lines)
 }
 
 // headerLines are the headers of a request. What is no function costs no memory to pass.
 type headerLines interface{ Values(name string) []string }
 
 func (request *Request) checkParamHeaders(
-	t *tool, arguments json.RawMessage, lines headerLines,
+	mirrored headers.Table, arguments json.RawMessage, lines headerLines,
 ) error {
 	if request.era.hasParamHeaders() {
-		return t.headers.Check(arguments, lines.Values)
+		return mirrored.Check(arguments, lines.Values)
 	}
-	return t.headers.CheckGiven(arguments, lines.Values)
+	return mirrored.CheckGiven(arguments, lines.Values)
 }
 
 // Abandoned reports whether the client cancelled the request, which runs or ran

@@ -28,7 +28,7 @@ type Options struct {
 	Info protocol.Implementation
 	// Instructions tell a model how to use the server; empty: none.
 	Instructions string
-	// Capabilities declares Tools, Prompts or Resources even though nothing is
+	// Capabilities declares Tools, Prompts, Resources or Completions even though nothing is
 	// registered yet, for servers that add some while they run, and names
 	// extensions. A feature is declared anyway once something is registered.
 	// What the server does by itself, such as announcing changes, it declares
@@ -119,7 +119,8 @@ func (o *Options) withDefaults() (Options, error) {
 // declarableCapabilities returns the part of c that is an author's to declare. Changes of
 // what may be added later are announced.
 func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
-	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions}
+	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions,
+		Completions: c.Completions}
 	if c.Tools != nil {
 		own.Tools = &protocol.ListCapability{ListChanged: true}
 	}

@@ -201,7 +201,7 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	}
 	if lines := request.paramHeaders; lines != nil {
 		request.paramHeaders = nil
-		if err := request.checkParamHeaders(t, p.Arguments, lines); err != nil {
+		if err := request.checkParamHeaders(t.headers, p.Arguments, lines); err != nil {
 			request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
 			return nil, request.refusal
 		}

@@ -1,0 +1,166 @@
+package hosted_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// asking is a hosted server with handlers that ask in every style and fashion.
+func asking(effects *atomic.Int32) *fake {
+	return &fake{answers: map[string]handler{
+		"two": func(ctx context.Context, c *fakeCall) (string, error) {
+			first, err := c.ask(ctx, "One?")
+			if err != nil {
+				return "", err
+			}
+			second, err := c.ask(ctx, string(first.Action)+" Two?")
+			if err != nil {
+				return "", err
+			}
+			effects.Add(1)
+			return textResult("%s %s", first.Action, second.Content), nil
+		},
+		"swallows": func(ctx context.Context, c *fakeCall) (string, error) {
+			_, _ = c.ask(ctx, "Sure?")
+			return textResult("DELETED"), nil
+		},
+		"tries": func(ctx context.Context, c *fakeCall) (string, error) {
+			if _, err := c.ask(ctx, "Sure?"); err != nil && !errors.Is(err, roundtrip.ErrPending) {
+				return textResult("without an answer"), nil
+			}
+			return textResult("with an answer"), nil
+		},
+		"equal": func(ctx context.Context, c *fakeCall) (string, error) {
+			first, err := c.ask(ctx, "Again?")
+			if err != nil {
+				return "", err
+			}
+			second, err := c.ask(ctx, "Again?")
+			if err != nil {
+				return "", err
+			}
+			return textResult("%s %s", first.Action, second.Action), nil
+		},
+		"other goroutine": func(ctx context.Context, c *fakeCall) (string, error) {
+			type answer struct {
+				*protocol.ElicitResult
+				error
+			}
+			answers := make(chan answer)
+			go func() { a, err := c.ask(ctx, "Elsewhere?"); answers <- answer{a, err} }()
+			a := <-answers
+			if a.error != nil {
+				return "", a.error
+			}
+			return textResult("%s", a.Content), nil
+		},
+		"rondo": func(ctx context.Context, c *fakeCall) (string, error) {
+			a, err := roundtrip.Ask[struct {
+				Text string `json:"text"`
+			}](ctx, "why", "Why?")
+			if err != nil {
+				return "", err
+			}
+			return textResult("%s", a.Text), nil
+		},
+		"visit": func(context.Context, *fakeCall) (string, error) {
+			return "", protocol.Errorf(protocol.CodeURLElicitationRequired, "Sign in.").WithData(
+				map[string]any{"elicitations": []any{map[string]any{"mode": "url",
+					"elicitationId": "a", "url": "https://example.com/a", "message": "Sign in"}}})
+		},
+	}}
+}
+
+func TestQuestionsAreAskedInBothEras(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		var effects atomic.Int32
+		h := host(t, asking(&effects), nil)
+		c := open(t, r.open(t, h), era, answering(protocol.ActionAccept))
+		for tool, want := range map[string]string{
+			"two":             `accept {"text":"accept Two?"}`,
+			"swallows":        "DELETED",
+			"equal":           "accept accept",
+			"other goroutine": `{"text":"Elsewhere?"}`,
+			"rondo":           "Why?",
+		} {
+			if got, isError, err := call(t, c, tool); got != want || isError || err != nil {
+				t.Errorf("%s: got %q, %v, %v, want %q", tool, got, isError, err, want)
+			}
+		}
+		if n := effects.Load(); n != 1 {
+			t.Errorf("%d effects of one call", n)
+		}
+	})
+}
+
+func TestRefusalsReachTheHandler(t *testing.T) {
+	for _, action := range []protocol.ElicitAction{protocol.ActionDecline,
+		protocol.ActionCancel} {
+		eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+			h := host(t, asking(&atomic.Int32{}), nil)
+			c := open(t, r.open(t, h), era, answering(action))
+			want := string(action) + " " + string(action)
+			if got, _, err := call(t, c, "equal"); got != want || err != nil {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		var effects atomic.Int32
+		h := host(t, asking(&effects), &hosted.Options{Optional: []string{"tries"}})
+		c := open(t, r.open(t, h), era, &client.Options{})
+		for _, tool := range []string{"two", "swallows"} {
+			got, isError, err := call(t, c, tool)
+			refused := err != nil || isError
+			if text := got; err != nil {
+				text = err.Error()
+				_ = text
+			}
+			if !refused || strings.Contains(got, "DELETED") {
+				t.Errorf("%s: got %q, %v, %v", tool, got, isError, err)
+			}
+			if wire, ok := protocol.AsError(err); era == protocol.Modern &&
+				(!ok || wire.Code != protocol.CodeMissingRequiredClientCapability) {
+				t.Errorf("%s: got %v, want the capability that lacks", tool, err)
+			}
+			if era == protocol.Legacy && !strings.Contains(got, "elicitation") {
+				t.Errorf("%s: got %q, want the capability that lacks", tool, got)
+			}
+		}
+		if got, isError, err := call(t, c, "tries"); got != "without an answer" || isError ||
+			err != nil {
+			t.Errorf("a handler that can do without: got %q, %v, %v", got, isError, err)
+		}
+		if effects.Load() != 0 {
+			t.Error("a handler went on without an answer")
+		}
+	})
+}
+
+func TestURLErrorsAreAskedOrPassedOn(t *testing.T) {
+	visits := &client.Options{ElicitURL: func(context.Context, *client.URLQuestion) (
+		*protocol.ElicitResult, error) {
+		return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
+	}}
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		h := host(t, asking(&atomic.Int32{}), nil)
+		c := open(t, r.open(t, h), era, visits)
+		_, _, err := call(t, c, "visit")
+		wire, _ := protocol.AsError(err)
+		passed := wire != nil && wire.Code == protocol.CodeURLElicitationRequired
+		if passed != (era == protocol.Legacy) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

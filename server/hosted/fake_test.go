@@ -1,0 +1,306 @@
+package hosted_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A fake is a hosted server of this test's own. Its methods are functions by the name of the tool,
+// or by the method of other requests.
+type fake struct {
+	offers  string // the capabilities, a JSON object
+	answers map[string]handler
+
+	mu       sync.Mutex
+	sessions []*fakeSession
+	open     int
+}
+
+type handler func(ctx context.Context, c *fakeCall) (result string, err error)
+
+type fakeCall struct {
+	session *fakeSession
+	request *protocol.Request
+	back    protocol.BackCaller
+}
+
+// ask pushes a form with one text and returns the answer.
+func (c *fakeCall) ask(ctx context.Context, message string) (*protocol.ElicitResult, error) {
+	return c.askForm(ctx, message, `{"type":"object","properties":{"text":{"type":"string"}}}`)
+}
+
+func (c *fakeCall) askForm(ctx context.Context, message, schema string) (
+	*protocol.ElicitResult, error) {
+	params := fmt.Appendf(nil, `{"message":%q,"requestedSchema":%s}`, message, schema)
+	response, err := c.back.Call(ctx, &protocol.Request{ID: protocol.StringID("q"),
+		Method: protocol.MethodElicit, Params: params})
+	if err != nil {
+		return nil, err
+	}
+	if response.Error != nil {
+		return nil, response.Error
+	}
+	return protocol.DecodeElicitResult(response.Result)
+}
+
+func (c *fakeCall) notify(ctx context.Context, method, params string) error {
+	return c.back.Notify(ctx, &protocol.Notification{Method: method,
+		Params: json.RawMessage(params)})
+}
+
+func (c *fakeCall) token() string {
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(c.request.Params, &p)
+	return string(p.Meta.Token)
+}
+
+func textResult(format string, args ...any) string {
+	return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprintf(format, args...))
+}
+
+func (f *fake) Handle(
+	context.Context, *protocol.Request, protocol.Back,
+) (*protocol.Response, error) {
+	panic("a request outside of sessions")
+}
+func (f *fake) Notify(context.Context, *protocol.Notification) error { return nil }
+func (f *fake) Close() error                                         { return nil }
+
+func (f *fake) Probe(
+	context.Context, *protocol.Request,
+) (*protocol.Response, bool, error) {
+	return nil, true, nil
+}
+
+func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
+	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	if open := f.answers["initialize"]; open != nil {
+		if _, err := open(ctx, &fakeCall{request: initialize, back: back}); err != nil {
+			return nil, nil, err
+		}
+	}
+	s := &fakeSession{fake: f, back: back, done: make(chan struct{}),
+		caller: hosted.CallerFrom(ctx), initialize: string(initialize.Params)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions = append(f.sessions, s)
+	f.open++
+	offers := f.offers
+	if offers == "" {
+		offers = `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},` +
+			`"completions":{}}`
+	}
+	return s, &protocol.Response{ID: initialize.ID, Result: fmt.Appendf(nil,
+		`{"protocolVersion":"2025-11-25","capabilities":%s,"serverInfo":{"name":"fake",`+
+			`"version":"7"},"instructions":"be kind"}`, offers)}, nil
+}
+
+// openSessions returns how many sessions are open.
+func (f *fake) openSessions() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open
+}
+
+// last returns the session that was opened last.
+func (f *fake) last() *fakeSession {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sessions[len(f.sessions)-1]
+}
+
+type fakeSession struct {
+	*fake
+	caller     *hosted.Caller
+	initialize string
+	back       protocol.BackCaller
+	done       chan struct{}
+	once       sync.Once
+}
+
+func (s *fakeSession) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
+	name := req.Method
+	if name == protocol.MethodCallTool {
+		var p struct{ Name string }
+		if err := json.Unmarshal(req.Params, &p); err != nil {
+			return nil, err
+		}
+		name = p.Name
+	}
+	answer := s.answers[name]
+	if answer == nil {
+		return &protocol.Response{ID: req.ID,
+			Error: protocol.Errorf(protocol.CodeMethodNotFound, "the fake has no %s", name)}, nil
+	}
+	result, err := answer(ctx, &fakeCall{s, req, back.(protocol.BackCaller)})
+	if e, ok := protocol.AsError(err); ok {
+		return &protocol.Response{ID: req.ID, Error: e}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if result == "" {
+		return nil, nil
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+}
+
+func (s *fakeSession) Close() error {
+	s.once.Do(func() {
+		close(s.done)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open--
+	})
+	return nil
+}
+
+func (s *fakeSession) Done() <-chan struct{} { return s.done }
+func (s *fakeSession) Err() error            { return nil }
+
+// host puts rondo in front of a fake.
+func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
+	t.Helper()
+	h, err := hosted.New(hosted.One(f), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = h.Close()
+		if n := f.openSessions(); n != 0 {
+			t.Errorf("%d sessions are open after the end", n)
+		}
+	})
+	return h
+}
+
+// A route is a way to the server in front.
+type route struct {
+	name string
+	open func(t testing.TB, h *hosted.Server) protocol.Peer
+}
+
+func routes() []route {
+	return []route{
+		{"http", func(t testing.TB, h *hosted.Server) protocol.Peer { return dial(t, h, "") }},
+		{"stdio", openLines},
+		{"in process", func(_ testing.TB, h *hosted.Server) protocol.Peer { return h.Server() }},
+	}
+}
+
+// dial returns a client's way over HTTP, as the user; empty: anonymous.
+func dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
+	t.Helper()
+	handler, err := h.Handler(&serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(hosted.KeepHeaders(handler, "X-User", "X-Absent"))
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = handler.Shutdown(ctx)
+		transport.CloseIdleConnections()
+		web.Close()
+	})
+	peer, err := clienthttp.New(web.URL, &clienthttp.Options{
+		HTTPClient: &http.Client{Transport: transport},
+		Authorize: func(context.Context) (http.Header, error) {
+			return http.Header{"X-User": {user}}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peer
+}
+
+func openLines(t testing.TB, h *hosted.Server) protocol.Peer {
+	clientIn, serverOut := io.Pipe()
+	serverIn, clientOut := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = h.Server().ServeStream(context.Background(), serverIn, serverOut, nil)
+		_ = serverOut.Close()
+	}()
+	t.Cleanup(func() { _ = clientOut.Close(); <-ended })
+	return client.NewStream(clientIn, clientOut, nil)
+}
+
+// open returns a client of an era. Every form is answered with action and the message.
+func open(t testing.TB, peer protocol.Peer, era protocol.Era, opts *client.Options,
+) *client.Client {
+	t.Helper()
+	with := *opts
+	with.Era = era
+	c, err := client.New(peer, &with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// answering are the options of a client that answers forms with an action, and accepted ones with
+// their own message.
+func answering(action protocol.ElicitAction) *client.Options {
+	return &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
+		*protocol.ElicitResult, error) {
+		if action != protocol.ActionAccept {
+			return &protocol.ElicitResult{Action: action}, nil
+		}
+		return client.Accept(map[string]any{"text": q.Message})
+	}}
+}
+
+func call(t testing.TB, c *client.Client, tool string) (text string, isError bool, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	result, err := c.CallTool(ctx, tool, nil)
+	if err != nil {
+		return "", false, err
+	}
+	for _, block := range result.Content {
+		if b, ok := block.(*protocol.TextContent); ok {
+			text += b.Text
+		}
+	}
+	return text, result.IsError, nil
+}
+
+// eachWay runs a test in both eras on each route.
+func eachWay(t *testing.T, f func(t *testing.T, r route, era protocol.Era)) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		for _, r := range routes() {
+			if era == protocol.Legacy && r.name == "in process" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/%s", era, r.name), func(t *testing.T) { f(t, r, era) })
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// answerHosted is the innermost middleware of the server in front: it has the hosted server
+// answer what that offers.
+func (h *Server) answerHosted(next server.Handler) server.Handler {
+	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		if req.Refusal() != nil {
+			return next(ctx, req)
+		}
+		switch p := req.Params.(type) {
+		case *protocol.InitializeParams:
+			return h.answerInitialize(ctx, req, next)
+		case *protocol.ListenParams:
+			return h.answerListen(ctx, req, p, next)
+		case *protocol.SubscribeParams:
+			return h.answerSubscribe(ctx, req, p, next)
+		case *protocol.ListParams, *protocol.CompleteParams, *protocol.CallToolParams,
+			*protocol.GetPromptParams, *protocol.ReadResourceParams:
+			return h.forward(ctx, req)
+		}
+		return next(ctx, req)
+	}
+}
+
+// answerInitialize opens the hosted server's session together with that of the client.
+func (h *Server) answerInitialize(
+	ctx context.Context, req *server.Request, next server.Handler,
+) (protocol.Result, error) {
+	s, giveBack, err := h.sessions.sessionFor(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	req.Catalogs = append(req.Catalogs, s.catalog)
+	result, err := next(ctx, req)
+	if r, ok := result.(*protocol.InitializeResult); ok && err == nil &&
+		h.opts.Server.Instructions == "" {
+		own := *r
+		own.Instructions = s.offers.Instructions
+		return &own, nil
+	}
+	return result, err
+}
+
+// forward passes a request on.
+func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Result, error) {
+	s, giveBack, err := h.sessions.sessionFor(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	caller := callerOf(ctx, req)
+	caller.SessionID = s.caller.SessionID
+	relayed := server.Relayed{
+		AcceptUnsolicited: slices.Contains(h.opts.AcceptUnsolicited, req.Target),
+	}
+	if req.MirrorsHeaders() {
+		relayed.InputSchema = h.tools.schemaOf(ctx, s, req.Target)
+	}
+	method, params, hints := req.Message.Method, req.Params, h.front.ListHints(req)
+	relayed.Handle = func(ctx context.Context, call *server.Call) (protocol.Result, error) {
+		l := newLeg(WithCaller(ctx, caller), s, call)
+		l.optional = slices.Contains(h.opts.Optional, req.Target)
+		result, err := l.run(method, params)
+		if err == nil {
+			h.noteLists(result, hints)
+		}
+		return result, err
+	}
+	return h.front.Relay(ctx, req, relayed)
+}
+
+// noteLists sets the cache hints of lists, and remembers the tools whose arguments are mirrored
+// into headers.
+func (h *Server) noteLists(result protocol.Result, hints protocol.CacheHints) {
+	switch r := result.(type) {
+	case *protocol.ListToolsResult:
+		r.Cache = hints
+		h.tools.note(r.Tools, r.NextCursor == "")
+	case *protocol.ListPromptsResult:
+		r.Cache = hints
+	case *protocol.ListResourcesResult:
+		r.Cache = hints
+	case *protocol.ListResourceTemplatesResult:
+		r.Cache = hints
+	}
+}
+
+// annotatedTools are the tools that mirror arguments into headers, by name. Over HTTP each call of
+// revision 2026-07-28 is held against them.
+type annotatedTools struct {
+	mu      sync.Mutex
+	schemas map[string]json.RawMessage
+	read    bool // a whole list has been seen since they were forgotten
+}
+
+// note remembers those of a page of a list. whole: there are no more pages.
+func (a *annotatedTools) note(tools []protocol.Tool, whole bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range tools {
+		if !bytes.Contains(tools[i].InputSchema, []byte("x-mcp-header")) {
+			delete(a.schemas, tools[i].Name)
+			continue
+		}
+		if a.schemas == nil {
+			a.schemas = map[string]json.RawMessage{}
+		}
+		a.schemas[tools[i].Name] = bytes.Clone(tools[i].InputSchema)
+	}
+	a.read = a.read || whole
+}
+
+// forget is called when the tools have changed.
+func (a *annotatedTools) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.schemas, a.read = nil, false
+}
+
+// schemaOf returns the schema of a tool that mirrors arguments, nil for any other. It reads the
+// list where nobody has.
+func (a *annotatedTools) schemaOf(
+	ctx context.Context, s *session, name string,
+) json.RawMessage {
+	if schema, read := a.find(name); read {
+		return schema
+	}
+	cursor := ""
+	for range maxPages {
+		result, err := s.list(ctx, cursor)
+		if err != nil {
+			return nil // the call will tell
+		}
+		a.note(result.Tools, result.NextCursor == "")
+		if cursor = result.NextCursor; cursor == "" {
+			break
+		}
+	}
+	schema, _ := a.find(name)
+	return schema
+}
+
+// maxPages bounds what is read of a list.
+const maxPages = 1000
+
+func (a *annotatedTools) find(name string) (schema json.RawMessage, read bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.schemas[name], a.read
+}
+
+// list returns a page of the tools.
+func (s *session) list(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
+	response, err := s.handle(WithCaller(ctx, s.caller), protocol.MethodListTools,
+		&protocol.ListParams{Cursor: cursor}, sessionBack{s})
+	if err != nil {
+		return nil, err
+	}
+	if response.Error != nil {
+		return nil, response.Error
+	}
+	result, err := protocol.DecodeResult(protocol.V20251125, protocol.MethodListTools,
+		response.Result)
+	if err != nil {
+		return nil, err
+	}
+	return result.(*protocol.ListToolsResult), nil
+}

@@ -1,0 +1,172 @@
+package hosted
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A leg is one run of a handler of the hosted server. In revision 2026-07-28 the handler runs
+// again in each round, and what it asks is answered by the funnel, or put off to the next round.
+type leg struct {
+	ctx      context.Context // of the handler of the server in front
+	session  *session
+	call     *server.Call
+	token    protocol.ID // of its progress; zero: the client wants none
+	optional bool
+	over     atomic.Bool
+}
+
+func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
+	l := &leg{ctx: ctx, session: s, call: call}
+	if !call.Meta.ProgressToken.IsZero() {
+		l.token = protocol.StringID(rand.Text())
+	}
+	return l
+}
+
+// run passes the request on and returns what the hosted server answers.
+func (l *leg) run(method string, params protocol.Params) (protocol.Result, error) {
+	defer l.over.Store(true)
+	params, err := l.paramsOf(params)
+	if err != nil {
+		return nil, err
+	}
+	response, err := l.session.handle(l.ctx, method, params, l)
+	switch {
+	case err != nil:
+		return nil, explainFailure(err)
+	case response.Error != nil:
+		return nil, explainError(method, params, response.Error)
+	}
+	result, err := protocol.RelayResult(protocol.Latest, method, response.Result, nil)
+	if err != nil {
+		return nil, fmt.Errorf("hosted: the server sent a result that cannot be read: %w", err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok {
+		return askAgain(asks), nil
+	}
+	return result, nil
+}
+
+// paramsOf returns the parameters as the hosted server gets them.
+func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
+	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.call.Meta.Extra}
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		own := *p
+		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		return &own, nil
+	case *protocol.GetPromptParams:
+		own := *p
+		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		return &own, nil
+	case *protocol.ReadResourceParams:
+		own := *p
+		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		return &own, nil
+	case *protocol.ListParams:
+		own := *p
+		own.RequestMeta = meta
+		return &own, nil
+	case *protocol.CompleteParams:
+		own := *p
+		own.RequestMeta = meta
+		return &own, nil
+	}
+	return nil, fmt.Errorf("hosted: %T cannot be passed on", params)
+}
+
+// explainFailure returns the error for a request that was not answered. A handler whose question
+// was put off is expected to fail.
+func explainFailure(err error) error {
+	if errors.Is(err, protocol.ErrSessionGone) {
+		return protocol.Errorf(protocol.CodeInternalError,
+			"The server has closed the session of this call. What the call did is not known: "+
+				"check before calling again")
+	}
+	return err
+}
+
+// explainError returns an error of the hosted server, which it spells for a session, as the server
+// in front spells it in all revisions.
+func explainError(method string, params protocol.Params, e *protocol.Error) error {
+	if visits, ok := e.URLElicitations(); ok {
+		return &protocol.URLElicitationRequiredError{Message: e.Message, Elicitations: visits}
+	}
+	if p, ok := params.(*protocol.ReadResourceParams); ok &&
+		method == protocol.MethodReadResource && e.Code == protocol.CodeResourceNotFound {
+		missing := protocol.ResourceNotFound(p.URI)
+		missing.Message = e.Message
+		return missing
+	}
+	return e
+}
+
+var errOver = errors.New("hosted: the call has ended")
+
+// Call implements [protocol.BackCaller]: it answers a question of the handler.
+func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	if req.Method == protocol.MethodPing {
+		return answerPing(req), nil
+	}
+	if l.over.Load() {
+		return nil, errOver
+	}
+	question, err := protocol.DecodeInputRequest(req.Method, req.Params)
+	if err != nil {
+		return &protocol.Response{ID: req.ID,
+			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
+	}
+	var opts []roundtrip.QuestionOption
+	if l.optional {
+		opts = append(opts, roundtrip.IfPossible())
+	}
+	answer, err := roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), question, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.Response{ID: req.ID, Result: answer}, nil
+}
+
+// Notify implements [protocol.BackCaller]: it passes on what the handler reports.
+func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
+	if l.over.Load() {
+		return errOver
+	}
+	switch n.Method {
+	case protocol.NotifyProgress:
+		var p protocol.Progress
+		if err := jsonx.Decode(n.Params, &p); err != nil {
+			return err
+		}
+		if p.Token != l.token {
+			return nil
+		}
+		total := 0.0
+		if p.Total != nil {
+			total = *p.Total
+		}
+		// Progress that does not grow is dropped, as clients demand.
+		_ = l.call.Progress(ctx, p.Progress, total, p.Message)
+		return nil
+	case protocol.NotifyMessage:
+		var m protocol.LogMessage
+		if err := jsonx.Decode(n.Params, &m); err != nil {
+			return err
+		}
+		return l.call.Log(ctx, m.Level, m.Logger, m.Data)
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
+		protocol.NotifyElicitationCompleted:
+		return sessionBack{l.session}.Notify(ctx, n)
+	}
+	return l.call.Notify(ctx, n)
+}

@@ -1,0 +1,205 @@
+package hosted
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A session is one of the hosted server's.
+type session struct {
+	host    *Server
+	caller  *Caller // who opened it
+	peer    protocol.LegacyPeer
+	legacy  protocol.LegacySession
+	offers  *protocol.InitializeResult
+	catalog *server.Catalog // whose subscribers are told of its changes; nil before there is a front
+	front   *server.Session // that it stands behind, nil: of revision 2026-07-28
+	ids     atomic.Int64
+	uris    subscriptions
+}
+
+func newCaller() *Caller { return &Caller{SessionID: rand.Text()} }
+
+// callerOf returns who sends a request, without a session.
+func callerOf(ctx context.Context, req *server.Request) *Caller {
+	c := &Caller{Principal: req.Principal, Header: headersFrom(ctx)}
+	if info := req.Meta.ClientInfo; info != nil {
+		c.Client = *info
+	}
+	if declared := req.Meta.Capabilities; declared != nil {
+		c.Capabilities = *declared
+	}
+	return c
+}
+
+// openSession opens a session. What it keeps of ctx is the caller: a session may serve requests
+// that have other values.
+func (h *Server) openSession(
+	ctx context.Context, caller *Caller, front *server.Session,
+) (s *session, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s, err = nil, fmt.Errorf("hosted: panic while a session was opened: %v", v)
+		}
+	}()
+	s = &session{host: h, caller: caller, front: front}
+	if h.front != nil {
+		s.catalog = h.front.NewCatalog(nil)
+	}
+	if s.peer, err = h.source(WithCaller(ctx, caller), caller); err != nil {
+		return nil, err
+	}
+	initialize, err := encodeInitialize(caller)
+	if err != nil {
+		return nil, err
+	}
+	opening, cancel := context.WithTimeout(WithCaller(context.Background(), caller), openTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	legacy, response, err := s.peer.OpenSession(opening, initialize, sessionBack{s})
+	if err == nil {
+		s.legacy = legacy
+		s.offers, err = readOffers(response)
+	}
+	if err == nil {
+		err = legacy.Notify(opening, &protocol.Notification{Method: protocol.NotifyInitialized})
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("hosted: the session of the hosted server was not opened: %w", err)
+	}
+	return s, nil
+}
+
+func encodeInitialize(caller *Caller) (*protocol.Request, error) {
+	params, err := protocol.EncodeParams(&protocol.InitializeParams{
+		ProtocolVersion: protocol.V20251125, Capabilities: caller.Capabilities,
+		ClientInfo: caller.Client,
+	})
+	return &protocol.Request{ID: protocol.IntID(0), Method: protocol.MethodInitialize,
+		Params: params}, err
+}
+
+func readOffers(response *protocol.Response) (*protocol.InitializeResult, error) {
+	if response.Error != nil {
+		return nil, response.Error
+	}
+	result, err := protocol.DecodeResult(protocol.V20251125, protocol.MethodInitialize,
+		response.Result)
+	if err != nil {
+		return nil, err
+	}
+	return result.(*protocol.InitializeResult), nil
+}
+
+// close ends the session, and its peer unless that serves others.
+func (s *session) close() {
+	if s.legacy != nil {
+		_ = s.legacy.Close()
+	}
+	if _, shared := s.peer.(sharedPeer); !shared && s.peer != nil {
+		_ = s.peer.Close()
+	}
+}
+
+// isOver reports whether the hosted server has closed the session.
+func (s *session) isOver() bool {
+	select {
+	case <-s.legacy.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// send sends a request of this package's own, such as resources/subscribe.
+func (s *session) send(ctx context.Context, method string, params protocol.Params) error {
+	response, err := s.handle(ctx, method, params, sessionBack{s})
+	if err == nil && response.Error != nil {
+		err = response.Error
+	}
+	return err
+}
+
+// handle sends a request to the hosted server.
+func (s *session) handle(ctx context.Context, method string, params protocol.Params,
+	back protocol.BackCaller) (*protocol.Response, error) {
+	raw, err := protocol.EncodeParams(params)
+	if err != nil {
+		return nil, err
+	}
+	request := &protocol.Request{ID: protocol.IntID(s.ids.Add(1)), Method: method, Params: raw}
+	response, err := s.legacy.Handle(ctx, request, back)
+	if err == nil && response == nil {
+		err = fmt.Errorf("hosted: the server has not answered %s", method)
+	}
+	return response, err
+}
+
+// sessionBack takes what the hosted server sends that belongs to no request.
+type sessionBack struct{ *session }
+
+// Call implements [protocol.BackCaller]. Nobody can be asked here: a question belongs to the
+// client of a request.
+func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
+	if req.Method == protocol.MethodPing {
+		return answerPing(req), nil
+	}
+	return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound,
+		"No client session available: the question belongs to no call")}, nil
+}
+
+func answerPing(req *protocol.Request) *protocol.Response {
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage("{}")}
+}
+
+// Notify implements [protocol.BackCaller].
+func (s sessionBack) Notify(ctx context.Context, n *protocol.Notification) error {
+	if s.catalog == nil {
+		return nil
+	}
+	switch n.Method {
+	case protocol.NotifyToolsChanged:
+		s.host.tools.forget()
+		s.catalog.ListChanged(server.KindTool)
+	case protocol.NotifyPromptsChanged:
+		s.catalog.ListChanged(server.KindPrompt)
+	case protocol.NotifyResourcesChanged:
+		s.catalog.ListChanged(server.KindResource)
+	case protocol.NotifyResourceUpdated:
+		var updated struct {
+			URI string `json:"uri"`
+		}
+		if err := jsonx.Decode(n.Params, &updated); err != nil {
+			return err
+		}
+		s.catalog.ResourceUpdated(updated.URI)
+	case protocol.NotifyProgress: // of no request that runs
+	default:
+		if s.front != nil && s.isWanted(n) {
+			return s.front.Send(ctx, n)
+		}
+	}
+	return nil
+}
+
+// isWanted reports whether a notification may be sent to the client of a session.
+func (s sessionBack) isWanted(n *protocol.Notification) bool {
+	switch n.Method {
+	case protocol.NotifyElicitationCompleted:
+		return s.front.Version() == protocol.V20251125
+	case protocol.NotifyMessage:
+		var m protocol.LogMessage
+		return jsonx.Decode(n.Params, &m) == nil &&
+			m.Level.Severity() >= s.front.LogLevel().Severity()
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+package hosted
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// subscriptions count who listens to a resource on a session of the hosted server.
+type subscriptions struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// subscribe subscribes to a resource on the hosted server, unless that is done.
+func (s *session) subscribe(ctx context.Context, uri string) error {
+	s.uris.mu.Lock()
+	defer s.uris.mu.Unlock()
+	if s.uris.count[uri] == 0 {
+		err := s.send(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
+		if err != nil {
+			return err
+		}
+	}
+	if s.uris.count == nil {
+		s.uris.count = map[string]int{}
+	}
+	s.uris.count[uri]++
+	return nil
+}
+
+// unsubscribe undoes one subscribe.
+func (s *session) unsubscribe(ctx context.Context, uri string) {
+	s.uris.mu.Lock()
+	defer s.uris.mu.Unlock()
+	if s.uris.count[uri]--; s.uris.count[uri] <= 0 {
+		delete(s.uris.count, uri)
+		_ = s.send(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
+	}
+}
+
+// announces reports whether the hosted server tells of changes of resources.
+func (s *session) announces() bool {
+	return s.offers.Capabilities.Resources != nil && s.offers.Capabilities.Resources.Subscribe
+}
+
+// answerSubscribe subscribes a session of an older revision, or unsubscribes it.
+func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
+	p *protocol.SubscribeParams, next server.Handler) (protocol.Result, error) {
+	s, giveBack, err := h.sessions.sessionFor(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	req.Catalogs = append(req.Catalogs, s.catalog)
+	ctx = WithCaller(ctx, s.caller)
+	if req.Message.Method == protocol.MethodUnsubscribe {
+		if s.announces() {
+			_ = s.send(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: p.URI})
+		}
+		return next(ctx, req)
+	}
+	if s.announces() {
+		err := s.send(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: p.URI})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return next(ctx, req)
+}
+
+// answerListen subscribes a client of revision 2026-07-28 as long as it listens. The session of
+// the hosted server is in use meanwhile.
+func (h *Server) answerListen(ctx context.Context, req *server.Request, p *protocol.ListenParams,
+	next server.Handler) (protocol.Result, error) {
+	s, giveBack, err := h.sessions.sessionFor(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	req.Catalogs = append(req.Catalogs, s.catalog)
+	if s.announces() {
+		subscribing := WithCaller(ctx, s.caller)
+		seen := map[string]bool{}
+		for _, uri := range p.Notifications.ResourceSubscriptions {
+			// One that the hosted server refuses is never announced.
+			if len(seen) < maxSubscribed && !seen[uri] && s.subscribe(subscribing, uri) == nil {
+				seen[uri] = true
+				defer s.unsubscribe(context.WithoutCancel(subscribing), uri)
+			}
+		}
+	}
+	return next(ctx, req)
+}
+
+// maxSubscribed is how many resources one subscription may name, as in package server.
+const maxSubscribed = 1000

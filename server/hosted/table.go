@@ -1,0 +1,286 @@
+package hosted
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+const (
+	defaultMaxSessions = 1000
+	// maxClients is how many sessions one principal has of revision 2026-07-28: one for each
+	// client, by name and capabilities. People use a few.
+	maxClients = 8
+	// idleTime is how long a session of revision 2026-07-28 is kept that serves no request.
+	idleTime = 5 * time.Minute
+)
+
+// A sessionTable has the sessions that serve more than one request.
+type sessionTable struct {
+	host *Server
+	max  int
+
+	mu     sync.Mutex
+	kept   map[any]*keptSession // by *server.Session or clientKey
+	closed bool
+}
+
+// A clientKey names a client of revision 2026-07-28.
+type clientKey struct {
+	principal protocol.Principal
+	client    [32]byte
+}
+
+// A keptSession is opened by the first request that needs it. ready is closed then.
+type keptSession struct {
+	key   any
+	ready chan struct{}
+	*session
+	err error
+
+	// Under the lock of the table:
+	users    int
+	lastUsed time.Time
+	idle     *time.Timer
+	dropped  bool // to be closed by the last user
+}
+
+func newSessionTable(h *Server) *sessionTable {
+	return &sessionTable{host: h, max: cmp.Or(h.opts.MaxSessions, defaultMaxSessions),
+		kept: map[any]*keptSession{}}
+}
+
+// sessionFor returns the session for a request, and the function that gives it back.
+func (t *sessionTable) sessionFor(
+	ctx context.Context, req *server.Request,
+) (*session, func(), error) {
+	caller := callerOf(ctx, req)
+	key, err := t.keyFor(req, caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		k, opens, err := t.take(key)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case k == nil:
+			return t.openOne(ctx, req, caller)
+		case opens:
+			t.open(ctx, k, req, caller)
+		}
+		select {
+		case <-k.ready:
+		case <-ctx.Done():
+			t.giveBack(k)
+			return nil, nil, context.Cause(ctx)
+		}
+		if k.err == nil && !k.isOver() {
+			return k.session, sync.OnceFunc(func() { t.giveBack(k) }), nil
+		}
+		t.drop(k)
+		t.giveBack(k)
+		if k.err != nil && (opens || ctx.Err() != nil) {
+			return nil, nil, k.err
+		}
+	}
+}
+
+// keyFor returns what the session of a request is kept under, nil: it is not kept.
+func (t *sessionTable) keyFor(req *server.Request, caller *Caller) (any, error) {
+	switch front := req.Session(); {
+	case t.host.opts.PerRequest:
+		return nil, nil
+	case front != nil:
+		return front, nil
+	case req.Principal == protocol.Principal{} || t.max < 0:
+		return nil, nil
+	}
+	declared, err := json.Marshal([]any{caller.Client, caller.Capabilities})
+	return clientKey{req.Principal, sha256.Sum256(declared)}, err
+}
+
+var errClosed = errors.New("hosted: the server is closed")
+
+// take returns the session that is kept under key. The caller opens it where it is new, and has to
+// give it back. It returns nil where none can be kept.
+func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, false, errClosed
+	}
+	if key == nil {
+		return nil, false, nil
+	}
+	if k = t.kept[key]; k == nil {
+		if client, ok := key.(clientKey); ok && !t.makeRoomLocked(client.principal) {
+			return nil, false, nil
+		}
+		k, opens = &keptSession{key: key, ready: make(chan struct{})}, true
+		t.kept[key] = k
+	}
+	k.users++
+	if k.idle != nil {
+		k.idle.Stop()
+		k.idle = nil
+	}
+	return k, opens, nil
+}
+
+// makeRoomLocked reports whether one more session of a principal can be kept, and closes for it
+// the one that has been idle for longest: its own, where it has its share.
+func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
+	total, own := 0, 0
+	var oldest, oldestOwn *keptSession
+	for key, k := range t.kept {
+		client, ok := key.(clientKey)
+		if !ok {
+			continue
+		}
+		total++
+		older := func(than *keptSession) bool {
+			return k.users == 0 && (than == nil || k.lastUsed.Before(than.lastUsed))
+		}
+		if older(oldest) {
+			oldest = k
+		}
+		if client.principal == p {
+			own++
+			if older(oldestOwn) {
+				oldestOwn = k
+			}
+		}
+	}
+	switch {
+	case own >= maxClients:
+		oldest = oldestOwn
+	case total < t.max:
+		return true
+	}
+	if oldest == nil {
+		return false
+	}
+	t.dropLocked(oldest)
+	return true
+}
+
+// open opens a session that is kept.
+func (t *sessionTable) open(
+	ctx context.Context, k *keptSession, req *server.Request, caller *Caller,
+) {
+	defer close(k.ready)
+	front := req.Session()
+	// Others wait for it, so it does not end with the request that opens it.
+	k.session, k.err = t.host.openNamed(context.WithoutCancel(ctx), caller, front)
+	if k.err == nil && front != nil {
+		context.AfterFunc(front.Lifetime(), func() { t.drop(k) })
+	}
+}
+
+// openOne opens a session for one request.
+func (t *sessionTable) openOne(
+	ctx context.Context, req *server.Request, caller *Caller,
+) (*session, func(), error) {
+	s, err := t.host.openNamed(ctx, caller, req.Session())
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, sync.OnceFunc(s.close), nil
+}
+
+// openNamed opens a session with an id of its own.
+func (h *Server) openNamed(
+	ctx context.Context, caller *Caller, front *server.Session,
+) (*session, error) {
+	named := *caller
+	named.SessionID = rand.Text()
+	return h.openSession(ctx, &named, front)
+}
+
+// giveBack ends the use of a session. One that serves no request is closed after idleTime, but for
+// those behind a session of the server in front, which end with it.
+func (t *sessionTable) giveBack(k *keptSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.users--
+	k.lastUsed = time.Now()
+	if k.users > 0 {
+		return
+	}
+	if k.dropped {
+		t.closeLater(k)
+		return
+	}
+	if _, client := k.key.(clientKey); client {
+		k.idle = time.AfterFunc(idleTime, func() { t.dropIdle(k) })
+	}
+}
+
+func (t *sessionTable) dropIdle(k *keptSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k.users == 0 {
+		t.dropLocked(k)
+	}
+}
+
+// drop keeps a session no longer. It is closed when its last request has ended.
+func (t *sessionTable) drop(k *keptSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropLocked(k)
+}
+
+func (t *sessionTable) dropLocked(k *keptSession) {
+	if k.dropped {
+		return
+	}
+	k.dropped = true
+	if t.kept[k.key] == k {
+		delete(t.kept, k.key)
+	}
+	if k.users == 0 {
+		t.closeLater(k)
+	}
+}
+
+// closeLater closes a session on another goroutine: closing may run code of the hosted server.
+func (t *sessionTable) closeLater(k *keptSession) {
+	if k.idle != nil {
+		k.idle.Stop()
+	}
+	if k.session != nil {
+		go k.session.close()
+	}
+}
+
+// closeAll closes all sessions, those that serve requests, too.
+func (t *sessionTable) closeAll() {
+	t.mu.Lock()
+	t.closed = true
+	var open []*keptSession
+	for _, k := range t.kept {
+		k.dropped = true
+		if k.idle != nil {
+			k.idle.Stop()
+		}
+		open = append(open, k)
+	}
+	clear(t.kept)
+	t.mu.Unlock()
+	for _, k := range open {
+		<-k.ready
+		if k.session != nil {
+			k.session.close()
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Relayed says how [Server.Relay] answers a request.
+type Relayed struct {
+	// InputSchema is that of a tool: arguments that it mirrors into headers must agree with these
+	// (basic/transports, "Custom Headers from Tool Parameters"). Nil, or one that cannot be read:
+	// no headers are compared.
+	InputSchema json.RawMessage
+	// AcceptUnsolicited is as in [Tool].
+	AcceptUnsolicited bool
+	// Handle answers the request, with a result of the method's type. It runs once for each leg
+	// of tools/call, prompts/get and resources/read, and may ask as their handlers do.
+	Handle func(ctx context.Context, call *Call) (protocol.Result, error)
+}
+
+// Relay answers a request that is not refused, in the place of what is registered with the
+// server: for middleware that passes requests on to another server. Calls may overlap.
+func (s *Server) Relay(ctx context.Context, request *Request, relayed Relayed) (
+	protocol.Result, error) {
+	var arguments json.RawMessage
+	retry := &protocol.Retry{}
+	switch p := request.Params.(type) {
+	case *protocol.CallToolParams:
+		arguments, retry = p.Arguments, &p.Retry
+		if err := request.checkRelayedHeaders(relayed.InputSchema, arguments); err != nil {
+			return nil, err
+		}
+	case *protocol.GetPromptParams:
+		arguments, retry = p.Arguments, &p.Retry
+	case *protocol.ReadResourceParams:
+		retry = &p.Retry
+	}
+	call := roundtripCall(request, arguments, retry)
+	call.AcceptUnsolicited = relayed.AcceptUnsolicited
+	request.releaseBody()
+	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		c := newCall(ctx, request)
+		result, err := relayed.Handle(ctx, &c)
+		return s.convertOutcome(ctx, request, result, err)
+	})
+}
+
+func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) error {
+	lines := request.paramHeaders
+	request.paramHeaders = nil
+	if lines == nil || !bytes.Contains(schema, []byte("x-mcp-header")) {
+		return nil
+	}
+	mirrored, err := headers.Parse(schema)
+	if err != nil {
+		return nil
+	}
+	if err := request.checkParamHeaders(mirrored, arguments, lines); err != nil {
+		request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
+		return request.refusal
+	}
+	return nil
+}
+
+// MirrorsHeaders reports whether the headers of the request have to agree with its arguments, so
+// that [Relayed].InputSchema is of use.
+func (request *Request) MirrorsHeaders() bool { return request.paramHeaders != nil }
+
+// Session returns the session that the request belongs to, nil in revision 2026-07-28.
+func (request *Request) Session() *Session {
+	x, _ := request.era.(*Session)
+	return x
+}
+
+// Lifetime returns a context that ends when the session is closed.
+func (x *Session) Lifetime() context.Context { return x.lifetime }
+
+// LogLevel returns the least severe level that the client wants to be told of.
+func (x *Session) LogLevel() protocol.LoggingLevel { return x.logLevel(nil) }
+
+// Send sends the client a notification that relates to no request. It fails where the session is
+// closed or has no way to send one, and may fail when no client is connected.
+func (x *Session) Send(ctx context.Context, n *protocol.Notification) error {
+	return x.sendNow(ctx, n)
+}
+
+// ListChanged tells those who see the catalog that a list has changed which is kept elsewhere.
+func (c *Catalog) ListChanged(kind Kind) {
+	method := protocol.MethodListResources
+	switch kind {
+	case KindTool:
+		method = protocol.MethodListTools
+	case KindPrompt:
+		method = protocol.MethodListPrompts
+	}
+	c.server.hub.noteListChanged(c, method)
+}
+
+// ListHints returns what lists say to caches that private callers, or all, are shown.
+func (s *Server) ListHints(request *Request) protocol.CacheHints {
+	return s.listHints(request.private)
+}
