@@ -72,6 +72,9 @@ func asking(effects *atomic.Int32) *fake {
 			return textResult("%s", a.Text), nil
 		},
 		"visit": func(context.Context, *fakeCall) (string, error) {
+			if effects.Add(1) > 1 {
+				return textResult("signed in"), nil
+			}
 			return "", protocol.Errorf(protocol.CodeURLElicitationRequired, "Sign in.").WithData(
 				map[string]any{"elicitations": []any{map[string]any{"mode": "url",
 					"elicitationId": "a", "url": "https://example.com/a", "message": "Sign in"}}})
@@ -122,12 +125,7 @@ func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {
 		c := open(t, r.open(t, h), era, &client.Options{})
 		for _, tool := range []string{"two", "swallows"} {
 			got, isError, err := call(t, c, tool)
-			refused := err != nil || isError
-			if text := got; err != nil {
-				text = err.Error()
-				_ = text
-			}
-			if !refused || strings.Contains(got, "DELETED") {
+			if err == nil && !isError || strings.Contains(got, "DELETED") {
 				t.Errorf("%s: got %q, %v, %v", tool, got, isError, err)
 			}
 			if wire, ok := protocol.AsError(err); era == protocol.Modern &&
@@ -156,11 +154,9 @@ func TestURLErrorsAreAskedOrPassedOn(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, asking(&atomic.Int32{}), nil)
 		c := open(t, r.open(t, h), era, visits)
-		_, _, err := call(t, c, "visit")
-		wire, _ := protocol.AsError(err)
-		passed := wire != nil && wire.Code == protocol.CodeURLElicitationRequired
-		if passed != (era == protocol.Legacy) {
-			t.Errorf("got %v", err)
+		got, _, err := call(t, c, "visit")
+		if got != "signed in" || err != nil { // a client of 2025-11-25 visits and calls again
+			t.Errorf("got %q, %v", got, err)
 		}
 	})
 }

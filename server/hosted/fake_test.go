@@ -27,6 +27,7 @@ type fake struct {
 	mu       sync.Mutex
 	sessions []*fakeSession
 	open     int
+	changed  chan struct{} // closed when a session is closed
 }
 
 type handler func(ctx context.Context, c *fakeCall) (result string, err error)
@@ -102,6 +103,9 @@ func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
 	defer f.mu.Unlock()
 	f.sessions = append(f.sessions, s)
 	f.open++
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
 	offers := f.offers
 	if offers == "" {
 		offers = `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},` +
@@ -117,6 +121,26 @@ func (f *fake) openSessions() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open
+}
+
+// awaitClosed fails unless all sessions are closed soon.
+func (f *fake) awaitClosed(t testing.TB) {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		f.mu.Lock()
+		n, changed := f.open, f.changed
+		f.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Errorf("%d sessions are open after the end", n)
+			return
+		}
+	}
 }
 
 // last returns the session that was opened last.
@@ -169,6 +193,8 @@ func (s *fakeSession) Close() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.open--
+		close(s.changed)
+		s.changed = make(chan struct{})
 	})
 	return nil
 }
@@ -185,9 +211,7 @@ func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
 	}
 	t.Cleanup(func() {
 		_ = h.Close()
-		if n := f.openSessions(); n != 0 {
-			t.Errorf("%d sessions are open after the end", n)
-		}
+		f.awaitClosed(t)
 	})
 	return h
 }

@@ -163,16 +163,11 @@ func (a *annotatedTools) find(name string) (schema json.RawMessage, read bool) {
 
 // list returns a page of the tools.
 func (s *session) list(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
-	response, err := s.handle(WithCaller(ctx, s.caller), protocol.MethodListTools,
-		&protocol.ListParams{Cursor: cursor}, sessionBack{s})
+	raw, err := s.send(ctx, protocol.MethodListTools, &protocol.ListParams{Cursor: cursor})
 	if err != nil {
 		return nil, err
 	}
-	if response.Error != nil {
-		return nil, response.Error
-	}
-	result, err := protocol.DecodeResult(protocol.V20251125, protocol.MethodListTools,
-		response.Result)
+	result, err := protocol.DecodeResult(protocol.V20251125, protocol.MethodListTools, raw)
 	if err != nil {
 		return nil, err
 	}

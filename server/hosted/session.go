@@ -120,13 +120,24 @@ func (s *session) isOver() bool {
 	}
 }
 
-// send sends a request of this package's own, such as resources/subscribe.
-func (s *session) send(ctx context.Context, method string, params protocol.Params) error {
-	response, err := s.handle(ctx, method, params, sessionBack{s})
-	if err == nil && response.Error != nil {
-		err = response.Error
+// send sends a request of this package's own, such as resources/subscribe. A panic of the hosted
+// server is an error here.
+func (s *session) send(
+	ctx context.Context, method string, params protocol.Params,
+) (result json.RawMessage, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("hosted: panic in %s: %v", method, v)
+		}
+	}()
+	response, err := s.handle(WithCaller(ctx, s.caller), method, params, sessionBack{s})
+	if err != nil {
+		return nil, err
 	}
-	return err
+	if response.Error != nil {
+		return nil, response.Error
+	}
+	return response.Result, nil
 }
 
 // handle sends a request to the hosted server.

@@ -19,7 +19,7 @@ func (s *session) subscribe(ctx context.Context, uri string) error {
 	s.uris.mu.Lock()
 	defer s.uris.mu.Unlock()
 	if s.uris.count[uri] == 0 {
-		err := s.send(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
+		_, err := s.send(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *session) unsubscribe(ctx context.Context, uri string) {
 	defer s.uris.mu.Unlock()
 	if s.uris.count[uri]--; s.uris.count[uri] <= 0 {
 		delete(s.uris.count, uri)
-		_ = s.send(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
+		_, _ = s.send(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
 	}
 }
 
@@ -55,18 +55,11 @@ func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
 	}
 	defer giveBack()
 	req.Catalogs = append(req.Catalogs, s.catalog)
-	ctx = WithCaller(ctx, s.caller)
-	if req.Message.Method == protocol.MethodUnsubscribe {
-		if s.announces() {
-			_ = s.send(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: p.URI})
-		}
-		return next(ctx, req)
-	}
 	if s.announces() {
-		err := s.send(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: p.URI})
-		if err != nil {
-			return nil, err
-		}
+		_, err = s.send(ctx, req.Message.Method, &protocol.SubscribeParams{URI: p.URI})
+	}
+	if err != nil && req.Message.Method == protocol.MethodSubscribe {
+		return nil, err
 	}
 	return next(ctx, req)
 }
@@ -82,13 +75,12 @@ func (h *Server) answerListen(ctx context.Context, req *server.Request, p *proto
 	defer giveBack()
 	req.Catalogs = append(req.Catalogs, s.catalog)
 	if s.announces() {
-		subscribing := WithCaller(ctx, s.caller)
 		seen := map[string]bool{}
 		for _, uri := range p.Notifications.ResourceSubscriptions {
 			// One that the hosted server refuses is never announced.
-			if len(seen) < maxSubscribed && !seen[uri] && s.subscribe(subscribing, uri) == nil {
+			if len(seen) < maxSubscribed && !seen[uri] && s.subscribe(ctx, uri) == nil {
 				seen[uri] = true
-				defer s.unsubscribe(context.WithoutCancel(subscribing), uri)
+				defer s.unsubscribe(context.WithoutCancel(ctx), uri)
 			}
 		}
 	}

@@ -31,6 +31,8 @@ type sessionTable struct {
 	mu     sync.Mutex
 	kept   map[any]*keptSession // by *server.Session or clientKey
 	closed bool
+
+	closing sync.WaitGroup // sessions that are being closed
 }
 
 // A clientKey names a client of revision 2026-07-28.
@@ -259,7 +261,7 @@ func (t *sessionTable) closeLater(k *keptSession) {
 		k.idle.Stop()
 	}
 	if k.session != nil {
-		go k.session.close()
+		t.closing.Go(k.session.close)
 	}
 }
 
@@ -283,4 +285,5 @@ func (t *sessionTable) closeAll() {
 			k.session.close()
 		}
 	}
+	t.closing.Wait()
 }

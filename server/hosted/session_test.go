@@ -1,0 +1,194 @@
+package hosted_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// whoami answers with what a handler sees of its caller.
+func whoami() *fake {
+	return &fake{answers: map[string]handler{
+		"whoami": func(ctx context.Context, c *fakeCall) (string, error) {
+			w := hosted.CallerFrom(ctx)
+			if w.SessionID != c.session.caller.SessionID {
+				return textResult("the session of another"), nil
+			}
+			return textResult("%s %s %s %v %s", w.SessionID, w.Principal.Subject,
+				w.Header.Get("X-User"), w.Capabilities.Elicitation != nil, w.Client.Name), nil
+		},
+		"leaves": func(_ context.Context, c *fakeCall) (string, error) {
+			_ = c.session.Close()
+			return "", fmt.Errorf("gone: %w", protocol.ErrSessionGone)
+		},
+	}}
+}
+
+func named(name string) *client.Options {
+	opts := answering(protocol.ActionAccept)
+	opts.Info.Name = name
+	return opts
+}
+
+func TestHandlersSeeTheirCaller(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		h := host(t, whoami(), nil)
+		ids := map[string]string{} // by caller
+		for _, user := range []string{"ann", "bob", ""} {
+			for n := range 2 {
+				c := open(t, dial(t, h, user), era, named("c"))
+				for range 2 {
+					got, _, err := call(t, c, "whoami")
+					id, rest, _ := strings.Cut(got, " ")
+					if want := user + " " + user + " true c"; rest != want || err != nil {
+						t.Fatalf("%v: got %q, %v, want %q", era, rest, err, want)
+					}
+					owner := user
+					if era == protocol.Legacy || user == "" {
+						owner = fmt.Sprint(user, n)
+					}
+					if ids[id] != "" && ids[id] != owner {
+						t.Errorf("%v: session %s of %q serves %q", era, id, ids[id], owner)
+					}
+					ids[id] = owner
+				}
+			}
+		}
+		want := 6 // a session each
+		if era == protocol.Modern {
+			want = 2 + 4 // one for each principal, one for each request of nobody
+		}
+		if len(ids) != want {
+			t.Errorf("%v: %d sessions, want %d: %v", era, len(ids), want, ids)
+		}
+	}
+}
+
+func TestASessionThatTheHostedServerClosedIsOpenedAnew(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		h := host(t, whoami(), nil)
+		c := open(t, r.open(t, h), era, named("c"))
+		got, isError, err := call(t, c, "leaves")
+		if err == nil && !isError || !strings.Contains(fmt.Sprint(got, err), "is not known") {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if got, _, err := call(t, c, "whoami"); !strings.HasSuffix(got, "true c") || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
+// withPrincipal calls a tool in process as a user, by a client of the name.
+func withPrincipal(t testing.TB, h *hosted.Server, user, name string) {
+	t.Helper()
+	ctx := server.WithPrincipal(t.Context(), protocol.Principal{Subject: user})
+	c := open(t, h.Server(), protocol.Modern, named(name))
+	if _, err := c.CallTool(ctx, "whoami", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionsOfPrincipalsAreBoundedAndClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := whoami()
+		h, err := hosted.New(hosted.One(f), &hosted.Options{MaxSessions: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = h.Close() }()
+		check := func(want int, after string) {
+			t.Helper()
+			synctest.Wait()
+			if got := f.openSessions(); got != want {
+				t.Errorf("%d sessions are open %s, want %d", got, after, want)
+			}
+		}
+		for i := range 20 {
+			withPrincipal(t, h, "ann", fmt.Sprint("client ", i))
+		}
+		check(8, "of one principal with 20 clients")
+		for i := range 20 {
+			withPrincipal(t, h, fmt.Sprint("user ", i), "c")
+		}
+		check(10, "of 21 principals")
+		time.Sleep(4 * time.Minute)
+		withPrincipal(t, h, "user 19", "c")
+		time.Sleep(2 * time.Minute)
+		check(1, "five minutes later")
+	})
+}
+
+func TestSessionsEndWithThoseOfTheFront(t *testing.T) {
+	f := whoami()
+	h := host(t, f, nil)
+	c := open(t, dial(t, h, "ann"), protocol.Legacy, named("c"))
+	if _, _, err := call(t, c, "whoami"); err != nil {
+		t.Fatal(err)
+	}
+	s := f.last()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(10 * time.Second):
+		t.Error("the session goes on")
+	}
+}
+
+func TestEachCallerHasAServerOfItsOwn(t *testing.T) {
+	var made sync.Map
+	var count atomic.Int32
+	source := func(_ context.Context, caller *hosted.Caller) (protocol.LegacyPeer, error) {
+		if caller.Principal.Subject == "" {
+			return nil, errors.New("log in first")
+		}
+		count.Add(1)
+		f := whoami()
+		made.Store(f, caller.Principal.Subject)
+		return f, nil
+	}
+	if _, err := hosted.New(source, nil); err == nil ||
+		!strings.Contains(err.Error(), "Options.Server.Info") {
+		t.Errorf("a source that cannot be asked: got %v", err)
+	}
+	for _, perRequest := range []bool{false, true} {
+		count.Store(0)
+		h, err := hosted.New(source, &hosted.Options{PerRequest: perRequest,
+			Server: server.Options{Info: protocol.Implementation{Name: "each"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, user := range []string{"ann", "bob", "ann"} {
+			withPrincipal(t, h, user, "c")
+		}
+		want := int32(2)
+		if perRequest {
+			want = 3
+		}
+		if n := count.Load(); n != want {
+			t.Errorf("%d servers were made, want %d", n, want)
+		}
+		if got := request(t, h, protocol.MethodListTools, ""); !strings.Contains(got, "error") {
+			t.Errorf("a caller without a server: got %s", got)
+		}
+		_ = h.Close()
+		made.Range(func(f, _ any) bool {
+			if n := f.(*fake).openSessions(); n != 0 {
+				t.Errorf("%d sessions are open", n)
+			}
+			return true
+		})
+	}
+}
