@@ -122,26 +122,3 @@ func validateRequest(key string, request protocol.InputRequest) error {
 	}
 	return nil
 }
-
-// StateOfAnyVersion is [State] for adapters that look whether there is a state before
-// the handler runs. State fixes the version of the flowRun, so that the handler could not
-// call [FlowVersion] any more; StateOfAnyVersion does not. What the handler is given
-// must be read with State: only that is of the handler's version.
-func StateOfAnyVersion[T any](ctx context.Context) (T, bool) {
-	var v T
-	r := runFrom(ctx)
-	if r == nil {
-		return v, false
-	}
-	r.mu.Lock()
-	state := r.state
-	r.mu.Unlock()
-	if state == nil {
-		return v, false
-	}
-	if err := jsonx.Unmarshal(state, &v); err != nil {
-		var zero T
-		return zero, false
-	}
-	return v, true
-}

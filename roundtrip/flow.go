@@ -57,7 +57,6 @@ type ending struct {
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, and the client gets refusal all the same
 	cut     bool // the request ended while Await waited, and there is no outcome
-	yields  bool // refusal goes out only where the handler completes or asks
 }
 
 // activeFlowLocked returns the flowRun of the run and creates it if need be. It fails if the
