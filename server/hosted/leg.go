@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -134,6 +135,12 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return nil, err
 	}
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
+}
+
+// CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
+// SDKs whose handlers can.
+func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
+	return l.call.CloseStream(ctx, retry)
 }
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.
