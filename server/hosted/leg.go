@@ -22,6 +22,7 @@ type leg struct {
 	call     *server.Call
 	token    protocol.ID // of its progress; zero: the client wants none
 	optional bool
+	lenient  bool // answers that nothing proves it asked for are passed on
 	over     atomic.Bool
 }
 
@@ -63,15 +64,15 @@ func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.GetPromptParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.ReadResourceParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.ListParams:
 		own := *p

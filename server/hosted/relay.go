@@ -34,17 +34,21 @@ func askAgain(asks *protocol.InputRequiredResult) protocol.Result {
 	return result
 }
 
-// retryOf returns the answers to what the handler has returned in the round before.
-func retryOf(ctx context.Context) (retry protocol.Retry) {
-	state, resumed := roundtrip.State[relayState](ctx)
+// retryOf returns the answers to what the handler has returned in the round before, and its state.
+// given is what the client has sent.
+func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry) {
+	state, resumed := roundtrip.State[relayState](l.ctx)
 	if !resumed {
+		if l.lenient {
+			retry.InputResponses = given.InputResponses
+		}
 		return retry
 	}
 	if state.State != nil {
 		retry.RequestState = protocol.StateText(string(*state.State))
 	}
 	for _, q := range state.Asked {
-		if raw, ok := readAnswer(ctx, q); ok {
+		if raw, ok := readAnswer(l.ctx, q); ok {
 			retry.InputResponses = append(retry.InputResponses,
 				protocol.KeyedResponse{Key: q.Key, Result: raw})
 		}

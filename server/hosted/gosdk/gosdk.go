@@ -27,12 +27,12 @@ type Options struct {
 	// TokenInfo returns what handlers see in RequestExtra.TokenInfo. Calls may overlap. Nil: the
 	// subject of the caller's principal as the UserID, and nothing for an anonymous caller.
 	TokenInfo func(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo
-	// TrueCapabilities shows handlers the capabilities that the client has declared. By default
-	// the session that they see also declares every kind of question, since the SDK refuses by
-	// itself to ask what is not declared, and a handler that drops its error would act without an
-	// answer: rondo refuses the call instead and says what lacks. Set it for handlers that look at
-	// the capabilities and do without.
-	TrueCapabilities bool
+	// TrueElicitation shows handlers whether the client has declared that it can be asked by forms
+	// and URLs. By default the session that they see always declares it: the SDK itself refuses to
+	// ask where it is not, and a handler that drops that error would act without an answer. So the
+	// question reaches rondo, which refuses the call and says what lacks. Set it for handlers that
+	// look at the capability and do without. All other capabilities are always the client's.
+	TrueElicitation bool
 }
 
 // New returns rondo's server in front of s, which serves everybody. s must not be nil; opts may

@@ -100,8 +100,8 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 		return nil, nil, err
 	}
 	request := *initialize
-	if !p.opts.TrueCapabilities {
-		if request.Params, err = declareQuestions(initialize.Params); err != nil {
+	if !p.opts.TrueElicitation {
+		if request.Params, err = declareElicitation(initialize.Params); err != nil {
 			_ = x.Close()
 			return nil, nil, err
 		}
@@ -113,9 +113,8 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	return x, response, err
 }
 
-// declareQuestions adds every kind of question to the capabilities in the parameters of an
-// initialize.
-func declareQuestions(params json.RawMessage) (json.RawMessage, error) {
+// declareElicitation adds forms and URLs to the capabilities in the parameters of an initialize.
+func declareElicitation(params json.RawMessage) (json.RawMessage, error) {
 	var members, declared map[string]json.RawMessage
 	err := json.Unmarshal(params, &members)
 	if err == nil && members["capabilities"] != nil {
@@ -128,8 +127,6 @@ func declareQuestions(params json.RawMessage) (json.RawMessage, error) {
 		declared = map[string]json.RawMessage{}
 	}
 	declared["elicitation"] = json.RawMessage(`{"form":{},"url":{}}`)
-	declared["sampling"] = json.RawMessage(`{"tools":{},"context":{}}`)
-	declared["roots"] = json.RawMessage(`{}`)
 	if members["capabilities"], err = json.Marshal(declared); err != nil {
 		return nil, err
 	}
