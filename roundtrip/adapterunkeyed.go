@@ -61,7 +61,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err := r.checkOptional(ctx, []Question{q.applyOptions(opts)}); err != nil {
 		return nil, err
 	}
-	asked := unkeyedQuestion{concurrent: !calledByHandler()}
+	asked := unkeyedQuestion{concurrent: !CalledByHandler()}
 	if asked.content, err = q.identifyContent(); err != nil {
 		return nil, r.endWithError(err)
 	}

@@ -250,7 +250,7 @@ func noRound(ctx context.Context) error {
 		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of "+
 			"tools/call, prompts/get or resources/read", ErrNoRound)
 	}
-	if calledByHandler() {
+	if CalledByHandler() {
 		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the "+
 			"context that the handler was called with, "+
 			"not context.Background()", ErrNoRound)
@@ -260,9 +260,10 @@ func noRound(ctx context.Context) error {
 		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// calledByHandler reports whether a handler runs further up on this goroutine, however deep the
-// stack is: keys and order of questions that the author gave no keys depend on it.
-func calledByHandler() bool {
+// CalledByHandler reports whether a handler runs further up on this goroutine, however deep the
+// stack is: keys and order of questions that the author gave no keys depend on it. It walks the
+// stack, which takes microseconds.
+func CalledByHandler() bool {
 	for size := 64; ; size *= 4 {
 		callers := make([]uintptr, size)
 		n := runtime.Callers(2, callers)

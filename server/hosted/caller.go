@@ -18,6 +18,8 @@ type Caller struct {
 	// older revision; in revision 2026-07-28 one for each principal and client, and for each
 	// request of an anonymous caller. Two callers never share one.
 	SessionID string
+	// Version is the revision of the request that a handler serves.
+	Version protocol.Version
 	// Client is how the client calls itself, and Capabilities what it has declared.
 	Client       protocol.Implementation
 	Capabilities protocol.ClientCapabilities

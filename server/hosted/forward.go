@@ -71,7 +71,8 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 	method, params, hints := req.Message.Method, req.Params, h.front.ListHints(req)
 	relayed.Handle = func(ctx context.Context, call *server.Call) (protocol.Result, error) {
 		l := newLeg(WithCaller(ctx, caller), s, call)
-		l.optional = slices.Contains(h.opts.Optional, req.Target)
+		l.optional, l.lenient = slices.Contains(h.opts.Optional, req.Target),
+			relayed.AcceptUnsolicited
 		result, err := l.run(method, params)
 		if err == nil {
 			h.noteLists(result, hints)

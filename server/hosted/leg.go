@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,6 +22,7 @@ type leg struct {
 	call     *server.Call
 	token    protocol.ID // of its progress; zero: the client wants none
 	optional bool
+	lenient  bool // answers that nothing proves it asked for are passed on
 	over     atomic.Bool
 }
 
@@ -62,15 +64,15 @@ func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.GetPromptParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.ReadResourceParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, retryOf(l.ctx)
+		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
 		return &own, nil
 	case *protocol.ListParams:
 		own := *p
@@ -134,6 +136,12 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return nil, err
 	}
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
+}
+
+// CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
+// SDKs whose handlers can.
+func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
+	return l.call.CloseStream(ctx, retry)
 }
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.

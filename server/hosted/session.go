@@ -29,7 +29,7 @@ func newCaller() *Caller { return &Caller{SessionID: rand.Text()} }
 
 // callerOf returns who sends a request, without a session.
 func callerOf(ctx context.Context, req *server.Request) *Caller {
-	c := &Caller{Principal: req.Principal, Header: headersFrom(ctx)}
+	c := &Caller{Principal: req.Principal, Header: headersFrom(ctx), Version: req.Version}
 	if info := req.Meta.ClientInfo; info != nil {
 		c.Client = *info
 	}

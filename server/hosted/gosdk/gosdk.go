@@ -1,0 +1,72 @@
+// Package gosdk puts rondo in front of a server that is built on the official Go SDK
+// (github.com/modelcontextprotocol/go-sdk, release 1.8), whose handlers stay as they are:
+//
+//	front, err := gosdk.New(mcpServer, nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
+//
+// Package hosted says what clients and handlers see.
+package gosdk
+
+import (
+	"context"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// Options configure how a server of the SDK is hosted. The zero value works.
+type Options struct {
+	hosted.Options
+	// TokenInfo returns what handlers see in RequestExtra.TokenInfo. Calls may overlap. Nil: the
+	// subject of the caller's principal as the UserID, and nothing for an anonymous caller.
+	TokenInfo func(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo
+	// TrueElicitation shows handlers whether the client has declared that it can be asked by forms
+	// and URLs. By default the session that they see always declares it: the SDK itself refuses to
+	// ask where it is not, and a handler that drops that error would act without an answer. So the
+	// question reaches rondo, which refuses the call and says what lacks. Set it for handlers that
+	// look at the capability and do without. All other capabilities are always the client's.
+	TrueElicitation bool
+}
+
+// New returns rondo's server in front of s, which serves everybody. s must not be nil; opts may
+// be. It fails as [hosted.New] does.
+func New(s *mcp.Server, opts *Options) (*hosted.Server, error) {
+	if s == nil {
+		return nil, errors.New("gosdk: the server is nil")
+	}
+	o := orDefault(opts)
+	return hosted.New(hosted.One(Peer(s, o)), &o.Options)
+}
+
+// NewEach returns rondo's server in front of those that makeServer makes: one for each session of
+// the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. Its context is
+// that of the request that needs the session. Calls may overlap.
+func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.Server, error),
+	opts *Options) (*hosted.Server, error) {
+	o := orDefault(opts)
+	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
+		protocol.LegacyPeer, error) {
+		s, err := makeServer(ctx, caller)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			return nil, errors.New("gosdk: no server for this caller")
+		}
+		return Peer(s, o), nil
+	}, &o.Options)
+}
+
+func orDefault(opts *Options) *Options {
+	if opts == nil {
+		return &Options{}
+	}
+	return opts
+}

@@ -1,0 +1,50 @@
+// Package mcpgo puts rondo in front of a server that is built on mcp-go
+// (github.com/mark3labs/mcp-go, v1.2.0 or later), whose handlers stay as they are:
+//
+//	front, err := mcpgo.New(mcpServer, nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
+//
+// Package hosted says what clients and handlers see.
+package mcpgo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// New returns rondo's server in front of s, which serves everybody. s must not be nil; opts may
+// be. It fails as [hosted.New] does.
+func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
+	if s == nil {
+		return nil, errors.New("mcpgo: the server is nil")
+	}
+	return hosted.New(hosted.One(Peer(s)), opts)
+}
+
+// NewEach returns rondo's server in front of those that makeServer makes: one for each session of
+// the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. Its context is
+// that of the request that needs the session. Calls may overlap.
+func NewEach(
+	makeServer func(ctx context.Context, caller *hosted.Caller) (*server.MCPServer, error),
+	opts *hosted.Options,
+) (*hosted.Server, error) {
+	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
+		protocol.LegacyPeer, error) {
+		s, err := makeServer(ctx, caller)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			return nil, errors.New("mcpgo: no server for this caller")
+		}
+		return Peer(s), nil
+	}, opts)
+}
