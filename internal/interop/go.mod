@@ -59,3 +59,12 @@ require (
 	go.uber.org/zap v1.28.0
 )
 
+
+require (
+	github.com/rondo-mcp/rondo/server/hosted/gosdk v0.1.0
+	github.com/rondo-mcp/rondo/server/hosted/mcpgo v0.1.0
+)
+
+replace github.com/rondo-mcp/rondo/server/hosted/gosdk => ../../server/hosted/gosdk
+
+replace github.com/rondo-mcp/rondo/server/hosted/mcpgo => ../../server/hosted/mcpgo

@@ -14,10 +14,13 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestKit: package roundtriptest on servers of others with rondo in them. Their tools ask two
@@ -103,15 +106,9 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
 		})
 	closeSessionsAfter(t, srv)
 	opts.MinHumanTime = -1 // who answers here is a test, at once
-	a, err := gosdk.New(&gosdk.Options{Options: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	front, err := gosdk.New(srv, &gosdk.Options{Options: hosted.Options{
+		Server: server.Options{Roundtrip: opts}}})
+	return kitHandler(t, front, err)
 }
 
 func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {
@@ -126,9 +123,21 @@ func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Optio
 			return mcpgomcp.NewToolResultText(said), nil
 		})
 	opts.MinHumanTime = -1 // who answers here is a test, at once
-	a, err := mcpgo.New(&mcpgo.Options{Options: opts})
+	front, err := mcpgo.New(srv, &hosted.Options{Server: server.Options{Roundtrip: opts}})
+	return kitHandler(t, front, err)
+}
+
+func kitHandler(t *testing.T, front *hosted.Server, err error) http.Handler {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Handler(mcpgoserver.NewStreamableHTTPServer(srv))
+	h, err := front.Handler(&serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
