@@ -64,6 +64,25 @@ func (m Meta) With(key string, v any) (Meta, error) {
 	return append(out, '}'), nil
 }
 
+// Without returns m without key, nil where nothing is left. m itself is returned where it has no
+// such key, or is not a JSON object.
+func (m Meta) Without(key string) Meta {
+	if _, ok := m.Get(key); !ok {
+		return m
+	}
+	out := []byte{'{'}
+	_ = jsonx.Members(m, func(k, v []byte) error { // Get has checked it
+		if string(k) != key {
+			out = appendMember(out, string(k), v)
+		}
+		return nil
+	})
+	if len(out) == 1 {
+		return nil
+	}
+	return append(out, '}')
+}
+
 func appendMember(dst []byte, key string, value []byte) []byte {
 	return jsonx.AppendCompact(jsonx.AppendName(dst, key), value)
 }

@@ -1,10 +1,6 @@
 package gateway
 
-import (
-	"encoding/json"
-
-	"github.com/rondo-mcp/rondo/protocol"
-)
+import "github.com/rondo-mcp/rondo/protocol"
 
 // publishResult rewrites the URIs in a result so that the client can read them here.
 func (u *upstream) publishResult(result protocol.Result) protocol.Result {
@@ -39,24 +35,7 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 }
 
 // publishMeta drops who the upstream is: the gateway's server says who answers.
-func publishMeta(meta protocol.Meta) protocol.Meta {
-	if _, ok := meta.Get(protocol.MetaServerInfo); !ok {
-		return meta
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(meta, &members) != nil {
-		return nil
-	}
-	delete(members, protocol.MetaServerInfo)
-	if len(members) == 0 {
-		return nil
-	}
-	text, err := json.Marshal(members)
-	if err != nil {
-		return nil
-	}
-	return protocol.Meta(text)
-}
+func publishMeta(meta protocol.Meta) protocol.Meta { return meta.Without(protocol.MetaServerInfo) }
 
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
 	mapped := make([]protocol.Content, len(blocks))

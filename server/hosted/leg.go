@@ -23,6 +23,7 @@ type leg struct {
 	token    protocol.ID // of its progress; zero: the client wants none
 	optional bool
 	lenient  bool // answers that nothing proves it asked for are passed on
+	asked    atomic.Bool
 	over     atomic.Bool
 }
 
@@ -55,7 +56,24 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return askAgain(asks), nil
 	}
+	l.finish(result)
 	return result, nil
+}
+
+// finish drops from a result what the server in front says itself, and the cache hints of a
+// resource that depends on what a person has answered.
+func (l *leg) finish(result protocol.Result) {
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		r.Meta = r.Meta.Without(protocol.MetaServerInfo)
+	case *protocol.GetPromptResult:
+		r.Meta = r.Meta.Without(protocol.MetaServerInfo)
+	case *protocol.ReadResourceResult:
+		r.Meta = r.Meta.Without(protocol.MetaServerInfo)
+		if l.asked.Load() || roundtrip.RoundOf(l.ctx).Number > 1 {
+			r.Cache = protocol.CacheHints{}
+		}
+	}
 }
 
 // paramsOf returns the parameters as the hosted server gets them.
@@ -131,6 +149,7 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 	if l.optional {
 		opts = append(opts, roundtrip.IfPossible())
 	}
+	l.asked.Store(true)
 	answer, err := roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), question, opts...)
 	if err != nil {
 		return nil, err

@@ -240,7 +240,7 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	switch {
 	case err != nil:
 		return nil, err
-	case r.heldBack.Load() && isBridgeError(response.Error):
+	case asksByResult(response.Error, r.heldBack.Load()):
 		x.peer.noteStyle(name, returns)
 		return x.handleReturning(ctx, req, caller)
 	case r.heldBack.Load():
@@ -254,21 +254,24 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	return response, nil
 }
 
-// isBridgeError reports whether an error is of the SDK's way to push what a handler returns. Its
-// text is not documented: a test holds the SDK to it.
-func isBridgeError(e *protocol.Error) bool {
-	return e != nil && strings.HasPrefix(e.Message, "multi-round-trip:")
+// asksByResult reports whether an error is the SDK's for a handler that has returned questions: it
+// pushes those of tools and prompts, and takes a resource that only asks for a mistake. The texts
+// are not documented: a test holds the SDK to them.
+func asksByResult(e *protocol.Error, heldBack bool) bool {
+	return e != nil && (heldBack && strings.HasPrefix(e.Message, "multi-round-trip:") ||
+		strings.HasSuffix(e.Message, "read handler returned nil information"))
 }
 
-// questionsIn returns the questions that a result has left when the SDK has pushed those of the
-// first round, as a result of revision 2026-07-28. It returns nil where there are none.
+// questionsIn returns the questions, or the state alone, that a result has in a session of an older
+// revision, as a result of revision 2026-07-28: where the SDK has pushed those of the first round
+// the handler may have more. It returns nil where there are none.
 func questionsIn(result json.RawMessage) json.RawMessage {
 	var asks struct {
 		ResultType string          `json:"resultType"`
-		Requests   json.RawMessage `json:"inputRequests"`
+		Requests   json.RawMessage `json:"inputRequests,omitempty"`
 		State      *string         `json:"requestState,omitempty"`
 	}
-	if json.Unmarshal(result, &asks) != nil || asks.Requests == nil {
+	if json.Unmarshal(result, &asks) != nil || asks.Requests == nil && asks.State == nil {
 		return nil
 	}
 	asks.ResultType = "input_required"
