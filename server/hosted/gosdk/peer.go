@@ -310,7 +310,14 @@ func (x *session) handleReturning(ctx context.Context, req *protocol.Request,
 	if own.Params, err = x.declareRevision(req.Params); err != nil {
 		return nil, err
 	}
-	return c.send(ctx, &own, newRun(ctx, x, back))
+	response, err := c.send(ctx, &own, newRun(ctx, x, back))
+	if err != nil {
+		return nil, err
+	}
+	if asks := questionsIn(response.Result); asks != nil { // the SDK takes a state alone for an end
+		response.Result = asks
+	}
+	return response, nil
 }
 
 // declareRevision adds what each request of revision 2026-07-28 declares.
