@@ -32,8 +32,6 @@ func shapes() map[string]shape {
 
 // A site is where one server of a shape runs, and remembers what it did.
 type site struct {
-	keepsWriteTimeout bool // the author does not lift it
-
 	mu      sync.Mutex
 	acts    map[string]int // by name
 	running int            // handlers
