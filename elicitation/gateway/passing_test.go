@@ -515,7 +515,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines, before %d", after, before)
 		s := string(buf[:runtime.Stack(buf, true)])
-		if i := strings.Index(s, "gateway.(*parkedCall).ask"); i > 0 {
+		if i := strings.Index(s, "relay.(*Parked).Ask"); i > 0 {
 			t.Log(s[max(0, i-200):min(len(s), i+1800)])
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/naming"
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -50,8 +51,8 @@ type connection struct {
 	client   *client.Client
 	ended    <-chan struct{} // closed when the process or stream has ended; nil over HTTP
 	version  protocol.Version
-	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
-	caller   protocol.Principal         // of the calls of a legacy connection
+	parked   atomic.Pointer[relay.Parked] // the call that a legacy connection serves
+	caller   protocol.Principal           // of the calls of a legacy connection
 	visits   visits
 	users    int
 	lastUsed time.Time
@@ -355,20 +356,20 @@ type callKey struct{} // in the contexts of calls to modern upstreams
 // listener returns the request that logs of the upstream are for, nil if there is none.
 func (c *connection) listener(ctx context.Context) *server.Call {
 	if parked := c.parked.Load(); parked != nil {
-		return parked.waitingCaller()
+		return parked.WaitingCaller()
 	}
 	call, _ := ctx.Value(callKey{}).(*server.Call)
 	return call
 }
 
 // ask passes a question that the upstream pushes to the client of the call.
-func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (answer, error) {
+func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.Answer, error) {
 	parked := c.parked.Load()
 	if parked == nil {
-		return answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
+		return relay.Answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
 			"no client session available: the question belongs to no call")
 	}
-	return parked.ask(ctx, q)
+	return parked.Ask(ctx, q)
 }
 
 func (c *connection) askForm(
@@ -383,7 +384,7 @@ func (c *connection) askForm(
 		if err != nil {
 			return nil, err
 		}
-		return a.elicitResult(), nil
+		return a.ElicitResult(), nil
 	}
 }
 
@@ -394,7 +395,7 @@ func (c *connection) askModel(
 	if err != nil {
 		return nil, err
 	}
-	result, ok := a.result.(*protocol.CreateMessageResult)
+	result, ok := a.Result.(*protocol.CreateMessageResult)
 	if !ok {
 		return nil, protocol.Errorf(-1, "the client refused to ask a model")
 	}
@@ -408,7 +409,7 @@ func (c *connection) askRoots(
 	if err != nil {
 		return nil, err
 	}
-	result, ok := a.result.(*protocol.ListRootsResult)
+	result, ok := a.Result.(*protocol.ListRootsResult)
 	if !ok {
 		return nil, protocol.Errorf(-1, "the client refused to list its roots")
 	}

@@ -64,12 +64,12 @@ func (c *connection) askURL(
 	ctx context.Context, q *client.URLQuestion,
 ) (*protocol.ElicitResult, error) {
 	visit := &protocol.ElicitURL{Message: q.Message, URL: q.URL}
-	if parked := c.parked.Load(); parked != nil && parked.session != nil {
-		visit.ElicitationID = c.visits.add(q.ElicitationID, parked.session)
+	if parked := c.parked.Load(); parked != nil && parked.Session() != nil {
+		visit.ElicitationID = c.visits.add(q.ElicitationID, parked.Session())
 	}
 	a, err := c.ask(ctx, visit)
 	if err != nil {
 		return nil, err
 	}
-	return a.elicitResult(), nil
+	return a.ElicitResult(), nil
 }

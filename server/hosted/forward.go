@@ -59,7 +59,12 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 	if err != nil {
 		return nil, err
 	}
-	defer giveBack()
+	kept := false // by a handler that goes on after this request
+	defer func() {
+		if !kept {
+			giveBack()
+		}
+	}()
 	caller := callerOf(ctx, req)
 	caller.SessionID = s.caller.SessionID
 	relayed := server.Relayed{
@@ -69,17 +74,27 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 		relayed.InputSchema = h.tools.schemaOf(ctx, s, req.Target)
 	}
 	method, params, hints := req.Message.Method, req.Params, h.front.ListHints(req)
+	runsOnce := method == protocol.MethodCallTool && req.Session() == nil &&
+		slices.Contains(h.opts.Park, req.Target)
 	relayed.Handle = func(ctx context.Context, call *server.Call) (protocol.Result, error) {
-		l := newLeg(WithCaller(ctx, caller), s, call)
+		ctx = WithCaller(ctx, caller)
+		l := newLeg(ctx, s, call)
 		l.optional, l.lenient = slices.Contains(h.opts.Optional, req.Target),
 			relayed.AcceptUnsolicited
+		if runsOnce {
+			keep := func() func() { kept = true; return giveBack }
+			return h.parkCall(ctx, call, l, keep, method, params)
+		}
 		result, err := l.run(method, params)
 		if err == nil {
 			h.noteLists(result, hints)
 		}
 		return result, err
 	}
-	return h.front.Relay(ctx, req, relayed)
+	return h.park.WatchRequest(ctx, req,
+		func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+			return h.front.Relay(ctx, req, relayed)
+		})
 }
 
 // noteLists sets the cache hints of lists, and remembers the tools whose arguments are mirrored

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -22,7 +23,8 @@ type leg struct {
 	call     *server.Call
 	token    protocol.ID // of its progress; zero: the client wants none
 	optional bool
-	lenient  bool // answers that nothing proves it asked for are passed on
+	lenient  bool          // answers that nothing proves it asked for are passed on
+	parked   *relay.Parked // the handler runs once; nil: it runs again in each round
 	asked    atomic.Bool
 	over     atomic.Bool
 }
@@ -54,7 +56,7 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 		return nil, fmt.Errorf("hosted: the server sent a result that cannot be read: %w", err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
-		return askAgain(asks), nil
+		return askReturned(asks), nil
 	}
 	l.finish(result)
 	return result, nil
@@ -76,22 +78,40 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
+// runRecovering is run for a goroutine of its own: a panic of the handler must not end the process.
+func (l *leg) runRecovering(method string, params protocol.Params) (
+	result protocol.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.session.host.reportPanic(l.ctx, method, v)
+			err = protocol.Errorf(protocol.CodeInternalError, "internal error")
+		}
+	}()
+	return l.run(method, params)
+}
+
 // paramsOf returns the parameters as the hosted server gets them.
 func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
 	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.call.Meta.Extra}
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.GetPromptParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.ReadResourceParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.ListParams:
 		own := *p
 		own.RequestMeta = meta
@@ -145,6 +165,10 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return &protocol.Response{ID: req.ID,
 			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
 	}
+	if l.parked != nil {
+		answer, err := l.askParked(ctx, question)
+		return &protocol.Response{ID: req.ID, Result: answer}, err
+	}
 	var opts []roundtrip.QuestionOption
 	if l.optional {
 		opts = append(opts, roundtrip.IfPossible())
@@ -165,7 +189,8 @@ func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.
 func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
-	if l.over.Load() {
+	call := l.waitingCall()
+	if l.over.Load() || call == nil {
 		return errOver
 	}
 	switch n.Method {
@@ -182,18 +207,18 @@ func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 			total = *p.Total
 		}
 		// Progress that does not grow is dropped, as clients demand.
-		_ = l.call.Progress(ctx, p.Progress, total, p.Message)
+		_ = call.Progress(ctx, p.Progress, total, p.Message)
 		return nil
 	case protocol.NotifyMessage:
 		var m protocol.LogMessage
 		if err := jsonx.Decode(n.Params, &m); err != nil {
 			return err
 		}
-		return l.call.Log(ctx, m.Level, m.Logger, m.Data)
+		return call.Log(ctx, m.Level, m.Logger, m.Data)
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
 		protocol.NotifyElicitationCompleted:
 		return sessionBack{l.session}.Notify(ctx, n)
 	}
-	return l.call.Notify(ctx, n)
+	return call.Notify(ctx, n)
 }

@@ -1,4 +1,4 @@
-package gateway
+package relay
 
 import (
 	"cmp"
@@ -28,18 +28,17 @@ const (
 
 // The causes with which a parked call is cancelled.
 var (
-	errClientLeft = errors.New("gateway: the client has gone away")
-	errExpired    = errors.New("gateway: the call has taken too long")
-	errClosed     = errors.New("gateway: the gateway is shutting down")
+	ErrClientLeft = errors.New("relay: the client has gone away")
+	ErrExpired    = errors.New("relay: the call has taken too long")
 )
 
-// A parkedCall is one call of an upstream that pushes its questions. It runs once, and stays open
+// A Parked is one call that runs once and pushes its questions. It runs once, and stays open
 // while the client goes away with questions and comes back with answers. Each request of the
 // client for it is a leg, which waits for an outcome: questions, or the end of the call.
 //
 // One lock decides everything, so that of two copies of a request either both get one outcome or
 // one is refused.
-type parkedCall struct {
+type Parked struct {
 	id      string
 	cancel  context.CancelCauseFunc // ends the call upstream
 	session *server.Call            // of a client that is pushed to; nil: it comes back
@@ -77,29 +76,23 @@ type question struct {
 	key     string
 	number  int // in the order in which they were asked
 	request protocol.InputRequest
-	answer  chan answer // has room for one
+	answer  chan Answer // has room for one
 }
 
-// An answer is what a client said to a question.
-type answer struct {
-	action protocol.ElicitAction
-	result any // of an accept: the content of a form, or the result of sampling
+func newParked(cancel context.CancelCauseFunc) *Parked {
+	return &Parked{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
 }
 
-func newParkedCall(cancel context.CancelCauseFunc) *parkedCall {
-	return &parkedCall{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
-}
-
-// errForeignLeg refuses a request that does not continue the call as it stands: an older round, or
+// ErrForeignLeg refuses a request that does not continue the call as it stands: an older round, or
 // other answers than those that were taken.
-func errForeignLeg() error {
+func ErrForeignLeg() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "Invalid or expired requestState")
 }
 
 // beginLeg returns the leg of a request that brings the answers to round, and takes them unless a
 // copy of the request brought them before. Round 0 is the request that began the call.
-func (p *parkedCall) beginLeg(
-	round int, digest [32]byte, answers map[string]answer, caller *server.Call,
+func (p *Parked) beginLeg(
+	round int, digest [32]byte, answers map[string]Answer, caller *server.Call,
 ) (*leg, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +101,7 @@ func (p *parkedCall) beginLeg(
 		p.takeAnswersLocked(answers)
 		p.addLegLocked(digest)
 	case round != len(p.legs)-1 || p.legs[round].answers != digest:
-		return nil, errForeignLeg()
+		return nil, ErrForeignLeg()
 	}
 	l := p.legs[round]
 	l.waiting++
@@ -122,7 +115,7 @@ func (p *parkedCall) beginLeg(
 
 // takeAnswersLocked gives the upstream the answers to what was shown. What is not answered is
 // asked again.
-func (p *parkedCall) takeAnswersLocked(answers map[string]answer) {
+func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	var again []*question
 	for key, q := range p.shown {
 		if a, ok := answers[key]; ok {
@@ -137,7 +130,7 @@ func (p *parkedCall) takeAnswersLocked(answers map[string]answer) {
 }
 
 // addLegLocked begins the next leg and settles it where its outcome is known.
-func (p *parkedCall) addLegLocked(digest [32]byte) {
+func (p *Parked) addLegLocked(digest [32]byte) {
 	p.legs = append(p.legs, &leg{answers: digest, ready: make(chan struct{})})
 	if n := len(p.legs); n > 2 {
 		p.legs[n-3] = nil // nobody can ask for its outcome any more
@@ -151,7 +144,7 @@ func (p *parkedCall) addLegLocked(digest [32]byte) {
 }
 
 // lastLegLocked returns the leg that waits for an outcome, nil if none does.
-func (p *parkedCall) lastLegLocked() *leg {
+func (p *Parked) lastLegLocked() *leg {
 	if len(p.legs) == 0 {
 		return nil
 	}
@@ -164,7 +157,7 @@ func (p *parkedCall) lastLegLocked() *leg {
 	}
 }
 
-func (p *parkedCall) settleLocked(o outcome) {
+func (p *Parked) settleLocked(o outcome) {
 	if l := p.lastLegLocked(); l != nil {
 		l.outcome = o
 		close(l.ready)
@@ -172,13 +165,13 @@ func (p *parkedCall) settleLocked(o outcome) {
 }
 
 // settleSoonLocked shows the open questions to the leg that waits, after settleTime.
-func (p *parkedCall) settleSoonLocked() {
+func (p *Parked) settleSoonLocked() {
 	if p.settling == nil {
 		p.settling = time.AfterFunc(settleTime, p.showQuestions)
 	}
 }
 
-func (p *parkedCall) showQuestions() {
+func (p *Parked) showQuestions() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settling = nil
@@ -192,17 +185,17 @@ func (p *parkedCall) showQuestions() {
 	p.open = nil
 }
 
-// ask puts a question of the upstream to the client and waits for the answer, until ctx ends: the
-// upstream has withdrawn the question, or the call is over. A session is told so.
-func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (answer, error) {
+// Ask puts a question of the other server to the client and waits for the answer, until ctx ends: the
+// server has withdrawn the question, or the call is over. A session is told so.
+func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer, error) {
 	if p.session != nil {
 		raw, err := p.session.Push(ctx, request)
 		if err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		return decodeAnswer(request.Kind(), raw)
 	}
-	q := &question{request: request, answer: make(chan answer, 1)}
+	q := &question{request: request, answer: make(chan Answer, 1)}
 	p.mu.Lock()
 	p.keys++
 	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
@@ -214,12 +207,12 @@ func (p *parkedCall) ask(ctx context.Context, request protocol.InputRequest) (an
 		return a, nil
 	case <-ctx.Done():
 		p.withdraw(q)
-		return answer{}, context.Cause(ctx)
+		return Answer{}, context.Cause(ctx)
 	}
 }
 
 // withdraw forgets a question. A client that was shown it may answer; nobody takes the answer.
-func (p *parkedCall) withdraw(q *question) {
+func (p *Parked) withdraw(q *question) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.shown, q.key)
@@ -227,7 +220,7 @@ func (p *parkedCall) withdraw(q *question) {
 }
 
 // finish ends the call with what the upstream returned.
-func (p *parkedCall) finish(result protocol.Result, err error) {
+func (p *Parked) finish(result protocol.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished = &outcome{result: result, err: err}
@@ -236,7 +229,7 @@ func (p *parkedCall) finish(result protocol.Result, err error) {
 
 // await returns the outcome of a leg. A request that ends before leaves the leg; when the last one
 // has left, the call goes on for graceTime.
-func (p *parkedCall) await(ctx context.Context, l *leg) (outcome, error) {
+func (p *Parked) await(ctx context.Context, l *leg) (outcome, error) {
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
@@ -255,7 +248,7 @@ func (p *parkedCall) await(ctx context.Context, l *leg) (outcome, error) {
 		return outcome{}, context.Cause(ctx)
 	}
 	if len(p.legs) == 1 {
-		p.cancel(errClientLeft) // the client has no state to come back with
+		p.cancel(ErrClientLeft) // the client has no state to come back with
 	} else {
 		p.leaveLaterLocked()
 	}
@@ -263,20 +256,23 @@ func (p *parkedCall) await(ctx context.Context, l *leg) (outcome, error) {
 }
 
 // leaveLaterLocked cancels the call after graceTime, unless a leg comes before.
-func (p *parkedCall) leaveLaterLocked() {
+func (p *Parked) leaveLaterLocked() {
 	var timer *time.Timer
 	timer = time.AfterFunc(graceTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.leaving == timer { // else a leg came at this moment
-			p.cancel(errClientLeft)
+			p.cancel(ErrClientLeft)
 		}
 	})
 	p.leaving = timer
 }
 
-// waitingCaller returns the request that waits for the call, nil if none does.
-func (p *parkedCall) waitingCaller() *server.Call {
+// Session returns the call of a client that is pushed to, nil for one that comes back.
+func (p *Parked) Session() *server.Call { return p.session }
+
+// WaitingCaller returns the request that waits for the call, nil if none does.
+func (p *Parked) WaitingCaller() *server.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.lastLegLocked(); l != nil {
@@ -286,14 +282,14 @@ func (p *parkedCall) waitingCaller() *server.Call {
 }
 
 // hasAsked reports whether a client may come back for the call.
-func (p *parkedCall) hasAsked() bool {
+func (p *Parked) hasAsked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.keys > 0
 }
 
 // stopTimers ends what is due for a call that is over.
-func (p *parkedCall) stopTimers() {
+func (p *Parked) stopTimers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range []*time.Timer{p.settling, p.leaving} {
