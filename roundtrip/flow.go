@@ -282,9 +282,9 @@ func CalledByHandler() bool {
 	}
 }
 
-// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler was
-// called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the order of
-// the handler's.
+// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler
+// was called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the
+// order of the handler's.
 //
 //go:noinline
 func ContinueHandler(f func()) { f() }

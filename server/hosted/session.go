@@ -19,7 +19,7 @@ type session struct {
 	peer    protocol.LegacyPeer
 	legacy  protocol.LegacySession
 	offers  *protocol.InitializeResult
-	catalog *server.Catalog // whose subscribers are told of its changes; nil before there is a front
+	catalog *server.Catalog // whose subscribers hear of its changes; nil before there is a front
 	front   *server.Session // that it stands behind, nil: of revision 2026-07-28
 	ids     atomic.Int64
 	uris    subscriptions
