@@ -22,7 +22,7 @@ import (
 )
 
 // TestSurveyOfSDKServers: what mcpattack says of tools on both SDKs, one that deletes whatever is
-// answered, and one that deletes after an accept alone; as they are, and with rondo in front of them. They
+// answered, and one that deletes after an accept alone; as they are, and with rondo in front. They
 // run as processes, since some wait for good for an answer that their SDK could not read.
 func TestSurveyOfSDKServers(t *testing.T) {
 	for _, test := range []struct {
