@@ -63,7 +63,8 @@ func ExampleNew() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		result, err := c.CallTool(context.Background(), "delete", map[string]string{"name": "a.txt"})
+		result, err := c.CallTool(context.Background(), "delete",
+			map[string]string{"name": "a.txt"})
 		if err != nil {
 			log.Fatal(err)
 		}
