@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file and the others named adapter have what adapters of SDKs, gateways and
+// This file and the others named adapter have what hosted servers, gateways and
 // transports use, and authors of handlers do not.
 
 // A Call is one arrival of a multi round-trip request: the first leg of a flowRun

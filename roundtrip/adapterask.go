@@ -12,7 +12,7 @@ import (
 )
 
 // AskRequest asks a question given as the wire has it and returns the bare
-// result: it is what adapters of other SDKs put in the place of a call to the
+// result: it is what hosts of another SDK's handlers put in the place of a call to the
 // client. Unlike [Ask] it does not take a refusal for an error but returns it,
 // so that {"action":"decline"} comes out as the client said it. The content of
 // an accepted form has been checked and has its defaults filled in. The result
@@ -83,7 +83,7 @@ func actionOf(refusal error) protocol.ElicitAction {
 }
 
 // RefusedAction returns the action with which the client refused the form or visit key, as it
-// sent it, and false if it has not: for adapters of SDKs that have no word for [Unseen].
+// sent it, and false if it has not: for SDKs that have no word for [Unseen].
 func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
 	if r := runFrom(ctx); r != nil {
 		if refused := r.refusalOf(key); refused != nil {

@@ -222,7 +222,7 @@
 // # The funnel
 //
 // [Funnel] is where all of this happens, free of any transport: package server
-// sits on it, and so can gateways and adapters of other SDKs. Its observer
+// sits on it, and so can gateways and hosts of other SDKs. Its observer
 // sees what clients do not: why a state was refused, which answers were
 // dropped, what a handler did wrong.
 //
@@ -240,7 +240,7 @@
 //	[FormQuestion.Elicit]         [FormQuestion.Ask]
 //	[ElicitSchema]                [ElicitSchema] and [Question.Ask]
 //
-// # For adapters and transports
+// # For hosts and transports
 //
 // Authors of handlers need none of these names; packages server and server/hosted
 // use them for those authors. They are in the files named adapter, and in funnel.go:
