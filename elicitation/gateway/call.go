@@ -102,9 +102,9 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	upstream, done := g.detach(ctx)
 	defer done()
 	upstream = context.WithValue(upstream, callKey{}, call) // for logs
-	result, pending, err := conn.client.Begin(withProgress(upstream, call, func() *server.Call {
-		return call
-	}), params)
+	waiting := func() *server.Call { return call }
+	result, pending, err := conn.client.Begin(
+		withProgress(upstream, wantsProgress(call), waiting), params)
 	if err != nil {
 		return nil, u.explainLack(u.explainCall(err))
 	}
@@ -136,10 +136,12 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
 	g.metrics.parked.Add(1)
+	// The call of the first leg, and the HTTP request under it, are not kept.
+	wanted := wantsProgress(call)
 	var life context.Context
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
 		life = ctx
-		return g.runParked(withProgress(ctx, call, parked.WaitingCaller), u, conn, parked, params)
+		return g.runParked(withProgress(ctx, wanted, parked.WaitingCaller), u, conn, parked, params)
 	}
 	return g.park.Run(ctx, g.carrySpan(ctx), call, run,
 		func(result protocol.Result, err error) (protocol.Result, error) {
@@ -212,12 +214,14 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	}
 }
 
+func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
+
 // withProgress returns a context whose calls report progress to the request that waits for them,
-// where the client has asked for it.
+// where the client wants it.
 func withProgress(
-	ctx context.Context, first *server.Call, waiting func() *server.Call,
+	ctx context.Context, wanted bool, waiting func() *server.Call,
 ) context.Context {
-	if first.Meta.ProgressToken.IsZero() {
+	if !wanted {
 		return client.WithProgress(ctx, nil)
 	}
 	return client.WithProgress(ctx, func(ctx context.Context, p *protocol.Progress) {

@@ -169,12 +169,13 @@ func (p *Park) keep(call *Parked, result protocol.Result) {
 	}
 }
 
-// Run makes a call for which there is room, once, and waits for the first outcome. make runs on
-// another goroutine: life, which it gets with a cancellation of its own, must outlive the request.
-// finish is called with what it returned, or with why its context was cancelled, when it has
-// returned, and returns what the client gets.
+// Run makes a call for which there is room, once, and waits for the first outcome. It calls run on
+// another goroutine, under a context of its own with the values of life, which must outlive the
+// request. A panic of run ends the process. finish gets the result of run, or the cause with which
+// the context was cancelled, and returns what the client gets. Both are kept as long as the call
+// runs, so they should not hold ctx or call, which hold an HTTP request.
 func (p *Park) Run(ctx, life context.Context, call *server.Call,
-	make func(ctx context.Context, parked *Parked) (protocol.Result, error),
+	run func(ctx context.Context, parked *Parked) (protocol.Result, error),
 	finish func(protocol.Result, error) (protocol.Result, error),
 ) (protocol.Result, error) {
 	life, cancel := context.WithCancelCause(life)
@@ -192,10 +193,9 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	if err != nil {
 		return nil, err
 	}
-	// The call of the first leg, and the HTTP request under it, are not kept.
-	principal := call.Principal
+	principal := call.Principal // the goroutine must not hold the call
 	go func() {
-		result, err := make(life, parked)
+		result, err := run(life, parked)
 		if err != nil && life.Err() != nil {
 			err = context.Cause(life)
 		}
