@@ -13,13 +13,13 @@ import (
 )
 
 // A State is what travels with a client that was asked something, sealed by the server and bound
-// to the caller and the request.
+// to the caller and the request. Gateways of earlier releases read and write it under these names.
 type State struct {
 	// Asked are the questions of the last round.
 	Asked []Asked `json:"asked,omitempty"`
 	// Peer is the requestState of a server that returned its questions, byte by byte; nil: it
 	// sent none.
-	Peer *[]byte `json:"peer,omitempty"`
+	Peer *[]byte `json:"upstream,omitempty"`
 	// Owner is the token of the replica that runs a parked call, Parked the call, and Round the
 	// leg that the answers are for.
 	Owner  string `json:"owner,omitempty"`
@@ -30,7 +30,7 @@ type State struct {
 // An Asked pairs the key that the client sees with that of the server that asks.
 type Asked struct {
 	Key  string             `json:"key"`
-	Peer string             `json:"peer,omitempty"`
+	Peer string             `json:"upstream"`
 	Kind protocol.InputKind `json:"kind"`
 }
 
