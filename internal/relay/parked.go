@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// settleTime is how long a call waits after a question for others that the upstream asks at
-	// the same time, so that they go to the client together.
+	// settleTime is how long a call waits after a question for others that are asked at the same
+	// time, so that they go to the client together.
 	settleTime = 15 * time.Millisecond
 	// graceTime is how long a call goes on when the request that waited for it ended, and how
 	// long its result is kept for a client that lost the response.
@@ -32,20 +32,20 @@ var (
 	ErrExpired    = errors.New("relay: the call has taken too long")
 )
 
-// A Parked is one call that runs once and pushes its questions. It runs once, and stays open
-// while the client goes away with questions and comes back with answers. Each request of the
-// client for it is a leg, which waits for an outcome: questions, or the end of the call.
+// A Parked is a call that runs once, and stays open while the client goes away with questions and
+// comes back with answers. Each request of the client for it is a leg, which waits for an outcome:
+// questions, or the end of the call. Its methods may be called concurrently.
 //
 // One lock decides everything, so that of two copies of a request either both get one outcome or
 // one is refused.
 type Parked struct {
 	id      string
-	cancel  context.CancelCauseFunc // ends the call upstream
+	cancel  context.CancelCauseFunc // ends the call
 	session *server.Call            // of a client that is pushed to; nil: it comes back
 
 	mu       sync.Mutex
 	legs     []*leg               // that were begun; of all but the last two only the place is kept
-	open     []*question          // that the upstream has asked and no client has been shown
+	open     []*question          // that were asked and no client has been shown
 	shown    map[string]*question // that the last outcome asked, by key
 	keys     int                  // how many keys were given out
 	settling *time.Timer          // shows the open questions, nil when none is due
@@ -71,7 +71,7 @@ type outcome struct {
 	err       error
 }
 
-// A question is one that the upstream asks and waits for.
+// A question is one that somebody waits for.
 type question struct {
 	key     string
 	number  int // in the order in which they were asked
@@ -113,7 +113,7 @@ func (p *Parked) beginLeg(
 	return l, nil
 }
 
-// takeAnswersLocked gives the upstream the answers to what was shown. What is not answered is
+// takeAnswersLocked gives those who asked the answers to what was shown. What is not answered is
 // asked again.
 func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	var again []*question
@@ -185,8 +185,9 @@ func (p *Parked) showQuestions() {
 	p.open = nil
 }
 
-// Ask puts a question of the other server to the client and waits for the answer, until ctx ends:
-// the server has withdrawn the question, or the call is over. A session is told so.
+// Ask puts a question to the client and waits for the answer until ctx ends, because the question
+// is withdrawn or the call is over; the error is the cause of ctx then. In a session the error may
+// be one of [server.Call.Push].
 func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer, error) {
 	if p.session != nil {
 		raw, err := p.session.Push(ctx, request)
@@ -219,7 +220,7 @@ func (p *Parked) withdraw(q *question) {
 	p.open = slices.DeleteFunc(p.open, func(o *question) bool { return o == q })
 }
 
-// finish ends the call with what the upstream returned.
+// finish ends the call with its result.
 func (p *Parked) finish(result protocol.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
