@@ -79,6 +79,10 @@ func (r *run) nextPushKey() (string, error) {
 	return pushPrefix + strconv.Itoa(int(f.pushes)), nil
 }
 
+// WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
+// began them, and cannot ask with it.
+func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
+
 // WithRoundOf returns ctx as part of the round that handler, the context of a
 // handler, is of: for hosts whose calls that push may be given any context.
 func WithRoundOf(ctx, handler context.Context) context.Context {

@@ -37,7 +37,8 @@ func TestMirroredHeadersAreCheckedForEachCaller(t *testing.T) {
 		}
 		kept := hosted.KeepHeaders(handler, "X-Tool")
 		for _, tool := range []string{"a", "b"} {
-			for owner, want := range map[string]string{"ann": "ran", "bob": "-32020", "": "-32020"} {
+			for owner, want := range map[string]string{"ann": "ran", "bob": "-32020",
+				"": "-32020"} {
 				if got := post(kept, tool, owner); !strings.Contains(got, want) {
 					t.Errorf("%s with the header %q: got %s, want %s", tool, owner, got, want)
 				}

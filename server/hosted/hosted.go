@@ -40,8 +40,8 @@ type Options struct {
 	Server server.Options
 	// Park are the names of the tools whose handlers must run once. In revision 2026-07-28 the
 	// call of such a tool waits in this process while its questions are with the client, so that
-	// the answers have to come to this replica. All other handlers run again from their start in
-	// each round.
+	// the answers have to come to this replica. Such a handler asks with the SDK's own methods:
+	// roundtrip.Ask fails in it. All other handlers run again from their start in each round.
 	Park []string
 	// Optional are the names of tools and prompts, and URIs of resources, whose handlers can do
 	// without an answer. Where the client cannot be asked they get an error and decide; the call

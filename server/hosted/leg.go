@@ -20,17 +20,19 @@ import (
 type leg struct {
 	ctx      context.Context // of the handler of the server in front
 	session  *session
-	call     *server.Call
-	token    protocol.ID // of its progress; zero: the client wants none
+	call     *server.Call  // nil: parked
+	extra    protocol.Meta // of the request
+	token    protocol.ID   // of its progress; zero: the client wants none
 	optional bool
-	lenient  bool          // answers that nothing proves it asked for are passed on
-	parked   *relay.Parked // the handler runs once; nil: it runs again in each round
+	lenient  bool                        // answers that nothing proves it asked for are passed on
+	parked   *relay.Parked               // the handler runs once; nil: it runs again in each round
+	askable  protocol.ClientCapabilities // of the client of a parked handler
 	asked    atomic.Bool
 	over     atomic.Bool
 }
 
 func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
-	l := &leg{ctx: ctx, session: s, call: call}
+	l := &leg{ctx: ctx, session: s, call: call, extra: call.Meta.Extra}
 	if !call.Meta.ProgressToken.IsZero() {
 		l.token = protocol.StringID(rand.Text())
 	}
@@ -92,7 +94,7 @@ func (l *leg) runRecovering(method string, params protocol.Params) (
 
 // paramsOf returns the parameters as the hosted server gets them.
 func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
-	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.call.Meta.Extra}
+	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		own := *p
@@ -184,7 +186,10 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 // CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
 // SDKs whose handlers can.
 func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
-	return l.call.CloseStream(ctx, retry)
+	if call := l.waitingCall(); call != nil {
+		return call.CloseStream(ctx, retry)
+	}
+	return server.ErrCannotClose
 }
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.

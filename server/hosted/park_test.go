@@ -2,6 +2,7 @@ package hosted_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/hosted"
@@ -41,6 +43,36 @@ func TestAParkedHandlerRunsOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAParkedHandlerMayDoWithoutAnAnswer(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		f := &fake{answers: map[string]handler{
+			"tries": func(ctx context.Context, c *fakeCall) (string, error) {
+				_, err := c.ask(ctx, "Well?")
+				return textResult("%v", err != nil), nil
+			},
+		}}
+		h := host(t, f, &hosted.Options{Park: []string{"tries"}, Optional: []string{"tries"}})
+		c := open(t, r.open(t, h), era, &client.Options{})
+		if got, isError, err := call(t, c, "tries"); got != "true" || isError || err != nil {
+			t.Errorf("got %q, %v, %v", got, isError, err)
+		}
+	})
+}
+
+func TestAParkedHandlerHasNoRound(t *testing.T) {
+	f := &fake{answers: map[string]handler{
+		"asks": func(ctx context.Context, _ *fakeCall) (string, error) {
+			_, err := roundtrip.Ask[struct{}](ctx, "why", "Why?")
+			return textResult("%v", errors.Is(err, roundtrip.ErrNoRound)), nil
+		},
+	}}
+	h := host(t, f, &hosted.Options{Park: []string{"asks"}})
+	c := open(t, h.Server(), protocol.Modern, answering(protocol.ActionAccept))
+	if got, _, err := call(t, c, "asks"); got != "true" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
 }
 
 // begin makes a call of a parked handler up to its question.

@@ -46,11 +46,13 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 		return nil, err
 	}
 	giveBack := keep()
+	l.askable = call.Capabilities()
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
-		l.ctx, l.parked = ctx, parked
+		l.ctx, l.call, l.parked = ctx, nil, parked
 		return l.runRecovering(method, params)
 	}
-	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	// Its own round is over when the first question is with the client.
+	life, cancel := context.WithCancelCause(roundtrip.WithoutRound(context.WithoutCancel(ctx)))
 	stop := context.AfterFunc(h.life, func() { cancel(errClosed) })
 	return h.park.Run(ctx, life, call, run,
 		func(result protocol.Result, err error) (protocol.Result, error) {
@@ -74,6 +76,10 @@ func explainParked(err error) error {
 
 // askParked puts a question to the client of a call whose handler runs once.
 func (l *leg) askParked(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
+	if missing := l.askable.Missing(q); l.optional && !missing.IsZero() {
+		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
+			"the client does not support: %s", missing)
+	}
 	answer, err := l.parked.Ask(ctx, q)
 	if err != nil {
 		return nil, err
