@@ -20,6 +20,7 @@ const (
 	asMCPGo    = "RONDO_INTEROP_MCPGO"    // "pushed" or "returned"
 	asHosted   = "RONDO_INTEROP_HOSTED"   // the name of one of hostedServers
 	asTasks    = "RONDO_INTEROP_TASKS"
+	asReplica  = "RONDO_INTEROP_REPLICA"  // "official" or "mcp-go"
 	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
 )
 
@@ -45,6 +46,8 @@ func TestMain(m *testing.M) {
 		runMCPGo(context.Background(), line{os.Stdin, os.Stdout}, os.Getenv(asMCPGo) == "pushed")
 	case os.Getenv(asHosted) != "":
 		err = serveHosted(os.Getenv(asHosted))
+	case os.Getenv(asReplica) != "":
+		err = serveReplica(os.Getenv(asReplica), os.Stdin, os.Stdout)
 	case os.Getenv(asSurveyed) != "":
 		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:
