@@ -19,7 +19,7 @@ import (
 // A fakeBack records what the hosted server sends, and answers its questions.
 type fakeBack struct {
 	answer func(ctx context.Context, req *protocol.Request) (*protocol.Response, error)
-	notify func() // called for each notification; nil: nothing
+	notify func() // called after each notification; nil: nothing
 
 	mu   sync.Mutex
 	sent []string // "<method> <params>", of questions and notifications
@@ -40,10 +40,10 @@ func (b *fakeBack) log() []string {
 
 // Notify implements protocol.BackCaller.
 func (b *fakeBack) Notify(_ context.Context, n *protocol.Notification) error {
+	b.record(n.Method, n.Params)
 	if b.notify != nil {
 		b.notify()
 	}
-	b.record(n.Method, n.Params)
 	return nil
 }
 
@@ -132,8 +132,11 @@ func (c *fakeCore) send(ctx context.Context, back *fakeBack, method, params stri
 
 func (c *fakeCore) request(ctx context.Context, id int64, back *fakeBack, method, params string) (
 	*protocol.Response, error) {
-	return c.session.Handle(hosted.WithCaller(ctx, c.caller), &protocol.Request{
-		ID: protocol.IntID(id), Method: method, Params: json.RawMessage(params)}, back)
+	req := &protocol.Request{ID: protocol.IntID(id), Method: method}
+	if params != "" {
+		req.Params = json.RawMessage(params)
+	}
+	return c.session.Handle(hosted.WithCaller(ctx, c.caller), req, back)
 }
 
 // do returns the result of a request, or "error <code> <message> <data>".
@@ -144,9 +147,13 @@ func (c *fakeCore) do(back *fakeBack, method, params string) string {
 		return "failed: " + err.Error()
 	}
 	if e := response.Error; e != nil {
-		return fmt.Sprintf("error %d %s %s", e.Code, e.Message, e.Data)
+		return errorText(e.Code, e.Message, e.Data)
 	}
 	return string(response.Result)
+}
+
+func errorText(code int64, message string, data json.RawMessage) string {
+	return fmt.Sprintf("error %d %s %s", code, message, data)
 }
 
 // call calls a tool and returns its text, or what do returns.
