@@ -185,8 +185,8 @@ func (p *Parked) showQuestions() {
 	p.open = nil
 }
 
-// Ask puts a question of the other server to the client and waits for the answer, until ctx ends: the
-// server has withdrawn the question, or the call is over. A session is told so.
+// Ask puts a question of the other server to the client and waits for the answer, until ctx ends:
+// the server has withdrawn the question, or the call is over. A session is told so.
 func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer, error) {
 	if p.session != nil {
 		raw, err := p.session.Push(ctx, request)

@@ -165,7 +165,7 @@ func (x *session) connect(ctx context.Context, state *mcp.ServerSessionState) (
 	*connection, error) {
 	c := newConnection(x)
 	var err error
-	c.session, err = x.peer.server.Connect(context.WithoutCancel(ctx), c,
+	c.session, err = x.peer.server.Connect(context.Background(), c,
 		&mcp.ServerSessionOptions{State: state})
 	return c, err
 }
