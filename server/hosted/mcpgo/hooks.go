@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"context"
 	"errors"
-	"net/http"
 	"reflect"
 	"slices"
 
@@ -41,12 +40,10 @@ func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	if r == nil || r.caller.Header == nil {
 		return
 	}
-	field := reflect.ValueOf(message).Elem().FieldByName("Header")
-	if !field.IsValid() {
-		return
-	}
-	if header, ok := field.Addr().Interface().(*http.Header); ok {
-		*header = r.caller.Header.Clone()
+	field := reflect.Indirect(reflect.ValueOf(message)).FieldByName("Header")
+	if header := reflect.ValueOf(r.caller.Header.Clone()); field.CanSet() &&
+		header.Type().AssignableTo(field.Type()) {
+		field.Set(header)
 	}
 }
 
