@@ -7,7 +7,8 @@
 //	}
 //	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
 //
-// Package hosted says what clients and handlers see.
+// Package hosted says what clients and handlers see. Handlers of tools and prompts may return their
+// questions to every client, so the revision that they read from their session is 2026-07-28.
 package mcpgo
 
 import (
