@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,4 +187,13 @@ func want(t testing.TB, what, got, want string) {
 	if got != want {
 		t.Errorf("%s: got %s, want %s", what, got, want)
 	}
+}
+
+// sameJSON reports whether two texts are equal but for the order of members.
+func sameJSON(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return a == b
+	}
+	return reflect.DeepEqual(x, y)
 }

@@ -215,45 +215,47 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 		return nil, errors.New("gosdk: the way back takes no questions")
 	}
 	name, retried := describeRequest(req)
+	response, err := x.runHandler(ctx, req, caller, name, retried)
+	if err == nil && publishQuestions(req.Method, response) {
+		x.noteStyle(name, returns)
+	}
+	return response, err
+}
+
+// runHandler runs the handler of a request in the session that suits it.
+func (x *session) runHandler(ctx context.Context, req *protocol.Request, back protocol.BackCaller,
+	name string, retried bool) (*protocol.Response, error) {
 	known := x.styleOf(name)
 	if retried || known == returns {
-		return x.handleReturning(ctx, req, caller)
+		return x.runReturning(ctx, req, back)
 	}
-	r := newRun(ctx, x, caller)
+	r := newRun(ctx, x, back)
 	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
 	// there waits for the end of the handler, which tells whether the SDK did it. Where questions
 	// are asked in place the handler need not run again for that.
 	r.holdsBack = known == pushes && r.caller.Version.Era() == protocol.Modern
 	response, err := x.send(ctx, x.pushing, req, r)
-	if err != nil {
+	heldBack := r.hasHeldBack()
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if heldBack := r.hasHeldBack(); asksByResult(response.Error, heldBack) {
-		x.noteStyle(name, returns)
-		return x.handleReturning(ctx, req, caller)
-	} else if heldBack {
+	case asksByResult(response.Error, heldBack):
+		return x.runReturning(ctx, req, back)
+	case heldBack:
 		x.noteStyle(name, pushesElse)
-		return x.send(ctx, x.pushing, req, newRun(ctx, x, caller))
-	}
-	if publishQuestions(req.Method, response) {
-		x.noteStyle(name, returns)
+		return x.send(ctx, x.pushing, req, newRun(ctx, x, back))
 	}
 	return response, nil
 }
 
-// handleReturning runs a handler that returns its questions.
-func (x *session) handleReturning(ctx context.Context, req *protocol.Request,
+// runReturning runs a handler that returns its questions.
+func (x *session) runReturning(ctx context.Context, req *protocol.Request,
 	back protocol.BackCaller) (*protocol.Response, error) {
 	c, err := x.connectReturning()
 	if err != nil {
 		return nil, err
 	}
-	response, err := x.send(ctx, c, req, newRun(ctx, x, back))
-	if err != nil {
-		return nil, err
-	}
-	publishQuestions(req.Method, response)
-	return response, nil
+	return x.send(ctx, c, req, newRun(ctx, x, back))
 }
 
 // describeRequest returns what tells handlers apart, and whether the request brings answers.
