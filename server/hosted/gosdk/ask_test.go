@@ -157,7 +157,8 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 		said, err := elsewhere(ctx, req)
 		return text("%s", said), err
 	})
-	addTool(s, "swallows", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "swallows", func(ctx context.Context, req *toolRequest) (
+		*mcp.CallToolResult, error) {
 		runs++
 		said, err := elsewhere(ctx, req)
 		return text("%s %v", said, err), nil
@@ -242,7 +243,7 @@ func TestQuestionsAfterTheEndOfTheirCall(t *testing.T) {
 		go func() {
 			<-goOn
 			ctx := context.WithoutCancel(ctx)
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{})
+			_ = req.Session.Log(ctx, logged("late"))
 			_, err := req.Session.ListRoots(ctx, nil)
 			late <- err
 		}()
@@ -256,6 +257,37 @@ func TestQuestionsAfterTheEndOfTheirCall(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	want(t, "sent", b.list(), "")
+	want(t, "what belongs to no call any more", c.back.list(),
+		`notifications/message {"data":"late","level":"debug"}`)
+}
+
+func TestQuestionsEndWithTheirCall(t *testing.T) {
+	s := newServer(nil)
+	for name, detach := range map[string]func(context.Context) context.Context{
+		"own":   func(ctx context.Context) context.Context { return ctx },
+		"other": func(context.Context) context.Context { return context.Background() },
+	} {
+		addTool(s, name, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			_, err := req.Session.ListRoots(detach(ctx), nil)
+			return nil, err
+		})
+	}
+	c := open(t, s)
+	left := errors.New("the client has left")
+	for _, tool := range []string{"own", "other"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var cause error
+		b := &back{answer: func(ctx context.Context, _ *protocol.Request) (string, error) {
+			cancel(left)
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return "", cause
+		}}
+		_, _ = c.send(ctx, "tools/call", fmt.Sprintf(`{"name":%q}`, tool), b)
+		if cause != left {
+			t.Errorf("%s: the question ended because of %v", tool, cause)
+		}
+	}
 }
 
 func TestElicitationIsDeclaredUnlessTrue(t *testing.T) {

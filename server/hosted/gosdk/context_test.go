@@ -206,7 +206,8 @@ func TestHandlersThatIgnoreTheEndOfTheirCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil)
 		goOn, began := make(chan struct{}), make(chan struct{})
-		addTool(s, "stay", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		addTool(s, "stay", func(ctx context.Context, req *toolRequest) (
+			*mcp.CallToolResult, error) {
 			close(began)
 			<-goOn
 			_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "late"})
@@ -238,4 +239,32 @@ func TestHandlersThatIgnoreTheEndOfTheirCall(t *testing.T) {
 			t.Error("a session is left")
 		}
 	})
+}
+
+// A closer is a back whose client waits on a connection that can be closed.
+type closer struct {
+	back
+	retry time.Duration
+}
+
+func (c *closer) CloseStream(_ context.Context, retry time.Duration) error {
+	c.retry = retry
+	return nil
+}
+
+func TestHandlersCloseTheConnectionOfTheirClient(t *testing.T) {
+	s := newServer(nil)
+	addTool(s, "close", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Minute})
+		return text("closed"), nil
+	})
+	c, b := open(t, s), &closer{}
+	want(t, "without a connection", c.call("close", &back{}), "closed")
+	if _, err := c.session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(1),
+		Method: "tools/call", Params: []byte(`{"name":"close"}`)}, b); err != nil {
+		t.Error(err)
+	}
+	if b.retry != time.Minute {
+		t.Errorf("the client is to wait %v", b.retry)
+	}
 }

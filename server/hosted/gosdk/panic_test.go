@@ -34,9 +34,13 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 			*mcp.CompleteResult, error) {
 			panic("completion")
 		},
-		SubscribeHandler:        func(context.Context, *mcp.SubscribeRequest) error { panic("subscribe") },
-		UnsubscribeHandler:      func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
-		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { panic("roots") },
+		SubscribeHandler: func(context.Context, *mcp.SubscribeRequest) error {
+			panic("subscribe")
+		},
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) {
+			panic("roots")
+		},
 	})
 	addTool(s, "fine", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		return text("fine"), nil

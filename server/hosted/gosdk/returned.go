@@ -22,8 +22,9 @@ func asksByResult(e *protocol.Error, heldBack bool) bool {
 // has pushed those of the first round, nor with a state alone. It returns false where there are
 // none.
 func publishQuestions(method string, response *protocol.Response) bool {
-	if !protocol.MultiRoundTrip(method) || !bytes.Contains(response.Result, []byte(`"inputRequests"`)) &&
-		!bytes.Contains(response.Result, []byte(`"requestState"`)) {
+	mayAsk := bytes.Contains(response.Result, []byte(`"inputRequests"`)) ||
+		bytes.Contains(response.Result, []byte(`"requestState"`))
+	if !mayAsk || !protocol.MultiRoundTrip(method) {
 		return false
 	}
 	var asks struct {

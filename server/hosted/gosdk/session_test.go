@@ -128,7 +128,8 @@ func TestPeersHaveSessionsOnly(t *testing.T) {
 			t.Errorf("%s: a session was opened", params)
 		}
 	}
-	if _, err := open(t, newServer(nil)).session.Handle(t.Context(), initialize("{}"), nil); err == nil {
+	session := open(t, newServer(nil)).session
+	if _, err := session.Handle(t.Context(), initialize("{}"), nil); err == nil {
 		t.Error("a request without a way back was handled")
 	}
 }
@@ -136,7 +137,8 @@ func TestPeersHaveSessionsOnly(t *testing.T) {
 func TestPingsAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(&mcp.ServerOptions{KeepAlive: time.Second})
-		addTool(s, "ping", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		addTool(s, "ping", func(ctx context.Context, req *toolRequest) (
+			*mcp.CallToolResult, error) {
 			return text("pong"), req.Session.Ping(ctx, nil)
 		})
 		c := open(t, s)
