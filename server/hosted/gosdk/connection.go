@@ -1,13 +1,12 @@
 package gosdk
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,34 +14,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// leaveTimeout is how long a handler may go on whose call has been given up. Handlers that look at
-// their context return at once; no call is to hang on one that does not.
-const leaveTimeout = 5 * time.Second
-
 // A connection is a transport of the SDK and its connection, in memory.
 type connection struct {
 	of      *session
 	session *mcp.ServerSession
 	in      chan jsonrpc.Message
-	closed  chan struct{}
-	once    sync.Once
-
-	mu      sync.Mutex
-	last    float64
-	waiting map[any]*pending // by the id of the request
 }
 
-// A pending request has not been answered.
-type pending struct {
-	answered chan *protocol.Response
-	run      *run // nil: of this package's own
-}
-
-var _ mcp.Connection = (*connection)(nil)
-
-func newConnection(x *session) *connection {
-	return &connection{of: x, in: make(chan jsonrpc.Message), closed: make(chan struct{}),
-		waiting: map[any]*pending{}}
+// connect opens a connection of the SDK's server. Its context has no values: they would be seen in
+// all requests.
+func (x *session) connect(state *mcp.ServerSessionState) (*connection, error) {
+	c := &connection{of: x, in: make(chan jsonrpc.Message)}
+	var err error
+	c.session, err = x.server.Connect(context.Background(), c,
+		&mcp.ServerSessionOptions{State: state})
+	return c, err
 }
 
 // Connect implements [mcp.Transport].
@@ -56,151 +42,79 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-c.in:
 		return m, nil
-	case <-c.closed:
+	case <-c.of.life.Done():
 		return nil, io.EOF
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Close implements [mcp.Connection]. The SDK closes the connection when either side ends the
+// Close implements [mcp.Connection]. The SDK closes the connection when either side has ended the
 // session.
 func (c *connection) Close() error {
-	c.once.Do(func() { close(c.closed) })
 	c.of.end()
 	return nil
 }
 
-// shut ends the SDK's session. Handlers that go on are not waited for.
-func (c *connection) shut() {
-	_ = c.Close()
-	if c.session != nil {
-		go func() { _ = c.session.Close() }()
-	}
-}
-
-// deliver hands a message to the SDK.
-func (c *connection) deliver(ctx context.Context, m jsonrpc.Message) error {
-	select {
-	case c.in <- m:
-		return nil
-	case <-c.closed:
-		return fmt.Errorf("gosdk: %w", protocol.ErrSessionGone)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *connection) notify(ctx context.Context, n *protocol.Notification) error {
-	return c.deliver(ctx, &jsonrpc.Request{Method: n.Method, Params: n.Params})
-}
-
-// send sends a request and returns the response. r is nil for a request that no handler serves.
-func (c *connection) send(ctx context.Context, req *protocol.Request, r *run) (
-	*protocol.Response, error) {
-	own := &jsonrpc.Request{Method: req.Method, Params: req.Params}
-	p := &pending{answered: make(chan *protocol.Response, 1), run: r}
-	if r != nil {
-		own.Extra = r.extra
-		c.of.peer.runs.Store(r.extra, r)
-		defer c.of.peer.runs.Delete(r.extra)
-		defer r.end()
-	}
-	c.mu.Lock()
-	c.last++
-	own.ID, _ = jsonrpc.MakeID(c.last) // a number always makes one
-	c.waiting[own.ID.Raw()] = p
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.waiting, own.ID.Raw())
+// shut ends the SDK's session. The channel is closed when all its handlers have returned.
+func (c *connection) shut() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.session.Close()
 	}()
-	if err := c.deliver(ctx, own); err != nil {
-		return nil, err
-	}
-	response, err := c.await(ctx, p)
-	if r != nil {
-		r.panicAgain()
-	}
-	if response != nil {
-		response.ID = req.ID
-	}
-	return response, err
+	return ended
 }
 
-func (c *connection) await(ctx context.Context, p *pending) (*protocol.Response, error) {
-	select {
-	case response := <-p.answered:
-		return response, nil
-	case <-c.closed:
-		return c.answerOf(p)
-	case <-ctx.Done():
-	}
-	select {
-	case response := <-p.answered:
-		return response, nil
-	case <-c.closed:
-		return c.answerOf(p)
-	case <-time.After(leaveTimeout):
-		return nil, fmt.Errorf("gosdk: the handler goes on after its call: %w",
-			context.Cause(ctx))
-	}
-}
-
-// answerOf returns the response to a request that came before the end of the session.
-func (c *connection) answerOf(p *pending) (*protocol.Response, error) {
-	select {
-	case response := <-p.answered:
-		return response, nil
-	default:
-		return nil, fmt.Errorf("gosdk: %w", protocol.ErrSessionGone)
-	}
-}
-
-// Write implements [mcp.Connection]. It runs on the goroutine that sends, with its context.
+// Write implements [mcp.Connection]. It runs on the goroutine that sends, with its context. An
+// error would end the SDK's session.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
-		c.mu.Lock()
-		p := c.waiting[m.ID.Raw()]
-		c.mu.Unlock()
-		if p != nil {
-			select {
-			case p.answered <- &protocol.Response{Result: m.Result, Error: errorFrom(m.Error)}:
-			default: // twice
-			}
-		}
+		c.of.takeResponse(m)
 	case *jsonrpc.Request:
 		if m.IsCall() {
-			return c.answer(ctx, m)
+			answer := &jsonrpc.Response{ID: m.ID}
+			answer.Result, answer.Error = c.of.answer(ctx, m)
+			return c.of.deliver(context.Background(), c, answer)
 		}
-		c.passOn(ctx, m)
+		c.of.passOn(ctx, m)
 	}
 	return nil
 }
 
-// answer answers a request of the SDK's server to the client.
-func (c *connection) answer(ctx context.Context, m *jsonrpc.Request) error {
-	answer := &jsonrpc.Response{ID: m.ID}
-	switch r := c.runOf(ctx); {
-	case m.Method == protocol.MethodPing:
-		answer.Result = json.RawMessage("{}")
-	case r == nil:
-		answer.Result, answer.Error = call(ctx, c.of.back, m)
-	default:
-		answer.Result, answer.Error = r.ask(ctx, m)
+// takeResponse gives a response to who waits for it. What comes too late is dropped.
+func (x *session) takeResponse(m *jsonrpc.Response) {
+	x.mu.Lock()
+	r := x.waiting[m.ID.Raw()]
+	x.mu.Unlock()
+	if r == nil {
+		return
 	}
-	return c.deliver(context.WithoutCancel(ctx), answer)
+	select {
+	case r.answered <- &protocol.Response{Result: m.Result, Error: errorFrom(m.Error)}:
+	default: // twice
+	}
 }
 
-// call puts a question to back.
+// answer answers a request of the SDK's server to the client.
+func (x *session) answer(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, error) {
+	if m.Method == protocol.MethodPing {
+		return json.RawMessage("{}"), nil
+	}
+	if r := x.runOf(ctx, m); r != nil {
+		return r.ask(ctx, m)
+	}
+	return call(ctx, x.back, m)
+}
+
+// call puts a question to back. Errors of back reach the handler as they are.
 func call(ctx context.Context, back protocol.BackCaller, m *jsonrpc.Request) (
 	json.RawMessage, error) {
-	response, err := back.Call(ctx, &protocol.Request{ID: protocol.StringID(m.Method),
+	response, err := back.Call(ctx, &protocol.Request{ID: protocol.StringID(fmt.Sprint(m.ID.Raw())),
 		Method: m.Method, Params: m.Params})
 	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+		return nil, err
 	}
 	if e := response.Error; e != nil {
 		return nil, &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
@@ -209,14 +123,13 @@ func call(ctx context.Context, back protocol.BackCaller, m *jsonrpc.Request) (
 }
 
 // passOn passes on a notification.
-func (c *connection) passOn(ctx context.Context, m *jsonrpc.Request) {
+func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
+	if m.Method == protocol.NotifyCancelled { // of a question whose context has ended
+		return
+	}
 	n := &protocol.Notification{Method: m.Method, Params: m.Params}
-	switch r := c.runOf(ctx); {
-	case m.Method == protocol.NotifyCancelled: // of a question whose context has ended
-	case r != nil && !isAnnouncement(m.Method):
-		_ = r.back.Notify(ctx, n)
-	default:
-		_ = c.of.back.Notify(ctx, n)
+	if r := x.runOf(ctx, m); r == nil || isAnnouncement(m.Method) || !r.notify(ctx, n) {
+		_ = x.back.Notify(ctx, n) // the session ends if the client is gone
 	}
 }
 
@@ -224,31 +137,47 @@ func (c *connection) passOn(ctx context.Context, m *jsonrpc.Request) {
 func isAnnouncement(method string) bool {
 	switch method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
+		protocol.NotifyElicitationCompleted:
 		return true
 	}
 	return false
 }
 
-// runOf returns the run whose handler sends something: by the context that it sends with, or the
-// only one of the session.
-func (c *connection) runOf(ctx context.Context) *run {
-	if r, ok := ctx.Value(runKey{}).(*run); ok {
+// runOf returns the run whose handler sends a message to the client of this session, nil if it is
+// not known: by the context that it sends with, which may be of a request of another session; by
+// the token of progress; and the only one there is for what a handler asks or logs without its
+// context.
+func (x *session) runOf(ctx context.Context, m *jsonrpc.Request) *run {
+	if r, ok := ctx.Value(runKey{}).(*run); ok && r.session == x {
 		return r
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var only *run
-	for _, p := range c.waiting {
-		if p.run == nil {
-			continue
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if m.Method == protocol.NotifyProgress {
+		token := progressToken(m.Params)
+		for _, r := range x.waiting {
+			if token != nil && bytes.Equal(token, r.progressToken()) {
+				return r
+			}
 		}
-		if only != nil {
-			return nil
-		}
-		only = p.run
+		return nil
 	}
-	return only
+	if len(x.waiting) == 1 && (m.IsCall() || m.Method == protocol.NotifyMessage) {
+		for _, r := range x.waiting {
+			return r
+		}
+	}
+	return nil
+}
+
+// progressToken returns the token in the parameters of a notification.
+func progressToken(params json.RawMessage) json.RawMessage {
+	var p struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	_ = json.Unmarshal(params, &p) // the SDK has made them
+	return p.Token
 }
 
 // errorFrom returns an error of the SDK as rondo has it.

@@ -8,6 +8,10 @@
 //	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
 //
 // Package hosted says what clients and handlers see.
+//
+// Add all middleware to the server before: what is added later runs around the middleware of this
+// package, so that it sees neither the context of the call nor its cancellation, and a panic in it
+// ends the process.
 package gosdk
 
 import (
@@ -24,8 +28,10 @@ import (
 // Options configure how a server of the SDK is hosted. The zero value works.
 type Options struct {
 	hosted.Options
-	// TokenInfo returns what handlers see in RequestExtra.TokenInfo. Calls may overlap. Nil: the
-	// subject of the caller's principal as the UserID, and nothing for an anonymous caller.
+	// TokenInfo returns what handlers see in RequestExtra.TokenInfo. Its context is that of the
+	// request. Calls may overlap. Nil: what the SDK's auth.RequireBearerToken has put into the
+	// context, where that wraps the HTTP handler; else the subject of the caller's principal as the
+	// UserID, and nothing for a caller without one.
 	TokenInfo func(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo
 	// TrueElicitation shows handlers whether the client has declared that it can be asked by forms
 	// and URLs. By default the session that they see always declares it: the SDK itself refuses to
@@ -41,16 +47,17 @@ func New(s *mcp.Server, opts *Options) (*hosted.Server, error) {
 	if s == nil {
 		return nil, errors.New("gosdk: the server is nil")
 	}
-	o := orDefault(opts)
-	return hosted.New(hosted.One(Peer(s, o)), &o.Options)
+	h := newHost(opts)
+	return hosted.New(hosted.One(h.peerFor(s)), &h.opts.Options)
 }
 
 // NewEach returns rondo's server in front of those that makeServer makes: one for each session of
 // the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. Its context is
-// that of the request that needs the session. Calls may overlap.
+// that of the request that needs the session. It may return the same server again. Calls may
+// overlap.
 func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.Server, error),
 	opts *Options) (*hosted.Server, error) {
-	o := orDefault(opts)
+	h := newHost(opts)
 	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
 		protocol.LegacyPeer, error) {
 		s, err := makeServer(ctx, caller)
@@ -60,13 +67,11 @@ func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.S
 		if s == nil {
 			return nil, errors.New("gosdk: no server for this caller")
 		}
-		return Peer(s, o), nil
-	}, &o.Options)
+		return h.peerFor(s), nil
+	}, &h.opts.Options)
 }
 
-func orDefault(opts *Options) *Options {
-	if opts == nil {
-		return &Options{}
-	}
-	return opts
-}
+// Peer returns a server of the SDK as the peer of a hosted server: for a [hosted.Source] of one's
+// own. It adds middleware to the server, so call it once for each. opts may be nil, and the
+// [hosted.Options] in them are not used.
+func Peer(s *mcp.Server, opts *Options) protocol.LegacyPeer { return newHost(opts).peerFor(s) }

@@ -3,10 +3,10 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -18,45 +18,56 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A run is one request while the SDK's server handles it.
+// A run is one request, or one notification, while the SDK's server handles it.
 type run struct {
-	ctx    context.Context // of the caller
-	cancel context.CancelCauseFunc
-	back   protocol.BackCaller
-	caller *hosted.Caller
-	extra  *mcp.RequestExtra // by which the SDK's request is known
+	session  *session
+	ctx      context.Context // of the caller
+	cancel   context.CancelCauseFunc
+	back     protocol.BackCaller
+	caller   *hosted.Caller
+	params   json.RawMessage
+	extra    *mcp.RequestExtra       // by which the SDK's request is known
+	answered chan *protocol.Response // has room for the only one
+	left     chan struct{}           // closed when the handler has returned
+	leave    func()
 
-	holdsBack bool        // questions from other goroutines than the handler's
-	heldBack  atomic.Bool // one was
+	// notifying is held for reading while a notification is passed on: none is after the end.
+	notifying sync.RWMutex
+	over      bool
 
-	mu       sync.Mutex
-	panicked any
+	mu        sync.Mutex
+	holdsBack bool // questions of other goroutines than the handler's
+	heldBack  bool // one was
+	asked     bool // one was not
+	panicked  any
 }
 
 type runKey struct{}
 
 func newRun(ctx context.Context, x *session, back protocol.BackCaller) *run {
-	r := &run{back: back, caller: hosted.CallerFrom(ctx)}
+	r := &run{session: x, back: back, caller: hosted.CallerFrom(ctx),
+		answered: make(chan *protocol.Response, 1), left: make(chan struct{})}
+	r.leave = sync.OnceFunc(func() { close(r.left) })
 	if r.caller == nil {
 		r.caller = x.caller
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.extra = &mcp.RequestExtra{TokenInfo: x.peer.tokenInfo(ctx, r.caller),
-		Header: r.caller.Header, CloseSSEStream: r.closeStream}
+	r.extra = &mcp.RequestExtra{TokenInfo: x.tokenInfo(ctx, r.caller),
+		Header: r.caller.Header.Clone(), CloseSSEStream: r.closeStream}
 	if r.extra.Header == nil {
-		r.extra.Header = http.Header{}
+		r.extra.Header = http.Header{} // handlers read it without looking
 	}
 	return r
 }
 
-// end releases what the run holds.
-func (r *run) end() { r.cancel(nil) }
-
-func (p *peer) tokenInfo(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo {
-	switch {
-	case p.opts.TokenInfo != nil:
-		return p.opts.TokenInfo(ctx, caller)
-	case caller.Principal == protocol.Principal{}:
+func (h *host) tokenInfo(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo {
+	if h.opts.TokenInfo != nil {
+		return h.opts.TokenInfo(ctx, caller)
+	}
+	if info := auth.TokenInfoFromContext(ctx); info != nil {
+		return info
+	}
+	if caller.Principal.Subject == "" {
 		return nil
 	}
 	// rondo's server has checked the token of this request.
@@ -73,31 +84,61 @@ func (r *run) closeStream(args mcp.CloseSSEStreamArgs) {
 	}
 }
 
+// begin makes the run known to the middleware. The function that it returns ends the run: what the
+// handler sends afterwards does not reach the client as part of it.
+func (r *run) begin() (end func()) {
+	runs := &r.session.host.runs
+	runs.Store(r.extra, r)
+	return func() {
+		runs.Delete(r.extra)
+		r.cancel(nil)
+		r.notifying.Lock()
+		defer r.notifying.Unlock()
+		r.over = true
+	}
+}
+
+// progressToken returns the token that the client wants progress with, nil for none.
+func (r *run) progressToken() json.RawMessage {
+	var p struct {
+		Meta json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(r.params, &p) // the SDK refuses what cannot be read
+	return progressToken(p.Meta)
+}
+
 // runHandlers is the receiving middleware: it gives handlers the context of their call.
-func (p *peer) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
+func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (
 		result mcp.Result, err error) {
-		found, ok := p.runs.Load(req.GetExtra())
+		found, ok := h.runs.Load(req.GetExtra())
 		if !ok {
 			return next(ctx, method, req)
 		}
 		r := found.(*run)
+		defer r.leave()
 		own, cancel := context.WithCancelCause(r.ctx)
 		defer cancel(nil)
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer stop()
 		roundtrip.ContinueHandler(func() {
-			defer r.recoverPanic(&err)
-			result, err = next(handlerContext{own, ctx, r}, method, req)
+			defer r.keepPanic(&result, &err)
+			result, err = next(handlerContext{own, context.WithoutCancel(ctx), r}, method, req)
+			if err == nil && result != nil {
+				// The SDK answers nothing where a result cannot be encoded.
+				if _, err = json.Marshal(result); err != nil {
+					result, err = nil, fmt.Errorf("the result cannot be encoded: %w", err)
+				}
+			}
 		})
 		return result, err
 	}
 }
 
-// A handlerContext has the values of the call, and those of the SDK beside them.
+// A handlerContext ends with the call, and has the values of the SDK and those of the call.
 type handlerContext struct {
 	context.Context
-	sdk context.Context
+	sdk context.Context // without its end, by which package context would look for the cause
 	run *run
 }
 
@@ -106,40 +147,83 @@ func (c handlerContext) Value(key any) any {
 	if _, ok := key.(runKey); ok {
 		return c.run
 	}
-	if v := c.Context.Value(key); v != nil {
+	if v := c.sdk.Value(key); v != nil {
 		return v
 	}
-	return c.sdk.Value(key)
+	return c.Context.Value(key)
 }
 
-// recoverPanic keeps a panic for the goroutine of the call.
-func (r *run) recoverPanic(err *error) {
+// keepPanic keeps a panic for the goroutine of the call.
+func (r *run) keepPanic(result *mcp.Result, err *error) {
 	if v := recover(); v != nil {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.panicked = v
-		r.mu.Unlock()
-		*err = fmt.Errorf("gosdk: panic: %v", v)
+		*result, *err = nil, fmt.Errorf("gosdk: panic: %v", v)
 	}
 }
 
-// panicAgain panics as the handler did.
+// panicAgain panics as the handler did, unless the handler lacked an answer that was held back.
 func (r *run) panicAgain() {
 	r.mu.Lock()
-	v := r.panicked
+	v, heldBack := r.panicked, r.heldBack
 	r.mu.Unlock()
-	if v != nil {
+	if v != nil && !heldBack {
 		panic(v)
 	}
 }
 
+// isOver reports whether the run has ended.
+func (r *run) isOver() bool {
+	r.notifying.RLock()
+	defer r.notifying.RUnlock()
+	return r.over
+}
+
+// notify passes on a notification. It returns false if the run has ended.
+func (r *run) notify(ctx context.Context, n *protocol.Notification) bool {
+	r.notifying.RLock()
+	defer r.notifying.RUnlock()
+	if !r.over {
+		_ = r.back.Notify(ctx, n) // the context of the call ends if the client is gone
+	}
+	return !r.over
+}
+
+var errOver = errors.New("gosdk: the call that asks has ended")
+
 // ask puts a question of the handler to the client of the request, unless the question waits for
 // the end of the handler.
 func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, error) {
-	if r.holdsBack && !roundtrip.CalledByHandler() {
-		r.heldBack.Store(true)
+	if r.isOver() {
+		return nil, errOver
+	}
+	if !r.mayAsk() {
 		r.cancel(roundtrip.ErrPending)
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
-			Message: roundtrip.ErrPending.Error()}
+		return nil, roundtrip.ErrPending
+	}
+	if ctx.Value(runKey{}) != any(r) { // not the handler's
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
 	}
 	return call(ctx, r.back, m)
+}
+
+// mayAsk reports whether a question goes out now. Once one has, none is held back: the handler
+// cannot run once more in this round, because it would ask that one again.
+func (r *run) mayAsk() bool {
+	own := !r.holdsBack || roundtrip.CalledByHandler()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heldBack = r.heldBack || !own && !r.asked
+	r.asked = r.asked || !r.heldBack
+	return !r.heldBack
+}
+
+func (r *run) hasHeldBack() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heldBack
 }

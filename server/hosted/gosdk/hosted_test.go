@@ -1,0 +1,237 @@
+package gosdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"weak"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+)
+
+// A person answers each question with its message, and remembers it.
+type person struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+func (p *person) answer(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, q.Message)
+	return client.Accept(map[string]any{"text": q.Message})
+}
+
+// dial returns a client of a hosted server over HTTP.
+func dial(t testing.TB, h *hosted.Server, era protocol.Era, p *person) *client.Client {
+	t.Helper()
+	handler, err := h.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(handler)
+	over, err := clienthttp.New(web.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := &client.Options{Era: era}
+	if p != nil {
+		opts.ElicitForm = p.answer
+		opts.ListRoots = func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return nil, nil
+		}
+	}
+	c, err := client.New(over, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return c
+}
+
+// styles is a server whose tools ask in all ways.
+func styles() *mcp.Server {
+	runs := 0
+	s := returning(&runs)
+	addTool(s, "push", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		said := ""
+		for _, message := range []string{"Why?", "Why?", "Sure?"} {
+			a, err := req.Session.Elicit(ctx, form(message))
+			if err != nil {
+				return nil, err
+			}
+			said += fmt.Sprint(a.Content["text"])
+		}
+		return text("%s", said), nil
+	})
+	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (
+		*mcp.CallToolResult, error) {
+		first, err := req.Session.Elicit(ctx, form("Here?"))
+		if err != nil {
+			return nil, err
+		}
+		said := make(chan *mcp.ElicitResult, 1)
+		go func() {
+			a, _ := req.Session.Elicit(ctx, form("Elsewhere?"))
+			said <- a
+		}()
+		if a := <-said; a != nil {
+			return text("%v%v", first.Content["text"], a.Content["text"]), nil
+		}
+		return nil, errors.New("no answer")
+	})
+	addTool(s, "ask", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+		a, err := roundtrip.Ask[struct {
+			Text string `json:"text"`
+		}](ctx, "why", "Why?")
+		return text("%s", a.Text), err
+	})
+	addTool(s, "swallow", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		_, _ = req.Session.Elicit(ctx, form("May I?"))
+		return text("did it"), nil
+	})
+	addTool(s, "panic", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		panic("x")
+	})
+	return s
+}
+
+func TestHandlersAskClientsOfBothEras(t *testing.T) {
+	for _, eras := range [][]protocol.Era{{protocol.Modern, protocol.Legacy},
+		{protocol.Legacy, protocol.Modern}} {
+		h, err := gosdk.New(styles(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		for _, era := range eras {
+			p := &person{}
+			c := dial(t, h, era, p)
+			for _, test := range []struct {
+				tool, want string
+				asked      []string
+			}{
+				{"push", "Why?Why?Sure?", []string{"Sure?", "Why?", "Why?"}},
+				{"typed", "then After First?", []string{"After First?", "First?"}},
+				{"raw", "then After First?", []string{"After First?", "First?"}},
+				{"state", "then done", nil},
+				{"elsewhere", "Here?Elsewhere?", []string{"Elsewhere?", "Here?"}},
+				{"ask", "Why?", []string{"Why?"}},
+				{"swallow", "did it", []string{"May I?"}},
+				{"panic", "internal error (code -32603)", nil},
+			} {
+				for range 2 { // the second time it is known how the handler asks
+					p.asked = nil
+					got := callTool(t, c, test.tool)
+					slices.Sort(p.asked)
+					if got != test.want || !slices.Equal(p.asked, test.asked) {
+						t.Errorf("%v %s: got %s after %q, want %s after %q", era, test.tool, got,
+							p.asked, test.want, test.asked)
+					}
+				}
+			}
+			// Nobody can be asked: the handler that goes on without an answer gets nowhere.
+			if got := callTool(t, dial(t, h, era, nil), "swallow"); got == "did it" ||
+				!strings.Contains(got, "elicitation") {
+				t.Errorf("%v: got %s", era, got)
+			}
+		}
+	}
+}
+
+func callTool(t testing.TB, c *client.Client, tool string) string {
+	t.Helper()
+	result, err := c.CallTool(t.Context(), tool, nil)
+	if err != nil {
+		return err.Error()
+	}
+	return result.Content[0].(*protocol.TextContent).Text
+}
+
+func TestServersForEachCaller(t *testing.T) {
+	shared := newServer(nil)
+	depth := func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		callers := make([]uintptr, 500)
+		frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+		n := 0
+		for frame, more := frames.Next(); more; frame, more = frames.Next() {
+			if strings.HasSuffix(frame.Function, "roundtrip.ContinueHandler") {
+				n++
+			}
+		}
+		return text("%d", n), nil
+	}
+	addTool(shared, "depth", depth)
+	made := 0
+	h, err := gosdk.NewEach(func(context.Context, *hosted.Caller) (*mcp.Server, error) {
+		made++
+		return shared, nil
+	}, &gosdk.Options{Options: hosted.Options{PerRequest: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	c := dial(t, h, protocol.Modern, nil)
+	for range 3 {
+		want(t, "runs within the middleware", callTool(t, c, "depth"), "1")
+	}
+	if made < 4 || countSessions(shared) != 0 {
+		t.Errorf("%d servers were made, and %d sessions are left", made, countSessions(shared))
+	}
+	if _, err := gosdk.New(nil, nil); err == nil {
+		t.Error("a server of nothing")
+	}
+	for _, failed := range []error{nil, errors.New("no server")} {
+		if _, err := gosdk.NewEach(func(context.Context, *hosted.Caller) (*mcp.Server, error) {
+			return nil, failed
+		}, nil); err == nil || failed != nil && !errors.Is(err, failed) {
+			t.Errorf("got %v, want %v", err, failed)
+		}
+	}
+}
+
+func TestServersForEachCallerAreFreed(t *testing.T) {
+	var made []weak.Pointer[mcp.Server]
+	h, err := gosdk.NewEach(func(context.Context, *hosted.Caller) (*mcp.Server, error) {
+		s := returning(new(int))
+		made = append(made, weak.Make(s))
+		return s, nil
+	}, &gosdk.Options{Options: hosted.Options{PerRequest: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	c := dial(t, h, protocol.Modern, &person{})
+	want(t, "call", callTool(t, c, "raw"), "then After First?")
+	held := len(made)
+	for range 100 { // the goroutines of a session end after its last request
+		runtime.GC()
+		if held = 0; slices.ContainsFunc(made, func(w weak.Pointer[mcp.Server]) bool {
+			return w.Value() != nil
+		}) {
+			held = len(made)
+			continue
+		}
+		break
+	}
+	if held != 0 {
+		t.Errorf("servers are kept of %d that were made", held)
+	}
+}

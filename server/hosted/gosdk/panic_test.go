@@ -1,0 +1,146 @@
+package gosdk_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+)
+
+type boom struct{}
+
+func (boom) MarshalJSON() ([]byte, error) { panic("encoding") }
+
+// panicked returns the value that f panics with, as text.
+func panicked(f func()) (text string) {
+	defer func() {
+		if v := recover(); v != nil {
+			text = fmt.Sprint(v)
+		}
+	}()
+	f()
+	return "nothing"
+}
+
+func TestPanicsComeOutOfTheCall(t *testing.T) {
+	s := newServer(&mcp.ServerOptions{
+		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (
+			*mcp.CompleteResult, error) {
+			panic("completion")
+		},
+		SubscribeHandler: func(context.Context, *mcp.SubscribeRequest) error {
+			panic("subscribe")
+		},
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) {
+			panic("roots")
+		},
+	})
+	addTool(s, "fine", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		return text("fine"), nil
+	})
+	addTool(s, "tool", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		panic("tool")
+	})
+	addRaw(s, "nil", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		var m map[string]int
+		m["x"] = 1
+		return nil, nil
+	})
+	addRaw(s, "result", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: boom{}}, nil
+	})
+	s.AddPrompt(&mcp.Prompt{Name: "prompt"}, func(context.Context, *mcp.GetPromptRequest) (
+		*mcp.GetPromptResult, error) {
+		panic("prompt")
+	})
+	s.AddResource(&mcp.Resource{URI: "x://y", Name: "y"}, func(context.Context,
+		*mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		panic("resource")
+	})
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == "tools/list" {
+				panic("list")
+			}
+			return next(ctx, method, req)
+		}
+	})
+	c := open(t, s)
+	for _, test := range []struct{ method, params, want string }{
+		{"tools/call", `{"name":"tool"}`, "tool"},
+		{"tools/call", `{"name":"tool","requestState":"x"}`, "tool"},
+		{"tools/call", `{"name":"nil"}`, "assignment to entry in nil map"},
+		{"tools/call", `{"name":"result"}`, "encoding"},
+		{"prompts/get", `{"name":"prompt"}`, "prompt"},
+		{"resources/read", `{"uri":"x://y"}`, "resource"},
+		{"resources/subscribe", `{"uri":"x://y"}`, "subscribe"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"see"},` +
+			`"argument":{"name":"a","value":"b"}}`, "completion"},
+		{"tools/list", `{}`, "list"},
+	} {
+		want(t, test.method+test.params, panicked(func() {
+			_, _ = c.send(t.Context(), test.method, test.params, nil)
+		}), test.want)
+	}
+	want(t, "a notification", panicked(func() {
+		_ = c.session.Notify(t.Context(),
+			&protocol.Notification{Method: "notifications/roots/list_changed"})
+	}), "roots")
+	want(t, "the session after all that", c.call("fine", nil), "fine")
+}
+
+func TestPanicsWhileASessionOpens(t *testing.T) {
+	for _, method := range []string{"initialize", "notifications/initialized"} {
+		s := newServer(nil)
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
+				if m == method {
+					panic(m)
+				}
+				return next(ctx, m, req)
+			}
+		})
+		p := gosdk.Peer(s, nil)
+		want(t, method, panicked(func() {
+			session, _, err := p.OpenSession(t.Context(), initialize(noCapabilities), &back{})
+			if err != nil {
+				t.Error(err)
+			}
+			defer session.Close()
+			_ = session.Notify(t.Context(), initialized())
+		}), method)
+		for range s.Sessions() {
+			t.Errorf("%s: a session is left", method)
+		}
+	}
+}
+
+func TestResultsThatCannotBeEncoded(t *testing.T) {
+	s := newServer(nil)
+	addRaw(s, "not a number", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: math.NaN()}, nil
+	})
+	addRaw(s, "nothing", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		return nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "typed"}, func(context.Context, *toolRequest, struct{}) (
+		*mcp.CallToolResult, any, error) {
+		return nil, func() {}, nil
+	})
+	c := openAt(t, gosdk.Peer(s, nil), &hosted.Caller{}, noCapabilities)
+	for tool, result := range map[string]string{
+		"not a number": "-32603 the result cannot be encoded: json: error calling MarshalJSON for " +
+			"type *mcp.CallToolResult: json: unsupported value: NaN",
+		"nothing": "null",
+		"typed":   "-32603 marshaling output: json: unsupported type: func()",
+	} {
+		want(t, tool, c.call(tool, nil), result)
+	}
+}

@@ -1,0 +1,274 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// A session is one that the SDK's server has in two forms, as far as they are needed: one of an
+// older revision, in which handlers may push questions, and one of revision 2026-07-28, in which
+// the SDK lets them return questions.
+type session struct {
+	*peer
+	back      protocol.BackCaller
+	caller    *hosted.Caller
+	life      context.Context // ends with the session
+	end       context.CancelFunc
+	pushing   *connection
+	abandoned atomic.Bool // a handler goes on after its call
+
+	mu        sync.Mutex
+	returning *connection // nil: not needed yet
+	lastID    float64
+	waiting   map[any]*run // requests without a response, by their ids
+}
+
+// newSession opens the first connection.
+func newSession(p *peer, caller *hosted.Caller, back protocol.BackCaller) (*session, error) {
+	if caller == nil {
+		caller = &hosted.Caller{}
+	}
+	x := &session{peer: p, back: back, caller: caller, waiting: map[any]*run{}}
+	x.life, x.end = context.WithCancel(context.Background())
+	var err error
+	if x.pushing, err = x.connect(&mcp.ServerSessionState{LogLevel: "debug"}); err != nil {
+		x.end()
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
+	return x, nil
+}
+
+// connectReturning returns the connection for handlers that return their questions. The SDK takes
+// it for one of a client of revision 2026-07-28 whose requests need not say so.
+func (x *session) connectReturning() (*connection, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.life.Err() != nil {
+		return nil, errGone
+	}
+	if x.returning == nil {
+		opened := *x.pushing.session.InitializeParams()
+		opened.ProtocolVersion = string(protocol.V20260728)
+		c, err := x.connect(&mcp.ServerSessionState{InitializeParams: &opened,
+			InitializedParams: &mcp.InitializedParams{}, LogLevel: "debug"})
+		if err != nil {
+			return nil, fmt.Errorf("gosdk: %w", err)
+		}
+		x.returning = c
+	}
+	return x.returning, nil
+}
+
+var errGone = fmt.Errorf("gosdk: %w", protocol.ErrSessionGone)
+
+// Done implements [protocol.LegacySession].
+func (x *session) Done() <-chan struct{} { return x.life.Done() }
+
+// Err implements [protocol.LegacySession].
+func (x *session) Err() error {
+	if x.life.Err() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// Close implements [protocol.LegacySession]. It waits for handlers to end, but not for those that
+// have been waited for before.
+func (x *session) Close() error {
+	x.end()
+	x.forget(x)
+	x.mu.Lock()
+	open := [...]*connection{x.pushing, x.returning}
+	x.mu.Unlock()
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
+	for _, c := range open {
+		if c == nil {
+			continue
+		}
+		ended := c.shut()
+		if x.abandoned.Load() {
+			continue
+		}
+		select {
+		case <-ended:
+		case <-timeout.C:
+			x.abandoned.Store(true)
+		}
+	}
+	return nil
+}
+
+// notifyRootsChanged tells a server of an older revision that the client has other roots.
+const notifyRootsChanged = "notifications/roots/list_changed"
+
+// Notify implements [protocol.LegacySession]. It returns when the server has handled the
+// notification, so that the context of its handler does not end before.
+func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
+	own := &jsonrpc.Request{Method: n.Method, Params: n.Params}
+	switch n.Method {
+	case protocol.NotifyInitialized, notifyRootsChanged:
+	default: // may be of a method that the SDK drops
+		return x.deliver(ctx, x.pushing, own)
+	}
+	r := newRun(ctx, x, x.back)
+	own.Extra = r.extra
+	defer r.begin()()
+	if err := x.deliver(ctx, x.pushing, own); err != nil {
+		return err
+	}
+	select {
+	case <-r.left:
+	case <-x.life.Done():
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.panicAgain()
+	return nil
+}
+
+// deliver hands a message to the SDK.
+func (x *session) deliver(ctx context.Context, c *connection, m jsonrpc.Message) error {
+	select {
+	case c.in <- m:
+		return nil
+	case <-x.life.Done():
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// send sends a request and returns the response.
+func (x *session) send(ctx context.Context, c *connection, req *protocol.Request, r *run) (
+	*protocol.Response, error) {
+	r.params = req.Params
+	own := &jsonrpc.Request{Method: req.Method, Params: req.Params, Extra: r.extra}
+	defer r.begin()()
+	x.mu.Lock()
+	x.lastID++
+	own.ID, _ = jsonrpc.MakeID(x.lastID) // a number always makes one
+	x.waiting[own.ID.Raw()] = r
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.waiting, own.ID.Raw())
+	}()
+	if err := x.deliver(ctx, c, own); err != nil {
+		return nil, err
+	}
+	response, err := x.await(ctx, r)
+	r.panicAgain()
+	if response != nil {
+		response.ID = req.ID
+	}
+	return response, err
+}
+
+// leaveTimeout is how long a handler may go on whose call has been given up. Handlers that look at
+// their context return at once; no call is to hang on one that does not.
+const leaveTimeout = 5 * time.Second
+
+// await returns the response, or why there will be none.
+func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error) {
+	var tooLong <-chan time.Time
+	done := ctx.Done()
+	for {
+		select {
+		case response := <-r.answered:
+			return response, nil
+		case <-x.life.Done():
+			select {
+			case response := <-r.answered: // before the end
+				return response, nil
+			default:
+				return nil, errGone
+			}
+		case <-done:
+			done, tooLong = nil, time.After(leaveTimeout)
+		case <-tooLong:
+			x.abandoned.Store(true)
+			return nil, fmt.Errorf("gosdk: the handler goes on after its call: %w",
+				context.Cause(ctx))
+		}
+	}
+}
+
+// Handle implements [protocol.LegacySession].
+func (x *session) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
+	*protocol.Response, error) {
+	caller, ok := back.(protocol.BackCaller)
+	if !ok {
+		return nil, errors.New("gosdk: the way back takes no questions")
+	}
+	name, retried := describeRequest(req)
+	response, err := x.runHandler(ctx, req, caller, name, retried)
+	if err == nil && publishQuestions(req.Method, response) {
+		x.noteStyle(name, returns)
+	}
+	return response, err
+}
+
+// runHandler runs the handler of a request in the session that suits it.
+func (x *session) runHandler(ctx context.Context, req *protocol.Request, back protocol.BackCaller,
+	name string, retried bool) (*protocol.Response, error) {
+	known := x.styleOf(name)
+	if retried || known == returns {
+		return x.runReturning(ctx, req, back)
+	}
+	r := newRun(ctx, x, back)
+	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
+	// there waits for the end of the handler, which tells whether the SDK did it. Where questions
+	// are asked in place the handler need not run again for that.
+	r.holdsBack = known == pushes && r.caller.Version.Era() == protocol.Modern
+	response, err := x.send(ctx, x.pushing, req, r)
+	heldBack := r.hasHeldBack()
+	switch {
+	case err != nil:
+		return nil, err
+	case asksByResult(response.Error, heldBack):
+		return x.runReturning(ctx, req, back)
+	case heldBack:
+		x.noteStyle(name, pushesElse)
+		return x.send(ctx, x.pushing, req, newRun(ctx, x, back))
+	}
+	return response, nil
+}
+
+// runReturning runs a handler that returns its questions.
+func (x *session) runReturning(ctx context.Context, req *protocol.Request,
+	back protocol.BackCaller) (*protocol.Response, error) {
+	c, err := x.connectReturning()
+	if err != nil {
+		return nil, err
+	}
+	return x.send(ctx, c, req, newRun(ctx, x, back))
+}
+
+// describeRequest returns what tells handlers apart, and whether the request brings answers.
+func describeRequest(req *protocol.Request) (name string, retried bool) {
+	if !protocol.MultiRoundTrip(req.Method) {
+		return req.Method, false
+	}
+	var p struct {
+		Name  string          `json:"name"`
+		URI   string          `json:"uri"`
+		Given json.RawMessage `json:"inputResponses"`
+		State *string         `json:"requestState"`
+	}
+	_ = json.Unmarshal(req.Params, &p) // the SDK refuses what cannot be read
+	return req.Method + " " + p.Name + p.URI, p.Given != nil || p.State != nil
+}
