@@ -79,7 +79,7 @@ func styles() *mcp.Server {
 			}
 			said += fmt.Sprint(a.Content["text"])
 		}
-		return text("%s", said), nil
+		return textf("%s", said), nil
 	})
 	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (
 		*mcp.CallToolResult, error) {
@@ -93,7 +93,7 @@ func styles() *mcp.Server {
 			said <- a
 		}()
 		if a := <-said; a != nil {
-			return text("%v%v", first.Content["text"], a.Content["text"]), nil
+			return textf("%v%v", first.Content["text"], a.Content["text"]), nil
 		}
 		return nil, errors.New("no answer")
 	})
@@ -101,11 +101,11 @@ func styles() *mcp.Server {
 		a, err := roundtrip.Ask[struct {
 			Text string `json:"text"`
 		}](ctx, "why", "Why?")
-		return text("%s", a.Text), err
+		return textf("%s", a.Text), err
 	})
 	addTool(s, "swallow", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		_, _ = req.Session.Elicit(ctx, form("May I?"))
-		return text("did it"), nil
+		return textf("did it"), nil
 	})
 	addTool(s, "panic", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		panic("x")
@@ -176,7 +176,7 @@ func TestServersForEachCaller(t *testing.T) {
 				n++
 			}
 		}
-		return text("%d", n), nil
+		return textf("%d", n), nil
 	}
 	addTool(shared, "depth", depth)
 	made := 0
