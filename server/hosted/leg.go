@@ -51,6 +51,9 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	case err != nil:
 		return nil, explainFailure(err)
 	case response.Error != nil:
+		if no := l.refusalIn(response.Error.Message); no != nil {
+			return nil, no
+		}
 		return nil, explainError(method, params, response.Error)
 	}
 	result, err := protocol.RelayResult(protocol.Latest, method, response.Result, nil)
@@ -60,8 +63,34 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return askReturned(asks), nil
 	}
+	if r, ok := result.(*protocol.CallToolResult); ok && r.IsError && len(r.Content) == 1 {
+		if text, ok := r.Content[0].(*protocol.TextContent); ok {
+			if no := l.refusalIn(text.Text); no != nil {
+				return nil, no
+			}
+		}
+	}
 	l.finish(result)
 	return result, nil
+}
+
+// A passedOn is a refusal that a handler has passed on as its error, in the words of its SDK.
+type passedOn struct {
+	text string
+	error
+}
+
+func (e passedOn) Error() string { return e.text }
+func (e passedOn) Unwrap() error { return e.error }
+
+// refusalIn returns the error of a handler that has passed on the refusal of its question, nil for
+// any other: the funnel then says what the refusal means, in each SDK the same.
+func (l *leg) refusalIn(text string) error {
+	no := roundtrip.RoundOf(l.ctx).RefusalIn(text)
+	if no == nil {
+		return nil
+	}
+	return passedOn{text, no}
 }
 
 // finish drops from a result what the server in front says itself, and the cache hints of a

@@ -156,6 +156,53 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 	}
 }
 
+// With TrueRevision servers list and say what they do for revision 2026-07-28.
+func TestTrueRevision(t *testing.T) {
+	for _, declared := range []bool{false, true} {
+		s := styles()
+		addTool(s, "revision", func(_ context.Context, req *toolRequest) (
+			*mcp.CallToolResult, error) {
+			forms := req.ClientCapabilities().Elicitation != nil
+			return textf("%s %v", req.ProtocolVersion(), forms), nil
+		})
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				result, err := next(ctx, method, req)
+				if list, ok := result.(*mcp.ListToolsResult); ok &&
+					req.(*mcp.ListToolsRequest).ProtocolVersion() == string(protocol.V20260728) {
+					list.Tools = list.Tools[:1]
+				}
+				return result, err
+			}
+		})
+		h, err := gosdk.New(s, &gosdk.Options{TrueRevision: declared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+			p := &person{}
+			c := dial(t, h, era, p)
+			want := string(protocol.V20251125)
+			if declared && era == protocol.Modern {
+				want = string(protocol.V20260728)
+			}
+			if got := callTool(t, c, "revision"); got != want+" true" {
+				t.Errorf("%v: handlers see %s, want %s", era, got, want)
+			}
+			tools, err := c.ListTools(t.Context(), "")
+			if err != nil || (len(tools.Tools) == 1) != (want == string(protocol.V20260728)) {
+				t.Errorf("%v: %d tools, %v", era, len(tools.Tools), err)
+			}
+			for _, tool := range []string{"typed", "ask"} {
+				if got := callTool(t, c, tool); strings.Contains(got, "failed") {
+					t.Errorf("%v: %s: %s", era, tool, got)
+				}
+			}
+		}
+	}
+}
+
 func callTool(t testing.TB, c *client.Client, tool string) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), tool, nil)
