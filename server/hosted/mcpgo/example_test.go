@@ -2,8 +2,11 @@ package mcpgo_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -12,38 +15,42 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A handler that asks with the server's own method, as handlers have done before revision
-// 2026-07-28.
-func addDelete(mcpServer *mcpserver.MCPServer) {
-	mcpServer.AddTool(mcp.NewTool("delete", mcp.WithString("name")),
-		func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			name := req.GetString("name", "")
-			answer, err := mcpServer.RequestElicitation(ctx, mcp.ElicitationRequest{
-				Params: mcp.ElicitationParams{Message: "Delete " + name + "?",
-					RequestedSchema: map[string]any{"type": "object",
-						"properties": map[string]any{}}}})
-			if err != nil {
-				return nil, err // the client is asked, or refused
-			}
-			if answer.Action != mcp.ElicitationResponseActionAccept {
-				return mcp.NewToolResultText("kept " + name), nil
-			}
-			return mcp.NewToolResultText("deleted " + name), nil
-		})
+type notebook struct{}
+
+func (notebook) Delete(string) error { return nil }
+
+var notes notebook
+
+func deleteNote(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	name := request.GetString("name", "")
+
+	_, err := roundtrip.Ask[struct{}](ctx, "confirm", "Delete "+name+"?")
+	if err != nil {
+		return nil, err
+	}
+
+	return mcp.NewToolResultText("deleted " + name), notes.Delete(name)
 }
 
 func ExampleNew() {
-	mcpServer := mcpserver.NewMCPServer("files", "1.0.0", mcpserver.WithElicitation())
-	addDelete(mcpServer)
+	mcpServer := mcpserver.NewMCPServer("notes", "1.0.0")
+	mcpServer.AddTool(mcp.NewTool("delete", mcp.WithString("name")), deleteNote)
 
 	front, err := mcpgo.New(mcpServer, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := front.Handler(nil) // in place of server.NewStreamableHTTPServer
+	handler, err := front.Handler(&serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			sum := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+			return protocol.Principal{Subject: hex.EncodeToString(sum[:])}, nil
+		},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +71,7 @@ func ExampleNew() {
 			log.Fatal(err)
 		}
 		result, err := c.CallTool(context.Background(), "delete",
-			map[string]string{"name": "a.txt"})
+			map[string]string{"name": "plans"})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -73,8 +80,8 @@ func ExampleNew() {
 	}
 	_ = front.Close()
 	// Output:
-	// Delete a.txt?
-	// modern deleted a.txt
-	// Delete a.txt?
-	// legacy deleted a.txt
+	// Delete plans?
+	// modern deleted plans
+	// Delete plans?
+	// legacy deleted plans
 }
