@@ -208,8 +208,17 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		}
 		g.requests.Add(1)
 		defer g.requests.Add(-1)
+		ctx = context.WithValue(ctx, sessionKey{}, req.Session())
 		return g.park.WatchRequest(ctx, req, next)
 	}
+}
+
+type sessionKey struct{} // in the contexts of requests
+
+// sessionFrom returns the session of a request, nil in revision 2026-07-28.
+func sessionFrom(ctx context.Context) *server.Session {
+	session, _ := ctx.Value(sessionKey{}).(*server.Session)
+	return session
 }
 
 // withProgress returns a context whose calls report progress to the request that waits for them,

@@ -155,6 +155,7 @@ func (g *Gateway) connect(
 		}
 		if !conn.modern() {
 			conn.caller = call.Principal // nobody else has it
+			conn.visits.setSession(sessionFrom(ctx))
 		}
 		return conn, giveBackOnce(u, conn), nil
 	}
@@ -339,7 +340,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		opts.ElicitForm = conn.askForm(u)
 	}
 	if d.urls {
-		opts.ElicitURL, opts.Notification = conn.askURL, conn.visits.passOnEnd
+		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
 	}
 	if d.sampling {
 		opts.CreateMessage = conn.askModel
