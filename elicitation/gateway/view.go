@@ -85,7 +85,7 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	}
 	v := u.views[credential.Key]
 	if v == nil {
-		if len(u.views) >= u.gateway.limits.Connections {
+		if most := u.maxConnectionsLocked(); most >= 0 && int64(len(u.views)) >= most {
 			u.dropOldestViewLocked()
 		}
 		v = u.startView(caller)
