@@ -202,7 +202,13 @@ func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 // ends parked calls for which nobody can come back.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
-		g.chooseCatalogs(ctx, req)
+		views := g.chooseCatalogs(ctx, req)
+		switch p := req.Params.(type) {
+		case *protocol.SubscribeParams:
+			return g.watchSession(ctx, req, p.URI, views, next)
+		case *protocol.ListenParams:
+			return g.watchListener(ctx, req, *p, views, next)
+		}
 		if !protocol.MultiRoundTrip(req.Message.Method) {
 			return next(ctx, req)
 		}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -146,5 +148,108 @@ eve: {"retryAfterMs":1000,"limit":"upstream"}
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// listen subscribes to resources until the test ends. It returns what the client was acknowledged,
+// or why it was not, and the resources that change.
+func listen(t *testing.T, c *client.Client, uris ...string) (string, <-chan string) {
+	t.Helper()
+	acknowledged, updated := make(chan string, 10), make(chan string, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := c.Listen(ctx, protocol.SubscriptionFilter{ResourceSubscriptions: uris},
+			func(_ context.Context, e client.ListenEvent) {
+				switch e := e.(type) {
+				case client.Acknowledged:
+					acknowledged <- strings.Join(e.Filter.ResourceSubscriptions, " ")
+				case client.ResourceUpdated:
+					select {
+					case updated <- e.URI:
+					default:
+					}
+				}
+			})
+		acknowledged <- fmt.Sprint(err)
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return <-acknowledged, updated
+}
+
+// Subscriptions that one principal makes up leave room for those of others.
+func TestSubscriptionsHaveShares(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		t.Run(era.String(), func(t *testing.T) {
+			srv := newServer(t, nil)
+			addEcho(srv, "z")
+			_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Entries: 8},
+				Upstreams: []gateway.Upstream{{Name: "ops", Connect: gateway.HTTP(
+					serveHTTP(t, srv), nil)}}}, byUser)
+			var all []string
+			for i := range 5 {
+				c := connectAs(t, url, era, "mallory")
+				awaitTool(t, c, "ops_z")
+				made := []string{fmt.Sprintf("ops+file:///%d", i), fmt.Sprintf("ops+file:///b%d", i)}
+				said, _ := listen(t, c, made...)
+				all = append(all, said)
+			}
+			got := strings.Join(all, "\n")
+			if n := strings.Count(got, "ops+file"); n != 2 {
+				t.Errorf("%d are acknowledged:\n%s", n, got)
+			}
+			said, updated := listen(t, connectAs(t, url, era, "ann"), "ops+file:///z")
+			if said != "ops+file:///z" {
+				t.Errorf("ann is told %q", said)
+			}
+			for deadline := time.After(10 * time.Second); ; {
+				srv.ResourceUpdated("file:///z")
+				select {
+				case <-updated:
+					return
+				case <-deadline:
+					t.Fatal("no change is announced")
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+// A subscription that ends leaves its room to others; one that several hold keeps it.
+func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
+	srv := newServer(t, nil)
+	addEcho(srv, "z")
+	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Entries: 4},
+		Upstreams: []gateway.Upstream{{Name: "ops", Connect: gateway.HTTP(
+			serveHTTP(t, srv), nil)}}}, byUser)
+	awaitTool(t, connectAs(t, url, protocol.Modern, "eve"), "ops_z")
+	ann, bob := openRawSession(t, url, "ann"), openRawSession(t, url, "bob")
+	var got []string
+	for _, step := range []struct {
+		send        func(string) string
+		method, uri string
+	}{
+		{ann, protocol.MethodSubscribe, "ops+file:///a"}, // ann's share is one
+		{ann, protocol.MethodSubscribe, "ops+file:///a"},
+		{bob, protocol.MethodSubscribe, "ops+file:///a"},
+		{ann, protocol.MethodSubscribe, "ops+file:///b"},
+		{bob, protocol.MethodSubscribe, "ops+file:///b"},
+		{ann, protocol.MethodUnsubscribe, "ops+file:///a"}, // bob has two now
+		{ann, protocol.MethodSubscribe, "ops+file:///c"},
+		{bob, protocol.MethodUnsubscribe, "ops+file:///b"},
+		{bob, protocol.MethodSubscribe, "ops+file:///b"},
+	} {
+		said := "taken"
+		if strings.Contains(step.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,`+
+			`"params":{"uri":%q}}`, step.method, step.uri)), "too many resources") {
+			said = "refused"
+		}
+		got = append(got, said)
+	}
+	want := "taken taken taken refused taken taken taken taken refused"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
 	}
 }
