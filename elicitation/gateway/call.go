@@ -204,17 +204,32 @@ func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 // ends parked calls for which nobody can come back.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
-		g.chooseCatalogs(ctx, req)
+		views := g.chooseCatalogs(ctx, req)
+		switch p := req.Params.(type) {
+		case *protocol.SubscribeParams:
+			return g.watchSession(ctx, req, p.URI, views, next)
+		case *protocol.ListenParams:
+			return g.watchListener(ctx, req, *p, views, next)
+		}
 		if !protocol.MultiRoundTrip(req.Message.Method) {
 			return next(ctx, req)
 		}
 		g.requests.Add(1)
 		defer g.requests.Add(-1)
+		ctx = context.WithValue(ctx, sessionKey{}, req.Session())
 		return g.park.WatchRequest(ctx, req, next)
 	}
 }
 
 func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
+
+type sessionKey struct{} // in the contexts of requests
+
+// sessionFrom returns the session of a request, nil in revision 2026-07-28.
+func sessionFrom(ctx context.Context) *server.Session {
+	session, _ := ctx.Value(sessionKey{}).(*server.Session)
+	return session
+}
 
 // withProgress returns a context whose calls report progress to the request that waits for them,
 // where the client wants it.

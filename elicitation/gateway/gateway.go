@@ -64,7 +64,6 @@ func New(opts *Options) (*Gateway, error) {
 		Place: "gateway",
 	})
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
-	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
 	// Calls are passed on without tasks, whatever the host says.
 	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
