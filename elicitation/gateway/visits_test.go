@@ -80,7 +80,14 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 	for i := range calls {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
-	if held := int64(heap()) - int64(before); held > calls*size/4 {
+	held := int64(0)
+	for range 50 { // buffers of connections go with time
+		if held = int64(heap()) - int64(before); held <= calls*size/4 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if held > calls*size/4 {
 		t.Errorf("%d bytes are held after %d calls", held, calls)
 	}
 	call("last       ")
