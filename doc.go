@@ -27,6 +27,7 @@
 //     transports; gateways and other SDKs can sit on it.
 //   - server: tools, prompts and resources; server/serverhttp serves them over
 //     Streamable HTTP; server/middleware logs, measures and protects.
+//   - server/hosted: rondo's server in front of one that is built on another SDK.
 //   - client: calls servers and has the person answer their questions;
 //     client/clienthttp speaks Streamable HTTP.
 //   - elicitation: takes the questions of a gateway's upstream servers to the
@@ -34,8 +35,8 @@
 //   - roundtrip/roundtriptest: tests for handlers of your own.
 //   - examples: programs to run and to copy from.
 //
-// Modules of their own, with the dependencies they need: roundtrip/gosdk and
-// roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
+// Modules of their own, with the dependencies they need: server/hosted/gosdk and
+// server/hosted/mcpgo put rondo in front of servers built on the official Go SDK and on
 // mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
 // roundtrip/redisstore keeps states and questions on Redis;
 // roundtrip/telemetry traces with OpenTelemetry;

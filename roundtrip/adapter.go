@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file and the others named adapter have what adapters of SDKs, gateways and
+// This file and the others named adapter have what hosted servers, gateways and
 // transports use, and authors of handlers do not.
 
 // A Call is one arrival of a multi round-trip request: the first leg of a flowRun
@@ -46,9 +46,6 @@ type Call struct {
 	// call's context and ends with the wait. Nil: the client asked for no
 	// progress.
 	Heartbeat func(ctx context.Context)
-	// EmptyStateIsAbsent means that the host parsed the request before and cannot tell an
-	// absent state from an empty one; both then count as absent.
-	EmptyStateIsAbsent bool
 	// AcceptUnsolicited lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
 	AcceptUnsolicited bool

@@ -12,7 +12,7 @@ import (
 )
 
 // AskRequest asks a question given as the wire has it and returns the bare
-// result: it is what adapters of other SDKs put in the place of a call to the
+// result: it is what hosts of another SDK's handlers put in the place of a call to the
 // client. Unlike [Ask] it does not take a refusal for an error but returns it,
 // so that {"action":"decline"} comes out as the client said it. The content of
 // an accepted form has been checked and has its defaults filled in. The result
@@ -83,7 +83,7 @@ func actionOf(refusal error) protocol.ElicitAction {
 }
 
 // RefusedAction returns the action with which the client refused the form or visit key, as it
-// sent it, and false if it has not: for adapters of SDKs that have no word for [Unseen].
+// sent it, and false if it has not: for SDKs that have no word for [Unseen].
 func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
 	if r := runFrom(ctx); r != nil {
 		if refused := r.refusalOf(key); refused != nil {
@@ -121,27 +121,4 @@ func validateRequest(key string, request protocol.InputRequest) error {
 		return fmt.Errorf("question %q: %w", key, err)
 	}
 	return nil
-}
-
-// StateOfAnyVersion is [State] for adapters that look whether there is a state before
-// the handler runs. State fixes the version of the flowRun, so that the handler could not
-// call [FlowVersion] any more; StateOfAnyVersion does not. What the handler is given
-// must be read with State: only that is of the handler's version.
-func StateOfAnyVersion[T any](ctx context.Context) (T, bool) {
-	var v T
-	r := runFrom(ctx)
-	if r == nil {
-		return v, false
-	}
-	r.mu.Lock()
-	state := r.state
-	r.mu.Unlock()
-	if state == nil {
-		return v, false
-	}
-	if err := jsonx.Unmarshal(state, &v); err != nil {
-		var zero T
-		return zero, false
-	}
-	return v, true
 }

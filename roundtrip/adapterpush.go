@@ -54,7 +54,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAs
 		if !cannot.Missing.IsZero() {
 			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: cannot.Missing})
 		}
-		p.failPushed(ctx, r, request.Kind(), cannot, refuseAlways)
+		p.failPushed(ctx, r, request.Kind(), cannot, false)
 		return nil, cannot
 	}
 	if form, ok := request.(*protocol.ElicitForm); ok { // whose schema is kept once
@@ -79,26 +79,9 @@ func (r *run) nextPushKey() (string, error) {
 	return pushPrefix + strconv.Itoa(int(f.pushes)), nil
 }
 
-// NoteFailedPush informs the funnel of a question that the host itself has put to
-// the client under the context of a handler, and that failed with err. It does
-// what a failed [PushRequest] does: the observer is notified, and unless the host
-// tolerates it the run ends with a refusal. Where the handler fails as well, with an
-// error or an error result, its own words go out in the place of the refusal, as they
-// would without a funnel. A handler's own end of ctx is no failure. Where no question can reach
-// the client, by what [Call].Push says, the refusal gives that reason, and is never tolerated.
-func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error,
-	tolerated bool) {
-	r := runFrom(ctx)
-	if p, over := f.newPushQuestioner(ctx, r, &call); over == nil {
-		after := refuseUnlessHandlerFails
-		if text := p.unreachableText(); text != "" {
-			err = &PushError{Method: kind.Method(), Cause: text, client: text}
-		} else if tolerated {
-			after = tolerateFailure
-		}
-		p.failPushed(ctx, r, kind, err, after)
-	}
-}
+// WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
+// began them, and cannot ask with it.
+func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
 
 // WithRoundOf returns ctx as part of the round that handler, the context of a
 // handler, is of: for hosts whose calls that push may be given any context.
@@ -192,35 +175,18 @@ func missingText(missing protocol.ClientCapabilities) string {
 		", so nobody could be asked; call again from a client that does"
 }
 
-// afterFailure says what becomes of a run whose question failed.
-type afterFailure int
-
-const (
-	refuseAlways             afterFailure = iota // whatever the handler returns
-	refuseUnlessHandlerFails                     // then its own words go out
-	tolerateFailure                              // the handler may complete
-)
-
-// afterFailureOf returns what becomes of a run that asked with a function of this package.
-func afterFailureOf(optional bool) afterFailure {
-	if optional {
-		return tolerateFailure
-	}
-	return refuseAlways
-}
-
-// failPushed reports a question that failed, and ends the run as after says.
+// failPushed reports a question that failed, and ends the run unless the handler can do without an
+// answer.
 func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error,
-	after afterFailure) {
+	optional bool) {
 	_, unsent := errors.AsType[*PushError](err)
 	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
 		return // withdrawn by the handler, which chose to do without
 	}
-	tolerated := r == nil || after == tolerateFailure
+	tolerated := r == nil || optional
 	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated})
 	if !tolerated {
-		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed,
-			yields: after == refuseUnlessHandlerFails})
+		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed})
 	}
 }
 

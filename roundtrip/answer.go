@@ -332,5 +332,25 @@ func State[T any](ctx context.Context) (T, bool) {
 		r.fixVersionLocked()
 		r.mu.Unlock()
 	}
-	return StateOfAnyVersion[T](ctx)
+	return readState[T](ctx)
+}
+
+// readState reads the state of the run, of whichever version of the application.
+func readState[T any](ctx context.Context) (T, bool) {
+	var v T
+	r := runFrom(ctx)
+	if r == nil {
+		return v, false
+	}
+	r.mu.Lock()
+	state := r.state
+	r.mu.Unlock()
+	if state == nil {
+		return v, false
+	}
+	if err := jsonx.Unmarshal(state, &v); err != nil {
+		var zero T
+		return zero, false
+	}
+	return v, true
 }

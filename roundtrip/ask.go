@@ -222,7 +222,7 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 	if err != nil {
 		return err
 	}
-	p.failPushed(ctx, r, kind, failed, tolerateFailure)
+	p.failPushed(ctx, r, kind, failed, true)
 	return failed
 }
 

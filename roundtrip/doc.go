@@ -222,7 +222,7 @@
 // # The funnel
 //
 // [Funnel] is where all of this happens, free of any transport: package server
-// sits on it, and so can gateways and adapters of other SDKs. Its observer
+// sits on it, and so can gateways and hosts of other SDKs. Its observer
 // sees what clients do not: why a state was refused, which answers were
 // dropped, what a handler did wrong.
 //
@@ -240,18 +240,16 @@
 //	[FormQuestion.Elicit]         [FormQuestion.Ask]
 //	[ElicitSchema]                [ElicitSchema] and [Question.Ask]
 //
-// # For adapters and transports
+// # For hosts and transports
 //
-// Authors of handlers need none of these names; package server and the adapters use
-// them for those authors. They are in the files named adapter, and in funnel.go:
+// Authors of handlers need none of these names; packages server and server/hosted
+// use them for those authors. They are in the files named adapter, and in funnel.go:
 //
 //   - [Funnel] and [NewFunnel], with a [Call], its [SessionKey] and a [Handler], take a
 //     request through its rounds; a [Pusher] puts questions to a client of a legacy
 //     revision, and one that is a [VisitCompleter] tells it that a visit is finished.
-//   - [PushRequest], [Funnel.NoteFailedPush], [Funnel.WaitWhile] and [WithRoundOf] are for
-//     hosts whose handlers send questions themselves.
-//   - [AskRequest], [AskUnkeyed] and [StateOfAnyVersion] let handlers of another SDK ask and
-//     read in its types.
+//   - [PushRequest] and [WithRoundOf] are for hosts whose handlers send questions themselves.
+//   - [AskRequest], [AskUnkeyed] and [ContinueHandler] are for hosts of handlers of another SDK.
 //   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware, [Tracer] for traces.
 //
 // # Concurrency and contexts

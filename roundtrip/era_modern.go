@@ -21,9 +21,6 @@ func (modernEra) limitCall(_ *exchange, parent context.Context) context.Context 
 func (modernEra) endCall(*exchange) {}
 
 func (modernEra) retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState) {
-	if text, _ := call.State.Text(); call.EmptyStateIsAbsent && text == "" {
-		return call.Responses, protocol.RequestState{}
-	}
 	return call.Responses, call.State
 }
 

@@ -77,7 +77,7 @@ func (sessionEra) answerURLs(ctx context.Context, r *run,
 func (sessionEra) visitLimit(_ *run, p *questioner) time.Duration { return p.questionTimeout() }
 
 func (sessionEra) awaitRefusal(ctx context.Context, r *run, p *questioner, cause error) error {
-	p.failPushed(ctx, r, protocol.KindElicitURL, cause, refuseAlways)
+	p.failPushed(ctx, r, protocol.KindElicitURL, cause, false)
 	return cause
 }
 

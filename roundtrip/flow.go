@@ -57,7 +57,6 @@ type ending struct {
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, and the client gets refusal all the same
 	cut     bool // the request ended while Await waited, and there is no outcome
-	yields  bool // refusal goes out only where the handler completes or asks
 }
 
 // activeFlowLocked returns the flowRun of the run and creates it if need be. It fails if the
@@ -283,9 +282,9 @@ func CalledByHandler() bool {
 	}
 }
 
-// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler was
-// called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the order of
-// the handler's.
+// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler
+// was called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the
+// order of the handler's.
 //
 //go:noinline
 func ContinueHandler(f func()) { f() }

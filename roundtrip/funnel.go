@@ -16,7 +16,7 @@ import (
 // A Funnel is the path that every multi round-trip request takes from its
 // arrival to its answer: state is opened and bound, answers are sorted, the
 // handler runs, its outcome is checked, capabilities are gated and new state
-// is sealed. It is free of transports; servers, gateways and adapters of other
+// is sealed. It is free of transports; servers, gateways and hosts of other
 // SDKs sit on it. A Funnel may be used concurrently.
 type Funnel struct {
 	opts      Options

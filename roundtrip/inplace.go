@@ -268,7 +268,7 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 		return over
 	}
 	optional := allOptional(missing)
-	p.failPushed(ctx, r, missing[0].request.Kind(), err, afterFailureOf(optional))
+	p.failPushed(ctx, r, missing[0].request.Kind(), err, optional)
 	if optional {
 		r.freeKeys(inquiries)
 		return err

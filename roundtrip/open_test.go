@@ -307,18 +307,6 @@ func TestForeignSealer(t *testing.T) {
 	}
 }
 
-// TestLossyHost cannot tell an absent state from an empty one.
-func TestLossyHost(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	c.call.State = protocol.StateText("")
-	frozen(t, c, event.ReasonMalformed)
-	c.call.EmptyStateIsAbsent = true
-	c.ask("k")
-	if got := c.answer("k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestArgumentsThatCannotBeBound say two things at once.
 func TestArgumentsThatCannotBeBound(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)

@@ -42,8 +42,7 @@ type Options struct {
 	// Audience names the service that states are for. States sealed for one
 	// audience are refused by another. Replicas must share it, and no other
 	// service that has the key may: it is required beside a Sealer whose key is
-	// not ephemeral. Package server defaults to the name of the server. The
-	// adapters have no default, because the SDKs do not tell that name.
+	// not ephemeral. Package server defaults to the name of the server.
 	Audience string
 	// AppVersion names the version of the application, so that two of them that run side
 	// by side know of each other: a question that the other worded differently is asked once

@@ -93,8 +93,6 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 		return result, err, true
 	case f.end != nil && f.end.refusal == nil:
 		return nil, r.reportBug(ctx, f.end.err), true
-	case f.end != nil && f.end.yieldsTo(result, err):
-		return result, err, false
 	case f.end != nil:
 		if f.end.bug && r.funnel.bugs.addTarget(r.call.Method, r.call.Target) {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: f.end.err})
@@ -153,16 +151,6 @@ func completes(result protocol.Result, err error) bool {
 		return r != nil && !r.IsError
 	}
 	return true
-}
-
-// yieldsTo reports whether the handler's result goes out in the place of the refusal: a
-// failure in its own words. A refusal with a wire error tells the client when to try again.
-func (e *ending) yieldsTo(result protocol.Result, err error) bool {
-	if !e.yields || e.refusal.wire != nil || completes(result, err) {
-		return false
-	}
-	_, asks := result.(*protocol.InputRequiredResult)
-	return err != nil || !asks
 }
 
 // refuseUnfinished ends a run that would complete although a visit is not

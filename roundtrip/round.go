@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/hex"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -50,4 +51,21 @@ func (r Round) Principal() protocol.Principal {
 		return protocol.Principal{}
 	}
 	return r.run.call.Principal
+}
+
+// RefusalIn returns the answer that refuses whose text is in text, as the error that calls in flow
+// style return for it, nil for none: for hosts that have a text alone of a handler's error, where
+// the handler may have passed on a refusal.
+func (r Round) RefusalIn(text string) error {
+	if r.run == nil {
+		return nil
+	}
+	r.run.mu.Lock()
+	defer r.run.mu.Unlock()
+	for _, a := range r.run.answers {
+		if no := a.asRefusal(); no != nil && strings.Contains(text, no.Error()) {
+			return no
+		}
+	}
+	return nil
 }

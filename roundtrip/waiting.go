@@ -3,7 +3,6 @@ package roundtrip
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -313,31 +312,6 @@ func (w *openWait) awaitResume(ctx context.Context, err error) error {
 	w.watched.End()
 	if cause := w.watched.Resume(ctx); err == nil {
 		return cause
-	}
-	return err
-}
-
-// WaitWhile has call wait for a person while ask runs, for hosts in which a
-// handler can put a question to the client of a legacy revision without the
-// funnel. Bounds, heartbeats and those who watch treat the call as one that waits
-// for a question of the funnel's. The context of ask is a child of ctx that ends,
-// too, when the question is to be withdrawn; ask must return then.
-//
-// Where too many calls wait ask is not called, and the error is a [*protocol.Error]
-// of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
-func (f *Funnel) WaitWhile(ctx context.Context, call Call,
-	ask func(ctx context.Context) error) error {
-	p := &questioner{}
-	p.attachCall(ctx, f, &call, waitOf(ctx))
-	runFrom(ctx).noteActed()
-	w, err := p.beginWaiting(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer w.endWaiting()
-	if err = w.awaitResume(ctx, ask(&w.Context)); err != nil &&
-		errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
-		return waiting.ErrClosing
 	}
 	return err
 }

@@ -2,42 +2,27 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 // A flowState is what the gateway keeps with a client that was asked something, sealed by the
 // server and bound to the caller and the request.
 type flowState struct {
-	// Asked are the questions of the last round.
-	Asked []askedQuestion `json:"asked,omitempty"`
-	// Upstream is the requestState of a modern upstream, byte by byte; nil: it sent none.
-	Upstream *[]byte `json:"upstream,omitempty"`
-	// Owner is the token of the replica that runs the call of a legacy upstream, Parked the
-	// call, and Round the leg that the answers are for.
-	Owner  string `json:"owner,omitempty"`
-	Parked string `json:"parked,omitempty"`
-	Round  int    `json:"round,omitempty"`
+	relay.State
 	// Login is what the call waits for before it goes on; nil: it waits for no login.
 	Login *loginState `json:"login,omitempty"`
-}
-
-// An askedQuestion pairs the key that the client sees with that of the upstream. A modern upstream
-// may use a key again in another round; the gateway's are new in each.
-type askedQuestion struct {
-	Key      string             `json:"key"`
-	Upstream string             `json:"upstream"`
-	Kind     protocol.InputKind `json:"kind"`
 }
 
 // callUpstream passes on one leg of a client's request. params are those of the upstream, without
@@ -47,7 +32,7 @@ func (g *Gateway) callUpstream(
 ) (protocol.Result, error) {
 	state, resumed := roundtrip.State[flowState](ctx)
 	if resumed && state.Parked != "" {
-		return g.resumeParked(ctx, call, &state)
+		return g.park.Resume(ctx, call, &state.State)
 	}
 	if state.Login != nil {
 		if again, err := g.awaitLogin(ctx, u, call, state); again != nil || err != nil {
@@ -66,20 +51,20 @@ func (g *Gateway) callUpstream(
 func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	params protocol.Params, state *flowState,
 ) (protocol.Result, error) {
-	resumed := state.Asked != nil || state.Upstream != nil
-	if !resumed && g.park.isClosed() {
+	resumed := state.Asked != nil || state.Peer != nil
+	if !resumed && g.park.IsClosed() {
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
 	// A call that has no room costs no connection, where the upstream is known to push.
 	reserved := !resumed && u.isLegacy()
 	if reserved {
-		if err := g.park.reserve(call.Principal); err != nil {
+		if err := g.park.Reserve(call.Principal); err != nil {
 			return nil, err
 		}
 	}
 	defer func() {
 		if reserved {
-			g.park.end(call.Principal)
+			g.park.Release(call.Principal)
 		}
 	}()
 	conn, release, err := g.connect(ctx, u, call)
@@ -92,10 +77,10 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	}
 	if resumed { // the upstream spoke the modern era when the call began
 		release(true)
-		return nil, errForeignLeg()
+		return nil, relay.ErrForeignLeg()
 	}
 	if !reserved {
-		if err := g.park.reserve(call.Principal); err != nil {
+		if err := g.park.Reserve(call.Principal); err != nil {
 			release(true)
 			return nil, err
 		}
@@ -109,25 +94,17 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, call *server.Call,
 	params protocol.Params, state *flowState,
 ) (protocol.Result, error) {
-	retry := protocol.Retry{}
-	if state.Upstream != nil {
-		retry.RequestState = protocol.StateText(string(*state.Upstream))
-	}
-	for key, a := range readAnswers(ctx, state.Asked) {
-		raw, err := a.encode()
-		if err != nil {
-			return nil, err
-		}
-		retry.InputResponses = append(retry.InputResponses,
-			protocol.KeyedResponse{Key: upstreamKey(state.Asked, key), Result: raw})
+	retry, err := state.Retry(ctx)
+	if err != nil {
+		return nil, err
 	}
 	*protocol.RetryOf(params) = retry
 	upstream, done := g.detach(ctx)
 	defer done()
 	upstream = context.WithValue(upstream, callKey{}, call) // for logs
-	result, pending, err := conn.client.Begin(withProgress(upstream, call, func() *server.Call {
-		return call
-	}), params)
+	waiting := func() *server.Call { return call }
+	result, pending, err := conn.client.Begin(
+		withProgress(upstream, wantsProgress(call), waiting), params)
 	if err != nil {
 		return nil, u.explainLack(u.explainCall(err))
 	}
@@ -139,125 +116,127 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 
 // askClient returns the questions of a modern upstream as those of the gateway.
 func (u *upstream) askClient(pending *client.Pending, round int) (protocol.Result, error) {
-	next := flowState{}
-	if text, present := pending.State().Text(); present {
-		data := []byte(text)
-		next.Upstream = &data
-	}
-	var questions protocol.InputRequests
-	for i, q := range pending.Questions() {
+	var asks protocol.InputRequests
+	for _, q := range pending.Questions() {
 		if err := u.checkQuestion(q.Request); err != nil {
 			return nil, err
 		}
-		key := "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(i+1)
-		next.Asked = append(next.Asked, askedQuestion{key, q.Key, q.Request.Kind()})
-		questions = append(questions, protocol.KeyedRequest{Key: key, Request: q.Request})
+		asks = append(asks, protocol.KeyedRequest{Key: q.Key, Request: q.Request})
 	}
-	return inputRequired(questions, next), nil
+	// A modern upstream may use a key again in another round; the gateway's are new in each.
+	questions, next := relay.NoteReturned(asks, pending.State(), func(number int, _ string) string {
+		return "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(number)
+	})
+	return relay.Ask(questions, next), nil
 }
 
-// inputRequired returns the outcome that asks the client what an upstream asks. The forms are those
-// of a peer: they need not keep to the grammar that is asked of an author here.
-func inputRequired(questions protocol.InputRequests, next flowState) protocol.Result {
-	result := roundtrip.InputRequired(roundtrip.WithState(next))
-	result.InputRequests = questions
-	return result
+// parkCall calls a legacy upstream, once, and waits for the first outcome. There is room for the
+// call.
+func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
+	release func(reuse bool), call *server.Call, params protocol.Params,
+) (protocol.Result, error) {
+	g.metrics.parked.Add(1)
+	// The call of the first leg, and the HTTP request under it, are not kept.
+	wanted := wantsProgress(call)
+	var life context.Context
+	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
+		life = ctx
+		return g.runParked(withProgress(ctx, wanted, parked.WaitingCaller), u, conn, parked, params)
+	}
+	return g.park.Run(ctx, g.carrySpan(ctx), call, run,
+		func(result protocol.Result, err error) (protocol.Result, error) {
+			// A connection whose call was given up may still bring questions of that call.
+			broken := isBroken(err)
+			release(life.Err() == nil && !broken)
+			if life.Err() == nil && broken {
+				u.dropIdle()
+			}
+			g.metrics.parked.Add(-1)
+			if err != nil {
+				err = u.explainCall(err)
+				g.logUpstreamFailure(u, err)
+				return nil, err
+			}
+			return u.publishResult(result), nil
+		})
 }
 
-func upstreamKey(asked []askedQuestion, key string) string {
-	for _, q := range asked {
-		if q.Key == key {
-			return q.Upstream
+// runParked makes the call. The context has no value of the client's request but its span.
+func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
+	parked *relay.Parked, params protocol.Params,
+) (result protocol.Result, err error) {
+	conn.parked.Store(parked)
+	defer conn.parked.Store(nil)
+	defer g.recoverPanic(&err)
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		result, err = resultOf(conn.client.CallToolParams(ctx, p))
+	case *protocol.GetPromptParams:
+		result, err = resultOf(conn.client.GetPromptParams(ctx, p))
+	case *protocol.ReadResourceParams:
+		result, err = resultOf(conn.client.ReadResourceParams(ctx, p))
+	}
+	return result, err
+}
+
+// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must
+// not end the process here, as it does not in a handler.
+func (g *Gateway) recoverPanic(err *error) {
+	if v := recover(); v != nil {
+		failure, stack := fmt.Errorf("gateway: panic: %v", v), string(debug.Stack())
+		*err = failure
+		g.log(event.LevelError, "gateway.panic", func(out event.Encoder) {
+			out.AddString("error", failure.Error())
+			out.AddString("stack", stack)
+		})
+	}
+}
+
+// resultOf keeps a nil pointer from becoming a result.
+func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// watchRequests is the middleware that counts requests, has them see what their callers may, and
+// ends parked calls for which nobody can come back.
+func (g *Gateway) watchRequests(next server.Handler) server.Handler {
+	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+		views := g.chooseCatalogs(ctx, req)
+		switch p := req.Params.(type) {
+		case *protocol.SubscribeParams:
+			return g.watchSession(ctx, req, p.URI, views, next)
+		case *protocol.ListenParams:
+			return g.watchListener(ctx, req, *p, views, next)
 		}
-	}
-	return ""
-}
-
-// readAnswers returns what the client has answered. What is missing or does not fit its form is
-// left out.
-func readAnswers(ctx context.Context, asked []askedQuestion) map[string]answer {
-	answers := map[string]answer{}
-	for _, q := range asked {
-		if a, ok := readAnswer(ctx, q.Key, q.Kind); ok {
-			answers[q.Key] = a
+		if !protocol.MultiRoundTrip(req.Message.Method) {
+			return next(ctx, req)
 		}
+		g.requests.Add(1)
+		defer g.requests.Add(-1)
+		ctx = context.WithValue(ctx, sessionKey{}, req.Session())
+		return g.park.WatchRequest(ctx, req, next)
 	}
-	return answers
 }
 
-func readAnswer(ctx context.Context, key string, kind protocol.InputKind) (answer, bool) {
-	if action, refused := roundtrip.RefusedAction(ctx, key); refused {
-		return answer{action: action}, true
-	}
-	switch kind {
-	case protocol.KindElicitForm:
-		reply := roundtrip.RawAnswer(ctx, key)
-		return answer{protocol.ActionAccept, reply.Content}, reply.Outcome == roundtrip.Accepted
-	case protocol.KindElicitURL:
-		accepted := roundtrip.Visited(ctx, key) == roundtrip.Accepted
-		return answer{action: protocol.ActionAccept}, accepted
-	case protocol.KindCreateMessage:
-		result, sampled := roundtrip.Sampled(ctx, key)
-		return answer{protocol.ActionAccept, &result}, sampled
-	case protocol.KindListRoots:
-		roots, listed := roundtrip.Roots(ctx, key)
-		return answer{protocol.ActionAccept, &protocol.ListRootsResult{Roots: roots}}, listed
-	}
-	return answer{}, false
-}
+func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
 
-// decodeAnswer reads what the client of a session has answered.
-func decodeAnswer(kind protocol.InputKind, raw json.RawMessage) (answer, error) {
-	switch kind {
-	case protocol.KindCreateMessage:
-		result, err := protocol.DecodeCreateMessageResult(raw)
-		return answer{protocol.ActionAccept, result}, err
-	case protocol.KindListRoots:
-		result, err := protocol.DecodeListRootsResult(raw)
-		return answer{protocol.ActionAccept, result}, err
-	}
-	result, err := protocol.DecodeElicitResult(raw)
-	if err != nil || result.Content == nil {
-		return answer{action: result.Action}, err
-	}
-	return answer{result.Action, result.Content}, nil
-}
+type sessionKey struct{} // in the contexts of requests
 
-// encode returns the answer as an upstream reads it.
-func (a answer) encode() (json.RawMessage, error) {
-	switch result := a.result.(type) {
-	case *protocol.CreateMessageResult, *protocol.ListRootsResult:
-		return json.Marshal(result)
-	case json.RawMessage:
-		return json.Marshal(protocol.ElicitResult{Action: a.action, Content: result})
-	}
-	return json.Marshal(protocol.ElicitResult{Action: a.action})
-}
-
-// digestAnswers tells the answers of one leg from those of another.
-func digestAnswers(answers map[string]answer, asked []askedQuestion) ([32]byte, error) {
-	h := sha256.New()
-	for _, q := range asked {
-		a, ok := answers[q.Key]
-		if !ok {
-			continue
-		}
-		raw, err := a.encode()
-		if err != nil {
-			return [32]byte{}, err
-		}
-		part := sha256.Sum256(append([]byte(q.Key+"\x00"), raw...))
-		h.Write(part[:])
-	}
-	return [32]byte(h.Sum(nil)), nil
+// sessionFrom returns the session of a request, nil in revision 2026-07-28.
+func sessionFrom(ctx context.Context) *server.Session {
+	session, _ := ctx.Value(sessionKey{}).(*server.Session)
+	return session
 }
 
 // withProgress returns a context whose calls report progress to the request that waits for them,
-// where the client has asked for it.
+// where the client wants it.
 func withProgress(
-	ctx context.Context, first *server.Call, waiting func() *server.Call,
+	ctx context.Context, wanted bool, waiting func() *server.Call,
 ) context.Context {
-	if first.Meta.ProgressToken.IsZero() {
+	if !wanted {
 		return client.WithProgress(ctx, nil)
 	}
 	return client.WithProgress(ctx, func(ctx context.Context, p *protocol.Progress) {
@@ -298,10 +277,10 @@ func (u *upstream) explainCall(err error) error {
 	if !ok || explained.what != "cannot be reached" {
 		return u.explain(err)
 	}
-	explained.what = "did not answer. " + unknownEffect
-	for _, cause := range []error{errClientLeft, errExpired, errClosed} {
+	explained.what = "did not answer. " + relay.UnknownEffect
+	for _, cause := range []error{relay.ErrClientLeft, relay.ErrExpired, errClosed} {
 		if errors.Is(err, cause) {
-			explained.what = "was not waited for any longer. " + unknownEffect
+			explained.what = "was not waited for any longer. " + relay.UnknownEffect
 		}
 	}
 	return explained
@@ -322,9 +301,6 @@ func (u *upstream) explainLack(err error) error {
 	return err
 }
 
-// unknownEffect is what a model has to know before it calls a tool again.
-const unknownEffect = "What the tool did is not known: check before calling it again"
-
 // An upstreamError tells the client which upstream failed; the cause is for the log.
 type upstreamError struct {
 	upstream, what string
@@ -333,9 +309,3 @@ type upstreamError struct {
 
 func (e *upstreamError) Error() string { return "The upstream server " + e.upstream + " " + e.what }
 func (e *upstreamError) Unwrap() error { return e.cause }
-
-// elicitResult returns the answer to a form or a URL.
-func (a answer) elicitResult() *protocol.ElicitResult {
-	content, _ := a.result.(json.RawMessage)
-	return &protocol.ElicitResult{Action: a.action, Content: content}
-}

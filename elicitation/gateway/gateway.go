@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -26,7 +27,7 @@ type Gateway struct {
 	upstreams []*upstream
 	limits    Limits
 	sink      event.LogSink // nil: silent
-	park      *park
+	park      *relay.Park
 	metrics   *metrics
 	tracer    roundtrip.Tracer // nil: nobody traces
 	logins    *logins
@@ -48,8 +49,7 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: opts.Limits, sink: opts.Log, park: newPark(opts.Limits),
-		tracer: opts.Server.Roundtrip.Tracer}
+	g := &Gateway{limits: opts.Limits, sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer}
 	if g.limits.Entries < 0 || g.limits.Connections < 0 {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
@@ -58,8 +58,12 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
 			"make calls upstream again that have run already")
 	}
+	g.park = relay.NewPark(relay.Limits{
+		Calls: opts.Limits.Calls, CallsPerPrincipal: opts.Limits.CallsPerPrincipal,
+		Time: opts.Limits.CallTime, Owner: g.ownerToken, Resumed: g.noteResumed,
+		Place: "gateway",
+	})
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
-	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
 	// Calls are passed on without tasks, whatever the host says.
 	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
@@ -129,6 +133,19 @@ func (g *Gateway) ownerOf(
 	return state.Owner
 }
 
+// ownerToken returns the token of this replica, empty where there are no others.
+func (g *Gateway) ownerToken() string {
+	if token := g.owner.Load(); token != nil {
+		return *token
+	}
+	return ""
+}
+
+func (g *Gateway) noteResumed(outcome string) { g.metrics.resumes(outcome).Add(1) }
+
+// errClosed is the cause with which what runs upstream is cancelled at the end.
+var errClosed = errors.New("gateway: the gateway is shutting down")
+
 // Shutdown lets no more calls of upstreams begin, and waits for those that run until ctx ends;
 // their clients can come back with answers meanwhile. Then it does what
 // Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
@@ -136,7 +153,7 @@ func (g *Gateway) ownerOf(
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	select {
-	case <-g.park.drain():
+	case <-g.park.Drain():
 	case <-ctx.Done():
 		cut = context.Cause(ctx)
 	}
@@ -154,7 +171,7 @@ const drainPause = 20 * time.Millisecond
 // Close ends the calls that wait for people, and the connections to the upstreams.
 func (g *Gateway) Close() error {
 	g.end(errClosed)
-	<-g.park.drain()
+	<-g.park.Drain()
 	for _, u := range g.upstreams {
 		u.stopViews()
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -220,7 +221,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 }
 
 func (u *upstream) askToVisit(state flowState) protocol.Result {
-	return inputRequired(protocol.InputRequests{{Key: state.Login.Key,
+	return relay.Ask(protocol.InputRequests{{Key: state.Login.Key,
 		Request: &protocol.ElicitURL{URL: state.Login.Link, Message: "The server " +
 			u.config.Name + " wants you to log in. Open the link to do so."},
 	}}, state)

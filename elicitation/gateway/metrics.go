@@ -1,21 +1,15 @@
 package gateway
 
-import "github.com/rondo-mcp/rondo/roundtrip/event"
+import (
+	"github.com/rondo-mcp/rondo/internal/relay"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
 
 // metrics count what the server and the router do not see: the calls that are parked.
 type metrics struct {
 	parked  event.Instrument
 	resumes func(outcome string) event.Instrument
 }
-
-// How a request for a parked call ended.
-const (
-	resumeAsked   = "asked"   // with more questions
-	resumeDone    = "done"    // with the end of the call
-	resumeRefused = "refused" // it does not continue the call as it stands
-	resumeUnknown = "unknown" // the call is not here any more
-	resumeLeft    = "left"    // the client went away
-)
 
 func newMetrics(sink event.MetricSink) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
@@ -27,6 +21,6 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &metrics{parked: vectors[0](), resumes: event.KeepSeries(vectors[1], resumeAsked,
-		resumeDone, resumeRefused, resumeUnknown, resumeLeft)}, nil
+	return &metrics{parked: vectors[0](), resumes: event.KeepSeries(vectors[1], relay.ResumeAsked,
+		relay.ResumeDone, relay.ResumeRefused, relay.ResumeUnknown, relay.ResumeLeft)}, nil
 }

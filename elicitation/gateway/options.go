@@ -53,9 +53,11 @@ type Limits struct {
 	// Entries is how many tools, prompts, resources or templates one upstream may publish, each.
 	// 0: 1,000. The rest is left out, and the log says so, once.
 	Entries int
-	// Connections is how many connections one upstream is given at most for calls. 0: 64. A call
-	// beyond is refused with [protocol.CodeBusy]. As many credentials have connections on which
-	// their lists are read; with one more, those of the caller that has not come for longest end.
+	// Connections is how many connections one upstream is given at most for calls. 0: Calls over
+	// HTTP, 64 where each is a process. One authenticated principal may use a quarter of them,
+	// anonymous callers together all but a quarter where others authenticate. A call beyond is
+	// refused with [protocol.CodeBusy]. As many credentials have connections on which their lists
+	// are read; with one more, those of the caller that has not come for longest end.
 	Connections int
 }
 

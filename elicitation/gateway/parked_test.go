@@ -84,65 +84,6 @@ func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	return &clone
 }
 
-func TestCopiesOfALegGetOneOutcome(t *testing.T) {
-	u, c := startParking(t, nil)
-	first := answered(t, begin(t, c), target{"production"})
-	_, second, err := c.Resume(t.Context(), first)
-	if err != nil || second == nil {
-		t.Fatal(second, err)
-	}
-	// The response was lost: the same request again gets the same question.
-	_, again, err := c.Resume(t.Context(), first)
-	if err != nil || again == nil || again.Questions()[0].Key != second.Questions()[0].Key {
-		t.Fatalf("got %v, %v", again, err)
-	}
-	last := answered(t, second, confirmation{true})
-	var wg sync.WaitGroup
-	for range 5 {
-		wg.Go(func() {
-			result, _, err := c.Resume(t.Context(), last)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if got := textOf(result.(*protocol.CallToolResult)); got !=
-				"deployed to production: true" {
-				t.Errorf("got %q", got)
-			}
-		})
-	}
-	wg.Wait()
-	if u.calls.Load() != 1 || u.commits.Load() != 1 {
-		t.Errorf("called %d times, %d effects", u.calls.Load(), u.commits.Load())
-	}
-}
-
-func TestForeignLegsAreRefusedAndChangeNothing(t *testing.T) {
-	u, c := startParking(t, nil)
-	begun := begin(t, c)
-	_, second, err := c.Resume(t.Context(), answered(t, begun, target{"production"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	refuse := func(name string, p *client.Pending) {
-		t.Helper()
-		_, _, err := c.Resume(t.Context(), p)
-		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeInvalidParams {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	refuse("other answers to the round before", answered(t, begun, target{"staging"}))
-	last := answered(t, second, confirmation{true})
-	if _, _, err := c.Resume(t.Context(), last); err != nil {
-		t.Fatal(err)
-	}
-	refuse("an older round", answered(t, begun, target{"production"}))
-	refuse("other answers at the end", answered(t, second, confirmation{false}))
-	if u.calls.Load() != 1 || u.commits.Load() != 1 {
-		t.Errorf("called %d times, %d effects", u.calls.Load(), u.commits.Load())
-	}
-}
-
 func TestFlowsAreNotCrossed(t *testing.T) {
 	const flows = 40
 	u, c := startParking(t, func(o *gateway.Options) {

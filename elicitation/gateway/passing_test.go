@@ -319,11 +319,24 @@ func TestSecretsAreAskedForWhereTheUpstreamMay(t *testing.T) {
 // rawLegacy sends requests by hand in a session of its own.
 func rawLegacy(t *testing.T, url string, bodies ...string) (answers []string) {
 	t.Helper()
+	send := openRawSession(t, url, "")
+	for _, b := range bodies {
+		a := send(b)
+		t.Log(a)
+		answers = append(answers, a)
+	}
+	return answers
+}
+
+// openRawSession returns a function that sends a message of a user in a session.
+func openRawSession(t *testing.T, url, user string) (send func(body string) string) {
+	t.Helper()
 	session := ""
-	send := func(body string) string {
+	send = func(body string) string {
 		req, _ := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Authorization", user)
 		if session != "" {
 			req.Header.Set("Mcp-Session-Id", session)
 			req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
@@ -343,12 +356,7 @@ func rawLegacy(t *testing.T, url string, bodies ...string) (answers []string) {
 		`"params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"x","version":"1"}}}`)
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	for _, b := range bodies {
-		a := send(b)
-		t.Log(a)
-		answers = append(answers, a)
-	}
-	return answers
+	return send
 }
 
 // A rawUpstream is a legacy server made by hand: call writes events of the stream of tools/call.
@@ -515,7 +523,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines, before %d", after, before)
 		s := string(buf[:runtime.Stack(buf, true)])
-		if i := strings.Index(s, "gateway.(*parkedCall).ask"); i > 0 {
+		if i := strings.Index(s, "relay.(*Parked).Ask"); i > 0 {
 			t.Log(s[max(0, i-200):min(len(s), i+1800)])
 		}
 	}

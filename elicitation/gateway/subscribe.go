@@ -3,15 +3,140 @@ package gateway
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // resubscribePause is how long the gateway waits for more subscriptions before it subscribes anew
 // upstream, where all of them are one.
 const resubscribePause = 100 * time.Millisecond
+
+// subscribed are the resources that clients have subscribed to in one view: as many as the
+// upstream may publish, and a quarter of them by one principal. A resource counts once, for the
+// first of those who hold it.
+type subscribed struct {
+	room *quota.Pool[protocol.Principal]
+
+	mu      sync.Mutex
+	holders map[string][]holder // by published URI
+}
+
+// A holder is a session, or a request to listen.
+type holder struct {
+	principal protocol.Principal
+	by        any
+	stop      func() bool // stops what waits for its end
+}
+
+func newSubscribed(most int) *subscribed {
+	return &subscribed{holders: map[string][]holder{},
+		room: quota.New(quota.Options[protocol.Principal]{Total: int64(most),
+			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
+}
+
+// add notes that a client subscribes to a resource until life ends, or returns the limit that it
+// would pass. added is false where it has done so before.
+func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
+) (added bool, limit quota.Limit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.holders[uri]
+	if indexOfHolder(all, by) >= 0 {
+		return false, quota.None
+	}
+	if len(all) == 0 {
+		if limit := s.room.Take(principal, 1); limit != quota.None {
+			return false, limit
+		}
+	}
+	stop := context.AfterFunc(life, func() { s.remove(uri, by) })
+	s.holders[uri] = append(all, holder{principal, by, stop})
+	return true, quota.None
+}
+
+func indexOfHolder(all []holder, by any) int {
+	return slices.IndexFunc(all, func(h holder) bool { return h.by == by })
+}
+
+// remove forgets a subscription. Where others have subscribed, too, it counts for one of them.
+func (s *subscribed) remove(uri string, by any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.holders[uri]
+	i := indexOfHolder(all, by)
+	if i < 0 {
+		return
+	}
+	all[i].stop()
+	if i == 0 {
+		s.room.Give(all[0].principal, 1)
+		if len(all) > 1 {
+			s.room.ForceTake(all[1].principal, 1)
+		}
+	}
+	if s.holders[uri] = slices.Delete(all, i, i+1); len(s.holders[uri]) == 0 {
+		delete(s.holders, uri)
+	}
+}
+
+// viewOf returns the view whose upstream has a URI, nil if none has.
+func viewOf(views []*view, uri string) *view {
+	for _, v := range views {
+		if _, ok := v.upstream.names.OwnURI(uri); ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// watchSession passes on a request of a session to subscribe to a resource or to unsubscribe.
+func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri string,
+	views []*view, next server.Handler,
+) (protocol.Result, error) {
+	v, session := viewOf(views, uri), req.Session()
+	if v == nil || session == nil {
+		return next(ctx, req)
+	}
+	if req.Message.Method == protocol.MethodUnsubscribe {
+		v.upstream.forEachView(func(v *view) { v.shares.remove(uri, session) })
+		return next(ctx, req)
+	}
+	added, limit := v.shares.add(session.Lifetime(), uri, req.Principal, session)
+	if limit != quota.None {
+		return nil, quota.Refuse(limit, time.Second, "upstream %s: too many resources are "+
+			"subscribed to: unsubscribe from some", v.upstream.config.Name)
+	}
+	result, err := next(ctx, req)
+	if added && err != nil {
+		v.shares.remove(uri, session)
+	}
+	return result, err
+}
+
+// watchListener passes on a request to listen, without the resources for which there is no room:
+// the acknowledgment has the others.
+func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p protocol.ListenParams,
+	views []*view, next server.Handler,
+) (protocol.Result, error) {
+	var kept []string
+	for _, uri := range p.Notifications.ResourceSubscriptions {
+		if v := viewOf(views, uri); v != nil {
+			if _, limit := v.shares.add(ctx, uri, req.Principal, req); limit != quota.None {
+				continue
+			}
+			defer v.shares.remove(uri, req)
+		}
+		kept = append(kept, uri)
+	}
+	p.Notifications.ResourceSubscriptions = kept
+	req.Params = &p
+	return next(ctx, req)
+}
 
 // subscribedURIs returns the resources that clients want to hear of, by the upstream's own URIs: at
 // most as many as the upstream may publish.

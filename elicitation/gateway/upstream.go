@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/naming"
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -38,10 +39,12 @@ type upstream struct {
 	views       map[string]*view // what it shows to others, by the keys of their credentials
 	connections []*connection
 	opening     int
-	openings    map[connectionKey]*opening // that others wait for
-	legacy      bool                       // a connection serves one call
-	closed      bool                       // connections that are given back are closed
-	closing     sync.WaitGroup             // connections that are being closed
+	openings    map[connectionKey]*opening      // that others wait for
+	legacy      bool                            // a connection serves one call
+	program     bool                            // a connection is a process
+	room        *quota.Pool[protocol.Principal] // of connections in use; nil before the first
+	closed      bool                            // connections that are given back are closed
+	closing     sync.WaitGroup                  // connections that are being closed
 }
 
 // A connection is a client of the upstream.
@@ -50,9 +53,10 @@ type connection struct {
 	client   *client.Client
 	ended    <-chan struct{} // closed when the process or stream has ended; nil over HTTP
 	version  protocol.Version
-	parked   atomic.Pointer[parkedCall] // the call that a legacy connection serves
-	caller   protocol.Principal         // of the calls of a legacy connection
+	parked   atomic.Pointer[relay.Parked] // the call that a legacy connection serves
+	caller   protocol.Principal           // of the calls of a legacy connection
 	visits   visits
+	account  protocol.Principal // whose share of the connections is used, while there are users
 	users    int
 	lastUsed time.Time
 }
@@ -147,13 +151,14 @@ func (g *Gateway) connect(
 				continue
 			}
 		case conn == nil:
-			conn, err = u.openConnection(ctx, key, credential)
+			conn, err = u.openConnection(ctx, key, credential, call.Principal)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		if !conn.modern() {
 			conn.caller = call.Principal // nobody else has it
+			conn.visits.setSession(sessionFrom(ctx))
 		}
 		return conn, giveBackOnce(u, conn), nil
 	}
@@ -184,20 +189,26 @@ func (u *upstream) takeConnection(
 	defer u.mu.Unlock()
 	u.dropIdleLocked()
 	for _, c := range u.connections {
-		if c.key == key && !c.isOver() && c.serves(caller) {
-			c.users++
-			return c, nil, nil
+		if c.key != key || c.isOver() || !c.serves(caller) {
+			continue
 		}
+		if c.users == 0 {
+			if err := u.takeRoomLocked(caller); err != nil {
+				return nil, nil, err
+			}
+			c.account = caller
+		}
+		c.users++
+		return c, nil, nil
 	}
 	if o := u.openings[key]; o != nil && !u.legacy {
 		return nil, o, nil
 	}
-	if len(u.connections)+u.opening >= u.gateway.limits.Connections {
-		oldest := u.oldestIdleLocked()
-		if oldest == nil {
-			return nil, nil, quota.Refuse(quota.None, time.Second,
-				"upstream %s: all connections are in use", u.config.Name)
-		}
+	if err := u.takeRoomLocked(caller); err != nil {
+		return nil, nil, err
+	}
+	if _, total := u.room.Usage(); total >= 0 && int64(len(u.connections)+u.opening) >= total {
+		oldest := u.oldestIdleLocked() // there is one: there was room for a connection in use
 		u.dropLocked(func(c *connection) bool { return c == oldest })
 	}
 	u.opening++
@@ -205,6 +216,41 @@ func (u *upstream) takeConnection(
 		u.openings[key] = &opening{done: make(chan struct{})}
 	}
 	return nil, nil, nil
+}
+
+// limitBusy is the limit in the data of an error that says that an upstream is busy.
+const limitBusy quota.Limit = "upstream"
+
+// takeRoomLocked uses room for one connection on behalf of a caller: of one principal's share, and
+// of what all callers together may use.
+func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
+	if u.room == nil {
+		total := u.maxConnectionsLocked()
+		u.room = quota.New(quota.Options[protocol.Principal]{Total: total,
+			Share: quota.ShareOf(total), Local: protocol.LocalPrincipal()})
+	}
+	switch limit := u.room.Take(caller, 1); {
+	case limit == quota.None:
+		return nil
+	case limit == quota.Share && !caller.Anonymous():
+		return quota.Refuse(quota.Share, time.Second, "upstream %s: too many of your own calls run "+
+			"there or wait for people: answer or cancel some", u.config.Name)
+	}
+	return quota.Refuse(limitBusy, time.Second, "upstream %s: all connections are in use",
+		u.config.Name)
+}
+
+// maxConnectionsLocked returns how many connections calls may use, negative: any number. Those
+// over HTTP cost little, so that the limit of calls is the one that counts.
+func (u *upstream) maxConnectionsLocked() int64 {
+	limits := u.gateway.limits
+	switch {
+	case limits.Connections != 0:
+		return int64(limits.Connections)
+	case u.program:
+		return 64
+	}
+	return int64(orDefault(limits.Calls, 1000))
 }
 
 func (u *upstream) oldestIdleLocked() (oldest *connection) {
@@ -249,8 +295,10 @@ func (u *upstream) dropIdle() {
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	conn.users--
 	conn.lastUsed = time.Now()
+	if conn.users--; conn.users == 0 {
+		u.room.Give(conn.account, 1)
+	}
 	if !reuse && !conn.modern() && !u.closed {
 		u.dropLocked(func(c *connection) bool { return c == conn })
 	}
@@ -258,16 +306,16 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 
 // openConnection opens a connection and takes it.
 func (u *upstream) openConnection(
-	ctx context.Context, key connectionKey, credential Credential,
+	ctx context.Context, key connectionKey, credential Credential, caller protocol.Principal,
 ) (conn *connection, err error) {
 	err = errors.New("gateway: Connect did not return") // where it panics
-	defer func() { conn, err = u.endOpening(ctx, key, conn, err) }()
+	defer func() { conn, err = u.endOpening(ctx, key, caller, conn, err) }()
 	return u.dial(ctx, key, credential)
 }
 
 // endOpening keeps a connection that was opened, and tells those who wait for it.
 func (u *upstream) endOpening(
-	ctx context.Context, key connectionKey, conn *connection, err error,
+	ctx context.Context, key connectionKey, caller protocol.Principal, conn *connection, err error,
 ) (*connection, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -279,14 +327,15 @@ func (u *upstream) endOpening(
 		close(o.done)
 		delete(u.openings, key)
 	}
+	if err == nil && u.closed {
+		_ = conn.client.Close()
+		err = u.explain(errClosed)
+	}
 	if err != nil {
+		u.room.Give(caller, 1)
 		return nil, err
 	}
-	if u.closed {
-		_ = conn.client.Close()
-		return nil, u.explain(errClosed)
-	}
-	conn.users = 1
+	conn.users, conn.account = 1, caller
 	u.connections = append(u.connections, conn)
 	return conn, nil
 }
@@ -314,7 +363,7 @@ func (u *upstream) dial(
 		return nil, u.explain(err)
 	}
 	u.mu.Lock()
-	u.legacy = !conn.modern()
+	u.legacy, u.program = !conn.modern(), conn.ended != nil
 	u.mu.Unlock()
 	return conn, nil
 }
@@ -338,7 +387,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		opts.ElicitForm = conn.askForm(u)
 	}
 	if d.urls {
-		opts.ElicitURL, opts.Notification = conn.askURL, conn.visits.passOnEnd
+		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
 	}
 	if d.sampling {
 		opts.CreateMessage = conn.askModel
@@ -355,20 +404,20 @@ type callKey struct{} // in the contexts of calls to modern upstreams
 // listener returns the request that logs of the upstream are for, nil if there is none.
 func (c *connection) listener(ctx context.Context) *server.Call {
 	if parked := c.parked.Load(); parked != nil {
-		return parked.waitingCaller()
+		return parked.WaitingCaller()
 	}
 	call, _ := ctx.Value(callKey{}).(*server.Call)
 	return call
 }
 
 // ask passes a question that the upstream pushes to the client of the call.
-func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (answer, error) {
+func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.Answer, error) {
 	parked := c.parked.Load()
 	if parked == nil {
-		return answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
+		return relay.Answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
 			"no client session available: the question belongs to no call")
 	}
-	return parked.ask(ctx, q)
+	return parked.Ask(ctx, q)
 }
 
 func (c *connection) askForm(
@@ -383,7 +432,7 @@ func (c *connection) askForm(
 		if err != nil {
 			return nil, err
 		}
-		return a.elicitResult(), nil
+		return a.ElicitResult(), nil
 	}
 }
 
@@ -394,7 +443,7 @@ func (c *connection) askModel(
 	if err != nil {
 		return nil, err
 	}
-	result, ok := a.result.(*protocol.CreateMessageResult)
+	result, ok := a.Result.(*protocol.CreateMessageResult)
 	if !ok {
 		return nil, protocol.Errorf(-1, "the client refused to ask a model")
 	}
@@ -408,7 +457,7 @@ func (c *connection) askRoots(
 	if err != nil {
 		return nil, err
 	}
-	result, ok := a.result.(*protocol.ListRootsResult)
+	result, ok := a.Result.(*protocol.ListRootsResult)
 	if !ok {
 		return nil, protocol.Errorf(-1, "the client refused to list its roots")
 	}

@@ -23,6 +23,7 @@ type view struct {
 	upstream  *upstream
 	catalog   *server.Catalog
 	published published
+	shares    *subscribed   // of the resources that clients have subscribed to
 	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
 	read      chan struct{} // closed when the lists have been read, or could not be
 	ready     atomic.Bool   // the lists have been read
@@ -40,6 +41,7 @@ type view struct {
 func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
 		read: make(chan struct{}), retry: make(chan struct{}, 1), lastUsed: time.Now()}
+	v.shares = newSubscribed(u.gateway.limits.Entries)
 	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
 	ctx, stop := context.WithCancel(u.gateway.life)
 	v.stop = stop
@@ -85,7 +87,7 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	}
 	v := u.views[credential.Key]
 	if v == nil {
-		if len(u.views) >= u.gateway.limits.Connections {
+		if most := u.maxConnectionsLocked(); most >= 0 && int64(len(u.views)) >= most {
 			u.dropOldestViewLocked()
 		}
 		v = u.startView(caller)
@@ -100,6 +102,16 @@ func (u *upstream) hasView(key string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.views[key] != nil
+}
+
+// forEachView calls f with what the upstream shows to the gateway itself and to others.
+func (u *upstream) forEachView(f func(*view)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f(u.own)
+	for _, v := range u.views {
+		f(v)
+	}
 }
 
 func (u *upstream) dropOldestViewLocked() {
@@ -142,8 +154,9 @@ func (g *Gateway) closeIdle() {
 	}
 }
 
-// chooseCatalogs has a request see what the upstreams show to its caller.
-func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
+// chooseCatalogs has a request see what the upstreams show to its caller. It returns the views, one
+// of each upstream, nil for a request that needs none.
+func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (views []*view) {
 	all := false // of the lists are asked for
 	switch req.Message.Method {
 	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources,
@@ -152,7 +165,7 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
 		all = true
 	case protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource:
 	default:
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
@@ -169,7 +182,9 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) {
 			v = u.own
 		}
 		req.Catalogs = append(req.Catalogs, v.catalog)
+		views = append(views, v)
 	}
+	return views
 }
 
 // publishes reports whether a name or URI is one of the upstream's.

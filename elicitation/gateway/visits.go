@@ -16,47 +16,81 @@ const maxVisits = 100
 
 // visits are those that an upstream has asked for on a connection, by its own ids. Their ends are
 // announced to the sessions that were asked, under ids of the gateway (2025-11-25
-// client/elicitation, "Completion Notifications"); clients of 2026-07-28 know of none.
+// client/elicitation, "Completion Notifications"); clients of 2026-07-28 know of none. They may
+// end long after their calls, so nothing of a call is kept but its session.
 type visits struct {
-	mu sync.Mutex
-	of map[string]visit
+	mu      sync.Mutex
+	session *server.Session // of the call that runs on the connection, nil: nobody is told
+	of      map[string]visit
 }
 
 type visit struct {
-	id   string
-	call *server.Call
+	id      string
+	session *server.Session
 }
 
-// add returns the id under which the client of a call is asked.
-func (v *visits) add(upstreamID string, call *server.Call) string {
+// setSession says whom the visits that follow are asked of.
+func (v *visits) setSession(session *server.Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if known, ok := v.of[upstreamID]; ok && known.call == call {
+	v.session = session
+}
+
+// add returns the id under which the client of the call is asked, empty where it has no session.
+func (v *visits) add(upstreamID string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.session == nil {
+		return ""
+	}
+	if known, ok := v.of[upstreamID]; ok && known.session == v.session {
 		return known.id
 	}
 	id := rand.Text()
 	if v.of == nil {
 		v.of = map[string]visit{}
 	}
+	for other, asked := range v.of {
+		if asked.session.Lifetime().Err() != nil {
+			delete(v.of, other)
+		}
+	}
 	if len(v.of) < maxVisits {
-		v.of[upstreamID] = visit{id, call}
+		v.of[upstreamID] = visit{id, v.session}
 	}
 	return id
 }
 
-// passOnEnd announces the end of a visit to the client that was asked for it, and to nobody else.
-func (v *visits) passOnEnd(ctx context.Context, n *protocol.Notification) {
+// remove returns the visit that has ended, if it is known.
+func (v *visits) remove(upstreamID string) (asked visit, running, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	asked, ok = v.of[upstreamID]
+	delete(v.of, upstreamID)
+	return asked, asked.session == v.session, ok
+}
+
+// passOnVisitEnd announces the end of a visit to the client that was asked for it, and to nobody
+// else: on the stream of its call while that runs.
+func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notification) {
 	var completed protocol.ElicitationCompleted
 	if n.Method != protocol.NotifyElicitationCompleted ||
 		json.Unmarshal(n.Params, &completed) != nil {
 		return
 	}
-	v.mu.Lock()
-	asked, ok := v.of[completed.ElicitationID]
-	delete(v.of, completed.ElicitationID)
-	v.mu.Unlock()
-	if ok {
-		_ = asked.call.ElicitationComplete(ctx, asked.id) // an error: the session is over
+	asked, running, ok := c.visits.remove(completed.ElicitationID)
+	if !ok {
+		return
+	}
+	// An error of either says that the session is over.
+	if parked := c.parked.Load(); running && parked != nil && parked.Session() != nil {
+		_ = parked.Session().ElicitationComplete(ctx, asked.id)
+		return
+	}
+	params, err := json.Marshal(protocol.ElicitationCompleted{ElicitationID: asked.id})
+	if err == nil {
+		_ = asked.session.Send(ctx, &protocol.Notification{
+			Method: protocol.NotifyElicitationCompleted, Params: params})
 	}
 }
 
@@ -64,12 +98,10 @@ func (c *connection) askURL(
 	ctx context.Context, q *client.URLQuestion,
 ) (*protocol.ElicitResult, error) {
 	visit := &protocol.ElicitURL{Message: q.Message, URL: q.URL}
-	if parked := c.parked.Load(); parked != nil && parked.session != nil {
-		visit.ElicitationID = c.visits.add(q.ElicitationID, parked.session)
-	}
+	visit.ElicitationID = c.visits.add(q.ElicitationID)
 	a, err := c.ask(ctx, visit)
 	if err != nil {
 		return nil, err
 	}
-	return a.elicitResult(), nil
+	return a.ElicitResult(), nil
 }

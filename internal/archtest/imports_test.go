@@ -31,6 +31,8 @@ var layers = map[string][]string{
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
 	"server/inspect":            withRoundtrip("protocol", "client", "server"),
+	"server/hosted": withRoundtrip("protocol", "server", "server/replicas",
+		"server/serverhttp"),
 	"server/middleware":         withRoundtrip("protocol", "server"),
 	"server/middleware/zaplog":  {"protocol", "roundtrip/event"},
 	"server/middleware/sloglog": {"protocol", "roundtrip/event"},
@@ -84,6 +86,7 @@ var mayUseHTTP = map[string]string{
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
 	"server/inspect":           "is a page",
+	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
 	"internal/testing/fleettest":  "serves replicas, and passes requests to them in turn",
 	"internal/testing/guardchaos": "has replicas that serve HTTP, and clients that repeat requests",
@@ -204,9 +207,9 @@ func isTelemetry(importPath string) bool {
 }
 
 // TestAdaptersCompileNoTelemetry: a server that exists has loggers and metrics of its own, in
-// versions of its own, and must be able to keep them behind the adapter of its SDK.
+// versions of its own, and must be able to keep them.
 func TestAdaptersCompileNoTelemetry(t *testing.T) {
-	for _, dir := range []string{"roundtrip/gosdk", "roundtrip/mcpgo", "elicitation/gosdk",
+	for _, dir := range []string{"server/hosted/gosdk", "server/hosted/mcpgo", "elicitation/gosdk",
 		"elicitation/mcpgo"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(dir))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +17,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
 // TestSurveyOfSDKServers: what mcpattack says of tools on both SDKs, one that deletes whatever is
-// answered, and one that deletes after an accept alone; as they are, and with rondo in them. They
+// answered, and one that deletes after an accept alone; as they are, and with rondo in front. They
 // run as processes, since some wait for good for an answer that their SDK could not read.
 func TestSurveyOfSDKServers(t *testing.T) {
 	for _, test := range []struct {
@@ -45,7 +44,7 @@ func TestSurveyOfSDKServers(t *testing.T) {
 		}},
 		{"mcp-go with rondo", []string{
 			"2026-07-28 strict 1 result ok ok ok ok ok kept",
-			"2025-11-25 strict 1 result ok ok OPEN ok - kept", // as without rondo
+			"2025-11-25 strict 1 result ok ok ok ok - kept",
 		}},
 	} {
 		t.Run(test.server, func(t *testing.T) {
@@ -97,27 +96,19 @@ func serveSurveyed(ctx context.Context, name string) error {
 	case "go-sdk":
 		return newSurveyedGoSDK().Run(ctx, &mcp.StdioTransport{})
 	case "go-sdk with rondo":
-		s := newSurveyedGoSDK()
-		a, err := gosdk.New(&gosdk.Options{UnmodifiedHandlers: true})
+		front, err := gosdk.New(newSurveyedGoSDK(), nil)
 		if err != nil {
 			return err
 		}
-		if err := a.Install(s); err != nil {
-			return err
-		}
-		return s.Run(ctx, a.Transport(s, &mcp.StdioTransport{}))
+		return front.Server().ServeStdio(ctx)
 	case "mcp-go":
 		return mcpgoserver.ServeStdio(newSurveyedMCPGo())
 	case "mcp-go with rondo":
-		s := newSurveyedMCPGo()
-		a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: true})
+		front, err := mcpgo.New(newSurveyedMCPGo(), nil)
 		if err != nil {
 			return err
 		}
-		if err := a.Install(s); err != nil {
-			return err
-		}
-		return a.Listen(ctx, mcpgoserver.NewStdioServer(s), os.Stdin, os.Stdout)
+		return front.Server().ServeStdio(ctx)
 	}
 	return fmt.Errorf("there is no server %q", name)
 }

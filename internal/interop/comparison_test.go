@@ -166,7 +166,7 @@ var compared = []struct {
 		return succeeds(t, dialRondo, modern, tool("strict", nil), "deleted") &&
 			succeeds(t, dialRondoLegacy, legacy, tool("strict", nil), "deleted")
 	}},
-	{"both: a tool that ignores the error of its question does not go on", carelessToolStops},
+	{"both: a tool that ignores that its question has no answer does not go on", carelessToolStops},
 	{"both: an answer that does not fit the form never reaches the tool", unfitAnswerStops},
 	{"both: a resource asks before it is read", func(t *testing.T, l library) bool {
 		modern, _ := listen(t, l.modern(t, nil))

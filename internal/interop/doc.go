@@ -14,6 +14,9 @@
 //	TypeScript 1     tsclient_test.go      HTTP, process  2025-11-25
 //	MCP Inspector    inspector_test.go     HTTP, process  2026-07-28, 2025-11-25
 //
+// The servers of others with ours in front (package server/hosted), and the same clients: both SDKs
+// for Go, whose handlers return their questions or push them (hosted_test.go, hosted_node_test.go).
+//
 // Our client against the servers of others, which play the same scenarios by
 // script_test.go. In sessions their handlers push their questions or,
 // "returned", leave that to the implementation.
@@ -55,7 +58,7 @@
 //
 // # Shapes
 //
-// A server that an author wrote before there was rondo, on both SDKs, behind the adapter and with
+// A server that an author wrote before there was rondo, on both SDKs, hosted and with
 // every client in both eras (shape_*_test.go): its HTTP server limits how long a response may take,
 // and calls are abandoned while the person looks at a question.
 //

@@ -51,15 +51,20 @@ require (
 
 replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
 
-require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.1.0
 
-replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.9
-	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.1.0
 	github.com/zitadel/oidc/v3 v3.52.0
 	go.uber.org/zap v1.28.0
 )
 
-replace github.com/rondo-mcp/rondo/roundtrip/mcpgo => ../../roundtrip/mcpgo
+
+require (
+	github.com/rondo-mcp/rondo/server/hosted/gosdk v0.1.0
+	github.com/rondo-mcp/rondo/server/hosted/mcpgo v0.1.0
+)
+
+replace github.com/rondo-mcp/rondo/server/hosted/gosdk => ../../server/hosted/gosdk
+
+replace github.com/rondo-mcp/rondo/server/hosted/mcpgo => ../../server/hosted/mcpgo

@@ -3,9 +3,11 @@ package interop_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
+	"time"
 
 	mcpgomcp "github.com/mark3labs/mcp-go/mcp"
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
@@ -14,51 +16,72 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestKit: package roundtriptest on servers of others with rondo in them. Their tools ask two
-// dependent questions, as code that waits, and then act.
+// TestKit: package roundtriptest on hosted servers, in both eras. Their tools ask two dependent
+// questions and then act: with the SDK's own methods, or with those of package roundtrip.
 func TestKit(t *testing.T) {
-	flows := []roundtriptest.Flow{
-		{
-			Name: "accept", Request: roundtriptest.Tool("provision",
-				map[string]string{"name": "books"}), Want: "books in eu: it is tested",
-			Answers: roundtriptest.Answers{
-				"region": roundtriptest.Accept(map[string]string{"name": "eu"}),
-				"sure":   roundtriptest.Accept(map[string]string{"reason": "it is tested"})},
-		},
-		{
-			Name: "decline", Request: roundtriptest.Tool("provision",
-				map[string]string{"name": "books"}), Fails: "sure",
-			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(
-				map[string]string{"name": "eu"}), "sure": roundtriptest.Decline()},
-		},
-	}
-	for name, start := range map[string]func(*testing.T, *roundtriptest.Effects,
-		roundtrip.Options) http.Handler{"official": kitOfficial, "mcp-go": kitMCPGo} {
-		t.Run(name, func(t *testing.T) {
-			effects := &roundtriptest.Effects{}
-			web := httptest.NewServer(start(t, effects,
-				roundtrip.Options{Guard: store.NewMemoryGuard(0)}))
-			t.Cleanup(func() {
-				web.CloseClientConnections()
-				web.Close()
+	const ttl = 2 * time.Second
+	for sdk, host := range map[string]func(bool, *roundtriptest.Effects, hosted.Options) (
+		*hosted.Server, error){"official": kitOfficial, "mcp-go": kitMCPGo} {
+		for style, keys := range map[string][2]string{"ask": {"region", "sure"},
+			"push": {"question-1", "question-2"}} {
+			t.Run(sdk+"/"+style, func(t *testing.T) {
+				effects := &roundtriptest.Effects{}
+				front, err := host(style == "push", effects, hosted.Options{
+					Server: server.Options{Roundtrip: roundtrip.Options{
+						Guard: store.NewMemoryGuard(0), RoundTTL: ttl,
+						MinHumanTime: -1, // who answers here is a test, at once
+					}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = front.Close() })
+				handler, err := front.Handler(&serverhttp.Options{
+					Authenticate: func(r *http.Request) (protocol.Principal, error) {
+						return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				endpoint, _ := listen(t, handler)
+				subject := roundtriptest.Subject{Effects: effects, SingleUse: true, TwoUsers: true,
+					Later: func(time.Duration) { <-time.After(ttl + ttl/10) },
+					Connect: func(t testing.TB, user string) protocol.Peer {
+						over, err := clienthttp.New(endpoint, &clienthttp.Options{
+							Authorize: func(context.Context) (http.Header, error) {
+								return http.Header{"X-User": {"u" + user}}, nil
+							}})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return over
+					}}
+				flows := kitFlows(keys)
+				roundtriptest.Run(t, subject, flows...)
+				roundtriptest.Attack(t, subject, flows[0])
 			})
-			subject := roundtriptest.Subject{Effects: effects, SingleUse: true,
-				Connect: func(t testing.TB, _ string) protocol.Peer {
-					over, err := clienthttp.New(web.URL+"/mcp", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return over
-				}}
-			roundtriptest.Run(t, subject, flows...)
-			roundtriptest.Attack(t, subject, flows[0])
-		})
+		}
+	}
+}
+
+// kitFlows are the flows of the tool, whose questions have these keys.
+func kitFlows(keys [2]string) []roundtriptest.Flow {
+	request := roundtriptest.Tool("provision", map[string]string{"name": "books"})
+	region := roundtriptest.Accept(map[string]string{"name": "eu"})
+	return []roundtriptest.Flow{
+		{Name: "accept", Request: request, Want: "books in eu: it is tested",
+			Answers: roundtriptest.Answers{keys[0]: region,
+				keys[1]: roundtriptest.Accept(map[string]string{"reason": "it is tested"})}},
+		{Name: "decline", Request: request, Fails: "sure",
+			Answers: roundtriptest.Answers{keys[0]: region, keys[1]: roundtriptest.Decline()}},
 	}
 }
 
@@ -71,13 +94,20 @@ type (
 	}
 )
 
-func kitProvision(ctx context.Context, effects *roundtriptest.Effects,
-	name string) (string, error) {
-	region, err := roundtrip.Ask[kitRegion](ctx, "region", "Which region?")
-	if err != nil {
-		return "", err
+// A kitPush asks with a method of an SDK and returns what was accepted, nil for a refusal.
+type kitPush func(ctx context.Context, message string, schema json.RawMessage) (
+	map[string]any, error)
+
+func kitProvision(ctx context.Context, effects *roundtriptest.Effects, name string,
+	push kitPush) (string, error) {
+	var region kitRegion
+	var sure kitReason
+	var err error
+	if push != nil {
+		region, sure, err = kitPushBoth(ctx, push)
+	} else if region, err = roundtrip.Ask[kitRegion](ctx, "region", "Which region?"); err == nil {
+		sure, err = roundtrip.Ask[kitReason](ctx, "sure", "In "+region.Name+"?")
 	}
-	sure, err := roundtrip.Ask[kitReason](ctx, "sure", "In "+region.Name+"?")
 	if err != nil {
 		return "", err
 	}
@@ -85,50 +115,74 @@ func kitProvision(ctx context.Context, effects *roundtriptest.Effects,
 	return name + " in " + region.Name + ": " + sure.Reason, nil
 }
 
-func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
-	opts roundtrip.Options) http.Handler {
-	t.Helper()
-	srv := mcp.NewServer(&mcp.Implementation{Name: "kit", Version: "1.0.0"}, nil)
-	srv.AddTool(&mcp.Tool{Name: "provision", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			var in struct{ Name string }
-			if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
-				return nil, err
-			}
-			said, err := kitProvision(ctx, effects, in.Name)
-			if err != nil {
-				return nil, err
-			}
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
-		})
-	closeSessionsAfter(t, srv)
-	opts.MinHumanTime = -1 // who answers here is a test, at once
-	a, err := gosdk.New(&gosdk.Options{Options: opts})
-	if err != nil {
-		t.Fatal(err)
+func kitPushBoth(ctx context.Context, push kitPush) (region kitRegion, sure kitReason, err error) {
+	answer, err := push(ctx, "Which region?", json.RawMessage(`{"type":"object",`+
+		`"properties":{"name":{"type":"string","enum":["eu","us"]}},"required":["name"]}`))
+	if err != nil || answer == nil {
+		return region, sure, errors.Join(err, errors.New("region"))
 	}
-	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv }, nil)
-	if err != nil {
-		t.Fatal(err)
+	region.Name = fmt.Sprint(answer["name"])
+	answer, err = push(ctx, "In "+region.Name+"?", json.RawMessage(`{"type":"object",`+
+		`"properties":{"reason":{"type":"string","minLength":3}},"required":["reason"]}`))
+	if err != nil || answer == nil {
+		return region, sure, errors.Join(err, errors.New("sure"))
 	}
-	return h
+	sure.Reason = fmt.Sprint(answer["reason"])
+	return region, sure, nil
 }
 
-func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {
-	t.Helper()
+func kitOfficial(push bool, effects *roundtriptest.Effects, opts hosted.Options) (
+	*hosted.Server, error) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "kit", Version: "1.0.0"}, nil)
+	type input struct {
+		Name string `json:"name"`
+	}
+	mcp.AddTool(srv, &mcp.Tool{Name: "provision"}, func(ctx context.Context,
+		req *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+		var elicit kitPush
+		if push {
+			elicit = func(ctx context.Context, message string, schema json.RawMessage) (
+				map[string]any, error) {
+				answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: message,
+					RequestedSchema: schema})
+				if err != nil || answer.Action != "accept" {
+					return nil, err
+				}
+				return answer.Content, nil
+			}
+		}
+		text, err := kitProvision(ctx, effects, in.Name, elicit)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+	})
+	return gosdk.New(srv, &gosdk.Options{Options: opts})
+}
+
+func kitMCPGo(push bool, effects *roundtriptest.Effects, opts hosted.Options) (
+	*hosted.Server, error) {
 	srv := mcpgoserver.NewMCPServer("kit", "1.0.0", mcpgoserver.WithElicitation())
-	srv.AddTool(mcpgomcp.NewTool("provision", mcpgomcp.WithString("name")),
-		func(ctx context.Context, req mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult, error) {
-			said, err := kitProvision(ctx, effects, req.GetString("name", ""))
-			if err != nil {
+	var elicit kitPush
+	if push {
+		elicit = func(ctx context.Context, message string, schema json.RawMessage) (
+			map[string]any, error) {
+			answer, err := srv.RequestElicitation(ctx, mcpgomcp.ElicitationRequest{
+				Params: mcpgomcp.ElicitationParams{Message: message, RequestedSchema: schema}})
+			if err != nil || answer.Action != mcpgomcp.ElicitationResponseActionAccept {
 				return nil, err
 			}
-			return mcpgomcp.NewToolResultText(said), nil
-		})
-	opts.MinHumanTime = -1 // who answers here is a test, at once
-	a, err := mcpgo.New(&mcpgo.Options{Options: opts})
-	if err != nil {
-		t.Fatal(err)
+			content, _ := answer.Content.(map[string]any)
+			return content, nil
+		}
 	}
-	return a.Handler(mcpgoserver.NewStreamableHTTPServer(srv))
+	srv.AddTool(mcpgomcp.NewTool("provision", mcpgomcp.WithString("name")),
+		func(ctx context.Context, req mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult, error) {
+			text, err := kitProvision(ctx, effects, req.GetString("name", ""), elicit)
+			if err != nil {
+				return mcpgomcp.NewToolResultError(err.Error()), nil
+			}
+			return mcpgomcp.NewToolResultText(text), nil
+		})
+	return mcpgo.New(srv, &opts)
 }

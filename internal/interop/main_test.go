@@ -18,14 +18,14 @@ const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"
 	asMCPGo    = "RONDO_INTEROP_MCPGO"    // "pushed" or "returned"
-	asRetrofit = "RONDO_INTEROP_RETROFIT" // "pushed" or "returned"
+	asHosted   = "RONDO_INTEROP_HOSTED"   // the name of one of hostedServers
 	asTasks    = "RONDO_INTEROP_TASKS"
+	asReplica  = "RONDO_INTEROP_REPLICA"  // "official" or "mcp-go"
 	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
 )
 
 func TestMain(m *testing.M) {
-	// Warnings are the adapters' of refusals, which tests cause by the thousand. Servers of
-	// tests are to write nothing to their standard error.
+	// Servers of tests are to write nothing to their standard error.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var err error
 	switch {
@@ -44,11 +44,10 @@ func TestMain(m *testing.M) {
 			&mcp.StdioTransport{})
 	case os.Getenv(asMCPGo) != "":
 		runMCPGo(context.Background(), line{os.Stdin, os.Stdout}, os.Getenv(asMCPGo) == "pushed")
-	case os.Getenv(asRetrofit) != "":
-		srv, adapter, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
-		if err = failed; err == nil {
-			err = srv.Run(context.Background(), adapter.Transport(srv, &mcp.StdioTransport{}))
-		}
+	case os.Getenv(asHosted) != "":
+		err = serveHosted(os.Getenv(asHosted))
+	case os.Getenv(asReplica) != "":
+		err = serveReplica(os.Getenv(asReplica), os.Stdin, os.Stdout)
 	case os.Getenv(asSurveyed) != "":
 		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:

@@ -27,7 +27,7 @@ func TestWriteTimeoutWithTypeScript(t *testing.T) {
 			}
 			for sdk, x := range shapes() {
 				t.Run(sdk, func(t *testing.T) {
-					x.checkWriteTimeout(t, dial, route.revision, true)
+					x.checkWriteTimeout(t, dial, route.revision)
 				})
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -16,13 +15,14 @@ import (
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
+	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
 // A shape returns the handler of a server as its author wrote it, before there was rondo, on one
-// of the SDKs. Its tool "remove" asks two questions with the SDK's own methods and then acts. The
-// adapter is in front of it, as the adapter's page says.
+// of the SDKs. Its tool "remove" asks two questions with the SDK's own methods and then acts.
+// rondo is in front of it.
 type shape func(t *testing.T, s *site) http.Handler
 
 // shapes are the servers by the SDK that they are built on.
@@ -32,8 +32,6 @@ func shapes() map[string]shape {
 
 // A site is where one server of a shape runs, and remembers what it did.
 type site struct {
-	keepsWriteTimeout bool // the author does not lift it
-
 	mu      sync.Mutex
 	acts    map[string]int // by name
 	running int            // handlers
@@ -227,20 +225,8 @@ func serveOfficial(t *testing.T, s *site) http.Handler {
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 		})
-	s.onHangUp(func() {
-		for session := range srv.Sessions() {
-			_ = session.Close()
-		}
-	})
-	a, err := gosdk.New(&gosdk.Options{UnmodifiedHandlers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	front, err := gosdk.New(srv, nil)
+	return s.handler(t, front, err)
 }
 
 // askOfficial asks over a session of the official Go SDK.
@@ -268,15 +254,21 @@ func serveMCPGo(t *testing.T, s *site) http.Handler {
 			}
 			return mcpgomcp.NewToolResultText(text), nil
 		})
-	a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: true})
+	front, err := mcpgo.New(srv, nil)
+	return s.handler(t, front, err)
+}
+
+func (s *site) handler(t *testing.T, front *hosted.Server, err error) http.Handler {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Install(srv); err != nil {
+	s.onHangUp(func() { _ = front.Close() })
+	h, err := front.Handler(nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Handler(mcpgoserver.NewStreamableHTTPServer(srv,
-		mcpgoserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))))
+	return h
 }
 
 // askMCPGo asks over the session of mcp-go that the context has.

@@ -14,7 +14,7 @@ func TestModFilesRequireTheRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.folders[0] != "." || !slices.Contains(r.folders, "roundtrip/gosdk") {
+	if r.folders[0] != "." || !slices.Contains(r.folders, "server/hosted/gosdk") {
 		t.Fatalf("released are %q", r.folders)
 	}
 	files, err := execute(r.top, "git", "ls-files", "go.mod", "*/go.mod")
@@ -41,8 +41,8 @@ func TestModFilesRequireTheRelease(t *testing.T) {
 }
 
 func TestTagsBeginWithFolders(t *testing.T) {
-	r := &release{version: "v0.1.0", folders: []string{".", "roundtrip/gosdk"}}
-	if got := strings.Join(r.tags(), " "); got != "v0.1.0 roundtrip/gosdk/v0.1.0" {
+	r := &release{version: "v0.1.0", folders: []string{".", "server/hosted/gosdk"}}
+	if got := strings.Join(r.tags(), " "); got != "v0.1.0 server/hosted/gosdk/v0.1.0" {
 		t.Errorf("tags %s", got)
 	}
 }
@@ -58,7 +58,7 @@ func TestLicencesThatNobodyAcceptedAreRefused(t *testing.T) {
 	}
 	for _, test := range []struct{ name, bill, want string }{
 		{"permissive", component("example.com/a", "MIT"), ""},
-		{"ours", component(rootModule+"/roundtrip/gosdk", "CC-BY-4.0"), ""},
+		{"ours", component(rootModule+"/server/hosted/gosdk", "CC-BY-4.0"), ""},
 		{"name like ours", component(rootModule+"x", "GPL-3.0"), "has licence GPL-3.0"},
 		{"copyleft", component("example.com/a", "AGPL-3.0"), "has licence AGPL-3.0"},
 		{"none found", component("example.com/a"), "has licence unknown"},

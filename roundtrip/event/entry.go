@@ -322,8 +322,7 @@ func (AnonymousState) logEntry() (Level, string) { return LevelWarn, "mcp.anonym
 // The meaning is for who operates a server, and may not have written it.
 func (AnonymousState) addFields(f Fields) {
 	f.AddString("meaning", "a question went to a caller of whom nothing is known: whoever has "+
-		"the requestState can answer it; authenticate callers, or set the option Principal of "+
-		"the adapter")
+		"the requestState can answer it; authenticate callers")
 }
 
 func (EphemeralKey) whereOf() (Where, bool)    { return Where{}, false }

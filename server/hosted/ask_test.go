@@ -3,6 +3,7 @@ package hosted_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
@@ -71,6 +73,15 @@ func asking(effects *atomic.Int32) *fake {
 			}
 			return textResult("%s", a.Text), nil
 		},
+		"passes on as error": func(ctx context.Context, _ *fakeCall) (string, error) {
+			_, err := roundtrip.Ask[struct{}](ctx, "sure", "Sure?")
+			return "", protocol.Errorf(protocol.CodeInternalError, "cannot go on: %v", err)
+		},
+		"passes on as result": func(ctx context.Context, _ *fakeCall) (string, error) {
+			_, err := roundtrip.Ask[struct{}](ctx, "sure", "Sure?")
+			return fmt.Sprintf(`{"isError":true,"content":[{"type":"text","text":%q}]}`,
+				fmt.Sprint("cannot go on: ", err)), nil
+		},
 		"visit": func(context.Context, *fakeCall) (string, error) {
 			if effects.Add(1) > 1 {
 				return textResult("signed in"), nil
@@ -116,6 +127,21 @@ func TestRefusalsReachTheHandler(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARefusalThatTheHandlerPassesOnTellsTheModelWhatItMeans(t *testing.T) {
+	const want = "cannot go on: declined: sure; the person does not want this: do not call " +
+		"again unless they ask for it"
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		h := host(t, asking(&atomic.Int32{}), &hosted.Options{
+			Server: server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}}})
+		c := open(t, r.open(t, h), era, answering(protocol.ActionDecline))
+		for _, tool := range []string{"passes on as error", "passes on as result"} {
+			if got, isError, err := call(t, c, tool); got != want || !isError || err != nil {
+				t.Errorf("%s: got %q, %v, %v, want %q", tool, got, isError, err, want)
+			}
+		}
+	})
 }
 
 func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {

@@ -12,14 +12,20 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
+func panics(context.Context, *fakeCall) (string, error) { panic("at the disco") }
+
+func always(result string) handler {
+	return func(context.Context, *fakeCall) (string, error) { return result, nil }
+}
+
 func TestHostedServersThatMisbehave(t *testing.T) {
 	released := make(chan struct{})
 	f := &fake{answers: map[string]handler{
-		"panics":                 func(context.Context, *fakeCall) (string, error) { panic("at the disco") },
-		protocol.MethodListTools: func(context.Context, *fakeCall) (string, error) { panic("list") },
-		"garbage":                func(context.Context, *fakeCall) (string, error) { return "{{", nil },
-		"array":                  func(context.Context, *fakeCall) (string, error) { return "[]", nil },
-		"nothing":                func(context.Context, *fakeCall) (string, error) { return "", nil },
+		"panics":                 panics,
+		protocol.MethodListTools: panics,
+		"garbage":                always("{{"),
+		"array":                  always("[]"),
+		"nothing":                always(""),
 		"asks garbage": func(ctx context.Context, c *fakeCall) (string, error) {
 			_, err := c.askForm(ctx, "?", `{"type":"object","properties":{"a":{"type":"object"}}}`)
 			return textResult("%v", err), err

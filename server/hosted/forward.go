@@ -59,36 +59,50 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 	if err != nil {
 		return nil, err
 	}
-	defer giveBack()
+	kept := false // by a handler that goes on after this request
+	defer func() {
+		if !kept {
+			giveBack()
+		}
+	}()
 	caller := callerOf(ctx, req)
 	caller.SessionID = s.caller.SessionID
 	relayed := server.Relayed{
 		AcceptUnsolicited: slices.Contains(h.opts.AcceptUnsolicited, req.Target),
 	}
 	if req.MirrorsHeaders() {
-		relayed.InputSchema = h.tools.schemaOf(ctx, s, req.Target)
+		relayed.InputSchema = s.annotated().schemaOf(ctx, s, req.Target)
 	}
 	method, params, hints := req.Message.Method, req.Params, h.front.ListHints(req)
+	runsOnce := method == protocol.MethodCallTool && req.Session() == nil &&
+		slices.Contains(h.opts.Park, req.Target)
 	relayed.Handle = func(ctx context.Context, call *server.Call) (protocol.Result, error) {
-		l := newLeg(WithCaller(ctx, caller), s, call)
+		ctx = WithCaller(ctx, caller)
+		l := newLeg(ctx, s, call)
 		l.optional, l.lenient = slices.Contains(h.opts.Optional, req.Target),
 			relayed.AcceptUnsolicited
+		if runsOnce {
+			keep := func() func() { kept = true; return giveBack }
+			return h.parkCall(ctx, call, l, keep, method, params)
+		}
 		result, err := l.run(method, params)
 		if err == nil {
-			h.noteLists(result, hints)
+			s.noteLists(result, hints)
 		}
 		return result, err
 	}
-	return h.front.Relay(ctx, req, relayed)
+	return h.park.WatchRequest(ctx, req,
+		func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+			return h.front.Relay(ctx, req, relayed)
+		})
 }
 
-// noteLists sets the cache hints of lists, and remembers the tools whose arguments are mirrored
-// into headers.
-func (h *Server) noteLists(result protocol.Result, hints protocol.CacheHints) {
+// noteLists sets the cache hints of lists, and remembers which tools mirror arguments into headers.
+func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 	switch r := result.(type) {
 	case *protocol.ListToolsResult:
 		r.Cache = hints
-		h.tools.note(r.Tools, r.NextCursor == "")
+		s.annotated().note(r.Tools)
 	case *protocol.ListPromptsResult:
 		r.Cache = hints
 	case *protocol.ListResourcesResult:
@@ -98,44 +112,41 @@ func (h *Server) noteLists(result protocol.Result, hints protocol.CacheHints) {
 	}
 }
 
-// annotatedTools are the tools that mirror arguments into headers, by name. Over HTTP each call of
-// revision 2026-07-28 is held against them.
+// annotatedTools are the tools that have been listed, by name, with the schemas of those that
+// mirror arguments into headers. Over HTTP each call of revision 2026-07-28 is held against them.
 type annotatedTools struct {
 	mu      sync.Mutex
-	schemas map[string]json.RawMessage
-	read    bool // a whole list has been seen since they were forgotten
+	schemas map[string]json.RawMessage // nil: the tool mirrors none
 }
 
-// note remembers those of a page of a list. whole: there are no more pages.
-func (a *annotatedTools) note(tools []protocol.Tool, whole bool) {
+func (a *annotatedTools) note(tools []protocol.Tool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range tools {
-		if !bytes.Contains(tools[i].InputSchema, []byte("x-mcp-header")) {
-			delete(a.schemas, tools[i].Name)
-			continue
-		}
-		if a.schemas == nil {
-			a.schemas = map[string]json.RawMessage{}
-		}
-		a.schemas[tools[i].Name] = bytes.Clone(tools[i].InputSchema)
+	if a.schemas == nil {
+		a.schemas = map[string]json.RawMessage{}
 	}
-	a.read = a.read || whole
+	for i := range tools {
+		schema := json.RawMessage(nil)
+		if bytes.Contains(tools[i].InputSchema, []byte("x-mcp-header")) {
+			schema = bytes.Clone(tools[i].InputSchema)
+		}
+		a.schemas[tools[i].Name] = schema
+	}
 }
 
 // forget is called when the tools have changed.
 func (a *annotatedTools) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.schemas, a.read = nil, false
+	a.schemas = nil
 }
 
 // schemaOf returns the schema of a tool that mirrors arguments, nil for any other. It reads the
-// list where nobody has.
+// list of the session unless one has had the tool: what one caller sees says nothing of another.
 func (a *annotatedTools) schemaOf(
 	ctx context.Context, s *session, name string,
 ) json.RawMessage {
-	if schema, read := a.find(name); read {
+	if schema, listed := a.find(name); listed {
 		return schema
 	}
 	cursor := ""
@@ -144,7 +155,7 @@ func (a *annotatedTools) schemaOf(
 		if err != nil {
 			return nil // the call will tell
 		}
-		a.note(result.Tools, result.NextCursor == "")
+		a.note(result.Tools)
 		if cursor = result.NextCursor; cursor == "" {
 			break
 		}
@@ -156,10 +167,11 @@ func (a *annotatedTools) schemaOf(
 // maxPages bounds what is read of a list.
 const maxPages = 1000
 
-func (a *annotatedTools) find(name string) (schema json.RawMessage, read bool) {
+func (a *annotatedTools) find(name string) (schema json.RawMessage, listed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.schemas[name], a.read
+	schema, listed = a.schemas[name]
+	return schema, listed
 }
 
 // list returns a page of the tools.

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A Source returns the peer that serves a session of the hosted server. [One] makes such a
@@ -37,8 +40,8 @@ type Options struct {
 	Server server.Options
 	// Park are the names of the tools whose handlers must run once. In revision 2026-07-28 the
 	// call of such a tool waits in this process while its questions are with the client, so that
-	// the answers have to come to this replica. All other handlers run again from their start in
-	// each round.
+	// the answers have to come to this replica. Such a handler asks with the SDK's own methods:
+	// roundtrip.Ask fails in it. All other handlers run again from their start in each round.
 	Park []string
 	// Optional are the names of tools and prompts, and URIs of resources, whose handlers can do
 	// without an answer. Where the client cannot be asked they get an error and decide; the call
@@ -63,6 +66,10 @@ type Server struct {
 	front    *server.Server
 	sessions *sessionTable
 	tools    annotatedTools
+	park     *relay.Park
+	owner    atomic.Pointer[string] // token of this replica; nil: there are no others
+	life     context.Context        // of handlers that run once
+	end      context.CancelFunc
 }
 
 // New returns a server in front of those of source. It opens a session of nobody to learn what the
@@ -100,6 +107,9 @@ func New(source Source, opts *Options) (*Server, error) {
 		return nil, fmt.Errorf("hosted: %w", err)
 	}
 	h.sessions = newSessionTable(h)
+	h.life, h.end = context.WithCancel(context.Background())
+	h.park = relay.NewPark(relay.Limits{Owner: h.ownerToken,
+		Place: "server"})
 	return h, nil
 }
 
@@ -124,23 +134,36 @@ func offerAll(info protocol.Implementation) *protocol.InitializeResult {
 // Server returns the server in front, for [server.Server.ServeStdio] and other transports.
 func (h *Server) Server() *server.Server { return h.front }
 
-// Handler returns the HTTP handler of the server in front: [serverhttp.New]. opts may be nil.
-func (h *Server) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
-	return serverhttp.New(h.front, opts)
-}
-
-// Shutdown is [server.Server.Shutdown], and closes the hosted server's sessions afterwards.
+// Shutdown is [server.Server.Shutdown]. It waits for the calls of Options.Park until ctx ends, and
+// closes the hosted server's sessions afterwards.
 func (h *Server) Shutdown(ctx context.Context) error {
+	var cut error
+	select {
+	case <-h.park.Drain():
+	case <-ctx.Done():
+		cut = context.Cause(ctx)
+	}
 	err := h.front.Shutdown(ctx)
+	h.end()
 	h.sessions.closeAll()
-	return err
+	return errors.Join(cut, err)
 }
 
 // Close is [server.Server.Close], and closes the hosted server's sessions.
 func (h *Server) Close() error {
+	h.park.Drain()
+	h.end()
 	err := h.front.Close()
 	h.sessions.closeAll()
 	return err
+}
+
+// reportPanic reports a panic of a handler that no request waits for.
+func (h *Server) reportPanic(ctx context.Context, method string, v any) {
+	if o := h.opts.Server.Observer; o != nil {
+		o.Observe(ctx, event.HandlerPanicked{Where: event.Where{Method: method}, Value: v,
+			Text: fmt.Sprint(v), Stack: debug.Stack()})
+	}
 }
 
 // openTimeout is how long a server in this process may take to open a session.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -19,16 +20,19 @@ import (
 type leg struct {
 	ctx      context.Context // of the handler of the server in front
 	session  *session
-	call     *server.Call
-	token    protocol.ID // of its progress; zero: the client wants none
+	call     *server.Call  // nil: parked
+	extra    protocol.Meta // of the request
+	token    protocol.ID   // of its progress; zero: the client wants none
 	optional bool
-	lenient  bool // answers that nothing proves it asked for are passed on
+	lenient  bool                        // answers that nothing proves it asked for are passed on
+	parked   *relay.Parked               // the handler runs once; nil: it runs again in each round
+	askable  protocol.ClientCapabilities // of the client of a parked handler
 	asked    atomic.Bool
 	over     atomic.Bool
 }
 
 func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
-	l := &leg{ctx: ctx, session: s, call: call}
+	l := &leg{ctx: ctx, session: s, call: call, extra: call.Meta.Extra}
 	if !call.Meta.ProgressToken.IsZero() {
 		l.token = protocol.StringID(rand.Text())
 	}
@@ -47,6 +51,9 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	case err != nil:
 		return nil, explainFailure(err)
 	case response.Error != nil:
+		if no := l.refusalIn(response.Error.Message); no != nil {
+			return nil, no
+		}
 		return nil, explainError(method, params, response.Error)
 	}
 	result, err := protocol.RelayResult(protocol.Latest, method, response.Result, nil)
@@ -54,10 +61,36 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 		return nil, fmt.Errorf("hosted: the server sent a result that cannot be read: %w", err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
-		return askAgain(asks), nil
+		return askReturned(asks), nil
+	}
+	if r, ok := result.(*protocol.CallToolResult); ok && r.IsError && len(r.Content) == 1 {
+		if text, ok := r.Content[0].(*protocol.TextContent); ok {
+			if no := l.refusalIn(text.Text); no != nil {
+				return nil, no
+			}
+		}
 	}
 	l.finish(result)
 	return result, nil
+}
+
+// A passedOn is a refusal that a handler has passed on as its error, in the words of its SDK.
+type passedOn struct {
+	text string
+	error
+}
+
+func (e passedOn) Error() string { return e.text }
+func (e passedOn) Unwrap() error { return e.error }
+
+// refusalIn returns the error of a handler that has passed on the refusal of its question, nil for
+// any other: the funnel then says what the refusal means, in each SDK the same.
+func (l *leg) refusalIn(text string) error {
+	no := roundtrip.RoundOf(l.ctx).RefusalIn(text)
+	if no == nil {
+		return nil
+	}
+	return passedOn{text, no}
 }
 
 // finish drops from a result what the server in front says itself, and the cache hints of a
@@ -76,22 +109,40 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
+// runRecovering is run for a goroutine of its own: a panic of the handler must not end the process.
+func (l *leg) runRecovering(method string, params protocol.Params) (
+	result protocol.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.session.host.reportPanic(l.ctx, method, v)
+			err = protocol.Errorf(protocol.CodeInternalError, "internal error")
+		}
+	}()
+	return l.run(method, params)
+}
+
 // paramsOf returns the parameters as the hosted server gets them.
 func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
-	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.call.Meta.Extra}
+	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.GetPromptParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.ReadResourceParams:
 		own := *p
-		own.RequestMeta, own.Retry = meta, l.retryOf(p.Retry)
-		return &own, nil
+		own.RequestMeta = meta
+		var err error
+		own.Retry, err = l.retryOf(p.Retry)
+		return &own, err
 	case *protocol.ListParams:
 		own := *p
 		own.RequestMeta = meta
@@ -145,6 +196,10 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return &protocol.Response{ID: req.ID,
 			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
 	}
+	if l.parked != nil {
+		answer, err := l.askParked(ctx, question)
+		return &protocol.Response{ID: req.ID, Result: answer}, err
+	}
 	var opts []roundtrip.QuestionOption
 	if l.optional {
 		opts = append(opts, roundtrip.IfPossible())
@@ -160,12 +215,16 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 // CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
 // SDKs whose handlers can.
 func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
-	return l.call.CloseStream(ctx, retry)
+	if call := l.waitingCall(); call != nil {
+		return call.CloseStream(ctx, retry)
+	}
+	return server.ErrCannotClose
 }
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.
 func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
-	if l.over.Load() {
+	call := l.waitingCall()
+	if l.over.Load() || call == nil {
 		return errOver
 	}
 	switch n.Method {
@@ -182,18 +241,18 @@ func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 			total = *p.Total
 		}
 		// Progress that does not grow is dropped, as clients demand.
-		_ = l.call.Progress(ctx, p.Progress, total, p.Message)
+		_ = call.Progress(ctx, p.Progress, total, p.Message)
 		return nil
 	case protocol.NotifyMessage:
 		var m protocol.LogMessage
 		if err := jsonx.Decode(n.Params, &m); err != nil {
 			return err
 		}
-		return l.call.Log(ctx, m.Level, m.Logger, m.Data)
+		return call.Log(ctx, m.Level, m.Logger, m.Data)
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
 		protocol.NotifyElicitationCompleted:
 		return sessionBack{l.session}.Notify(ctx, n)
 	}
-	return l.call.Notify(ctx, n)
+	return call.Notify(ctx, n)
 }

@@ -140,8 +140,7 @@ func TestReportsReachTheCall(t *testing.T) {
 
 func TestChangesReachThoseWhoListen(t *testing.T) {
 	f := &fake{answers: map[string]handler{
-		protocol.MethodSubscribe:   func(context.Context, *fakeCall) (string, error) { return "{}", nil },
-		protocol.MethodUnsubscribe: func(context.Context, *fakeCall) (string, error) { return "{}", nil },
+		protocol.MethodSubscribe: always("{}"), protocol.MethodUnsubscribe: always("{}"),
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, f, nil)

@@ -3,81 +3,138 @@ package hosted
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A relayState is what travels with the client while it answers what a handler has returned.
-type relayState struct {
-	Asked []askedQuestion `json:"asked,omitempty"`
-	State *[]byte         `json:"state,omitempty"` // of the handler; nil: it set none
-}
-
-type askedQuestion struct {
-	Key  string             `json:"key"`
-	Kind protocol.InputKind `json:"kind"`
-}
-
-// askAgain returns the questions of a handler as those of the server in front.
-func askAgain(asks *protocol.InputRequiredResult) protocol.Result {
-	var next relayState
-	if text, present := asks.RequestState.Text(); present {
-		state := []byte(text)
-		next.State = &state
-	}
-	for _, q := range asks.InputRequests {
-		next.Asked = append(next.Asked, askedQuestion{q.Key, q.Request.Kind()})
-	}
-	result := roundtrip.InputRequired(roundtrip.WithState(next))
-	result.InputRequests = asks.InputRequests
-	return result
+// askReturned returns the questions of a handler as those of the server in front, under the
+// handler's own keys.
+func askReturned(asks *protocol.InputRequiredResult) protocol.Result {
+	questions, next := relay.NoteReturned(asks.InputRequests, asks.RequestState,
+		func(_ int, key string) string { return key })
+	return relay.Ask(questions, next)
 }
 
 // retryOf returns the answers to what the handler has returned in the round before, and its state.
 // given is what the client has sent.
-func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry) {
-	state, resumed := roundtrip.State[relayState](l.ctx)
-	if !resumed {
-		if l.lenient {
-			retry.InputResponses = given.InputResponses
-		}
-		return retry
+func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
+	state, resumed := roundtrip.State[relay.State](l.ctx)
+	switch {
+	case resumed:
+		return state.Retry(l.ctx)
+	case l.lenient:
+		retry.InputResponses = given.InputResponses
 	}
-	if state.State != nil {
-		retry.RequestState = protocol.StateText(string(*state.State))
-	}
-	for _, q := range state.Asked {
-		if raw, ok := readAnswer(l.ctx, q); ok {
-			retry.InputResponses = append(retry.InputResponses,
-				protocol.KeyedResponse{Key: q.Key, Result: raw})
-		}
-	}
-	return retry
+	return retry, nil
 }
 
-func readAnswer(ctx context.Context, q askedQuestion) (json.RawMessage, bool) {
-	var answer any
-	var ok bool
-	if action, refused := roundtrip.RefusedAction(ctx, q.Key); refused {
-		answer, ok = protocol.ElicitResult{Action: action}, true
-	} else {
-		switch q.Kind {
-		case protocol.KindElicitForm:
-			reply := roundtrip.RawAnswer(ctx, q.Key)
-			ok = reply.Outcome == roundtrip.Accepted
-			answer = protocol.ElicitResult{Action: protocol.ActionAccept, Content: reply.Content}
-		case protocol.KindElicitURL:
-			ok = roundtrip.Visited(ctx, q.Key) == roundtrip.Accepted
-			answer = protocol.ElicitResult{Action: protocol.ActionAccept}
-		case protocol.KindCreateMessage:
-			result, sampled := roundtrip.Sampled(ctx, q.Key)
-			answer, ok = &result, sampled
-		case protocol.KindListRoots:
-			roots, listed := roundtrip.Roots(ctx, q.Key)
-			answer, ok = &protocol.ListRootsResult{Roots: roots}, listed
+// parkCall answers one leg of a call whose handler runs once: it makes the call, or brings the
+// answers to it. Whoever makes it keeps the session until the handler has returned.
+func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep func() func(),
+	method string, params protocol.Params) (protocol.Result, error) {
+	state, resumed := roundtrip.State[relay.State](ctx)
+	if resumed && state.Parked != "" {
+		return h.park.Resume(ctx, call, &state)
+	}
+	if err := h.park.Reserve(call.Principal); err != nil {
+		return nil, err
+	}
+	giveBack := keep()
+	l.askable = call.Capabilities()
+	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
+		l.ctx, l.call, l.parked = ctx, nil, parked
+		return l.runRecovering(method, params)
+	}
+	// Its own round is over when the first question is with the client.
+	life, cancel := context.WithCancelCause(roundtrip.WithoutRound(context.WithoutCancel(ctx)))
+	stop := context.AfterFunc(h.life, func() { cancel(errClosed) })
+	return h.park.Run(ctx, life, call, run,
+		func(result protocol.Result, err error) (protocol.Result, error) {
+			stop()
+			cancel(nil)
+			giveBack()
+			return result, explainParked(err)
+		})
+}
+
+// explainParked returns the error of a handler that ran once, with a text for the model where its
+// call was given up.
+func explainParked(err error) error {
+	for _, cause := range []error{relay.ErrClientLeft, relay.ErrExpired, errClosed} {
+		if errors.Is(err, cause) {
+			return fmt.Errorf("the call was given up: %w. %s", err, relay.UnknownEffect)
 		}
 	}
-	raw, err := json.Marshal(answer)
-	return raw, ok && err == nil
+	return err
+}
+
+// askParked puts a question to the client of a call whose handler runs once.
+func (l *leg) askParked(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
+	if missing := l.askable.Missing(q); l.optional && !missing.IsZero() {
+		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
+			"the client does not support: %s", missing)
+	}
+	answer, err := l.parked.Ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Encode()
+}
+
+// waitingCall returns the request that waits for the handler, nil if none does.
+func (l *leg) waitingCall() *server.Call {
+	if l.parked != nil {
+		return l.parked.WaitingCaller()
+	}
+	return l.call
+}
+
+// Handler returns the HTTP handler of the server in front: [serverhttp.New]. opts may be nil. With
+// Options.Park and replicas, a client's answers reach the replica whose handler waits for them;
+// opts.OwnerOf must be nil then.
+func (h *Server) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
+	var with serverhttp.Options
+	if opts != nil {
+		with = *opts
+	}
+	if len(h.opts.Park) > 0 {
+		with.OwnerOf = h.ownerOf
+	}
+	handler, err := serverhttp.New(h.front, &with)
+	if err != nil {
+		return nil, err
+	}
+	if token := handler.OwnerToken(); token != "" {
+		h.owner.Store(&token)
+	}
+	return handler, nil
+}
+
+// ownerOf returns the token of the replica that runs the call of a state.
+func (h *Server) ownerOf(
+	ctx context.Context, p protocol.Principal, requestState string,
+) string {
+	kept, ok := h.front.PeekState(ctx, p, requestState)
+	if !ok {
+		return ""
+	}
+	var state relay.State
+	if err := json.Unmarshal(kept, &state); err != nil {
+		return ""
+	}
+	return state.Owner
+}
+
+// ownerToken returns the token of this replica, empty where there are no others.
+func (h *Server) ownerToken() string {
+	if token := h.owner.Load(); token != nil {
+		return *token
+	}
+	return ""
 }

@@ -19,10 +19,19 @@ type session struct {
 	peer    protocol.LegacyPeer
 	legacy  protocol.LegacySession
 	offers  *protocol.InitializeResult
-	catalog *server.Catalog // whose subscribers are told of its changes; nil before there is a front
+	catalog *server.Catalog // whose subscribers hear of its changes; nil before there is a front
 	front   *server.Session // that it stands behind, nil: of revision 2026-07-28
 	ids     atomic.Int64
 	uris    subscriptions
+	tools   annotatedTools // of a server that serves this session alone
+}
+
+// annotated returns what is known of the tools that the session sees.
+func (s *session) annotated() *annotatedTools {
+	if _, shared := s.peer.(sharedPeer); shared {
+		return &s.host.tools
+	}
+	return &s.tools
 }
 
 func newCaller() *Caller { return &Caller{SessionID: rand.Text()} }
@@ -39,8 +48,9 @@ func callerOf(ctx context.Context, req *server.Request) *Caller {
 	return c
 }
 
-// openSession opens a session. What it keeps of ctx is the caller: a session may serve requests
-// that have other values.
+// openSession opens a session. ctx is that of the request that needs it: what a hosted server does
+// when a session begins, such as making a client of another service, may depend on its values. They
+// are of no other request: the peer keeps them from handlers.
 func (h *Server) openSession(
 	ctx context.Context, caller *Caller, front *server.Session,
 ) (s *session, err error) {
@@ -60,7 +70,8 @@ func (h *Server) openSession(
 	if err != nil {
 		return nil, err
 	}
-	opening, cancel := context.WithTimeout(WithCaller(context.Background(), caller), openTimeout)
+	opening, cancel := context.WithTimeout(
+		WithCaller(context.WithoutCancel(ctx), caller), openTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
@@ -179,7 +190,7 @@ func (s sessionBack) Notify(ctx context.Context, n *protocol.Notification) error
 	}
 	switch n.Method {
 	case protocol.NotifyToolsChanged:
-		s.host.tools.forget()
+		s.annotated().forget()
 		s.catalog.ListChanged(server.KindTool)
 	case protocol.NotifyPromptsChanged:
 		s.catalog.ListChanged(server.KindPrompt)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,5 +191,30 @@ func TestEachCallerHasAServerOfItsOwn(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+type tokenKey struct{}
+
+// TestASessionBeginsWithTheValuesOfItsRequest: a server that makes a client of another service when
+// a session begins does so for whoever calls.
+func TestASessionBeginsWithTheValuesOfItsRequest(t *testing.T) {
+	var tokens []any
+	f := whoami()
+	f.answers["initialize"] = func(ctx context.Context, _ *fakeCall) (string, error) {
+		tokens = append(tokens, ctx.Value(tokenKey{}))
+		return "", nil
+	}
+	h := host(t, f, nil)
+	c := open(t, h.Server(), protocol.Modern, named("c"))
+	for _, user := range []string{"ann", "bob", "ann"} {
+		ctx := context.WithValue(server.WithPrincipal(t.Context(),
+			protocol.Principal{Subject: user}), tokenKey{}, user)
+		if _, err := c.CallTool(ctx, "whoami", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []any{nil, "ann", "bob"}; !slices.Equal(tokens, want) { // the first describes it
+		t.Errorf("got %v, want %v", tokens, want)
 	}
 }

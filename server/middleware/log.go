@@ -54,7 +54,7 @@ type LogOptions struct {
 // Entries of events leave method and version to the entry of the leg. What the
 // entry of the leg says as well is logged at debug level: that a flow completed,
 // and in revision 2026-07-28 what was asked, unless few rounds are left. Where no
-// leg is logged, behind the adapters for other SDKs, events have it all.
+// leg is logged events have it all.
 //
 // The text of a handler's plain error is logged ("mcp.handler_failed"), and so
 // is that of a panic: escaped, cut at 512 bytes, and without the strings of the

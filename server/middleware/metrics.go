@@ -41,7 +41,7 @@ type MetricsOptions struct {
 //
 // The durations are those of work. The time for which a call waits for people,
 // as calls of legacy sessions do, is observed apart, for calls that waited at all.
-// Requests that wait are also in flight. Where Wrap is not used, as on an adapter,
+// Requests that wait are also in flight. Where Wrap is not used
 // the metrics of requests that wait come from events, and each wait of a call is
 // observed for itself.
 //

@@ -6,10 +6,9 @@
 // authenticates the caller and passes the request on, once, and the owner authenticates the
 // caller again. Requests of revision 2026-07-28 belong to no session and are never passed on.
 //
-// Options go into those of serverhttp, and into those of the adapters for the official SDK and
-// mcp-go. Whatever stands around their handlers must let the challenge through by which replicas
-// make sure of each other, a POST without credentials: put AnswerChallenges of the handler or
-// adapter around it.
+// Options go into those of serverhttp. Whatever stands around its handler must let the challenge
+// through by which replicas make sure of each other, a POST without credentials: put
+// AnswerChallenges of the handler around it.
 //
 // Use https between replicas unless nobody can read their network: who can, reads the tokens of
 // clients, and can repeat a request within half a minute.

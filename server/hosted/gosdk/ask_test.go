@@ -64,7 +64,7 @@ func TestPushedQuestionsReachTheirCall(t *testing.T) {
 	for name, ask := range asks {
 		handle := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 			said, err := ask(ctx, req.Session)
-			return text("%s", said), err
+			return textf("%s", said), err
 		}
 		addTool(s, name, handle)
 		addRaw(s, "raw "+name, handle)
@@ -141,7 +141,7 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 	addTool(s, "own", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		runs++
 		said, err := asks["form"](ctx, req.Session)
-		return text("%s", said), err
+		return textf("%s", said), err
 	})
 	elsewhere := func(ctx context.Context, req *toolRequest) (said string, err error) {
 		done := make(chan struct{})
@@ -155,13 +155,13 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 	addTool(s, "other", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		runs++
 		said, err := elsewhere(ctx, req)
-		return text("%s", said), err
+		return textf("%s", said), err
 	})
 	addTool(s, "swallows", func(ctx context.Context, req *toolRequest) (
 		*mcp.CallToolResult, error) {
 		runs++
 		said, err := elsewhere(ctx, req)
-		return text("%s %v", said, err), nil
+		return textf("%s %v", said, err), nil
 	})
 	addTool(s, "panics", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		runs++
@@ -169,7 +169,7 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-		return text("%s", said), nil
+		return textf("%s", said), nil
 	})
 	addTool(s, "both", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		runs++
@@ -178,7 +178,7 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 			return nil, err
 		}
 		said, err := elsewhere(ctx, req)
-		return text("%s, %s", first, said), err
+		return textf("%s, %s", first, said), err
 	})
 	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20250618} {
 		c := openAt(t, gosdk.Peer(s, nil), &hosted.Caller{Version: version}, noCapabilities)
@@ -213,13 +213,13 @@ func TestQuestionsWithoutTheContextOfACall(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "ask", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		said, err := asks["form"](context.Background(), req.Session)
-		return text("%s", said), err
+		return textf("%s", said), err
 	})
 	began, goOn := make(chan struct{}), make(chan struct{})
 	addTool(s, "wait", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		close(began)
 		<-goOn
-		return text("done"), nil
+		return textf("done"), nil
 	})
 	c := open(t, s)
 	b := &back{answer: onHandler}
@@ -247,7 +247,7 @@ func TestQuestionsAfterTheEndOfTheirCall(t *testing.T) {
 			_, err := req.Session.ListRoots(ctx, nil)
 			late <- err
 		}()
-		return text("left"), nil
+		return textf("left"), nil
 	})
 	c := open(t, s)
 	b := &back{answer: onHandler}
@@ -298,7 +298,7 @@ func TestElicitationIsDeclaredUnlessTrue(t *testing.T) {
 		seen = fmt.Sprint(declared.Elicitation != nil, declared.Sampling != nil,
 			declared.RootsV2 != nil, len(declared.Experimental))
 		said, err := asks["form"](ctx, req.Session)
-		return text("%s", said), err
+		return textf("%s", said), err
 	})
 	const partial = `{"roots":{},"experimental":{"x":{}}}`
 	for _, test := range []struct {

@@ -61,7 +61,7 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 	})
 	addTool(s, "see", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		see(ctx, req)
-		return text("seen"), nil
+		return textf("seen"), nil
 	})
 	s.AddPrompt(&mcp.Prompt{Name: "see"}, func(ctx context.Context, req *mcp.GetPromptRequest) (
 		*mcp.GetPromptResult, error) {
@@ -122,7 +122,7 @@ func TestTokensOfCallers(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "who", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		info := req.Extra.TokenInfo
-		return text("%s %v %t", info.UserID, info.Scopes, info.Expiration.After(time.Now())), nil
+		return textf("%s %v %t", info.UserID, info.Scopes, info.Expiration.After(time.Now())), nil
 	})
 	ann := &hosted.Caller{Principal: protocol.Principal{Issuer: "i", Subject: "ann"}}
 	ctx := t.Context()
@@ -211,10 +211,10 @@ func TestHandlersThatIgnoreTheEndOfTheirCall(t *testing.T) {
 			close(began)
 			<-goOn
 			_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "late"})
-			return text("late"), nil
+			return textf("late"), nil
 		})
 		addTool(s, "other", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-			return text("other"), nil
+			return textf("other"), nil
 		})
 		c := open(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -256,7 +256,7 @@ func TestHandlersCloseTheConnectionOfTheirClient(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "close", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Minute})
-		return text("closed"), nil
+		return textf("closed"), nil
 	})
 	c, b := open(t, s), &closer{}
 	want(t, "without a connection", c.call("close", &back{}), "closed")

@@ -159,7 +159,7 @@ func textOf(response *protocol.Response, err error) string {
 	return text
 }
 
-func text(format string, args ...any) *mcp.CallToolResult {
+func textf(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }

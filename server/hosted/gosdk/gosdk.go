@@ -39,6 +39,11 @@ type Options struct {
 	// question reaches rondo, which refuses the call and says what lacks. Set it for handlers that
 	// look at the capability and do without. All other capabilities are always the client's.
 	TrueElicitation bool
+	// TrueRevision has the SDK serve requests of revision 2026-07-28, lists too, as that revision:
+	// for servers that list or do something else for it. By default handlers see a session of an
+	// older revision, in which their pushed questions work. With it the SDK refuses those in
+	// revision 2026-07-28, as it does alone: handlers return their questions, or use roundtrip.Ask.
+	TrueRevision bool
 }
 
 // New returns rondo's server in front of s, which serves everybody. s must not be nil; opts may

@@ -79,7 +79,7 @@ func styles() *mcp.Server {
 			}
 			said += fmt.Sprint(a.Content["text"])
 		}
-		return text("%s", said), nil
+		return textf("%s", said), nil
 	})
 	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (
 		*mcp.CallToolResult, error) {
@@ -93,7 +93,7 @@ func styles() *mcp.Server {
 			said <- a
 		}()
 		if a := <-said; a != nil {
-			return text("%v%v", first.Content["text"], a.Content["text"]), nil
+			return textf("%v%v", first.Content["text"], a.Content["text"]), nil
 		}
 		return nil, errors.New("no answer")
 	})
@@ -101,11 +101,11 @@ func styles() *mcp.Server {
 		a, err := roundtrip.Ask[struct {
 			Text string `json:"text"`
 		}](ctx, "why", "Why?")
-		return text("%s", a.Text), err
+		return textf("%s", a.Text), err
 	})
 	addTool(s, "swallow", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		_, _ = req.Session.Elicit(ctx, form("May I?"))
-		return text("did it"), nil
+		return textf("did it"), nil
 	})
 	addTool(s, "panic", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		panic("x")
@@ -156,6 +156,53 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 	}
 }
 
+// With TrueRevision servers list and say what they do for revision 2026-07-28.
+func TestTrueRevision(t *testing.T) {
+	for _, declared := range []bool{false, true} {
+		s := styles()
+		addTool(s, "revision", func(_ context.Context, req *toolRequest) (
+			*mcp.CallToolResult, error) {
+			forms := req.ClientCapabilities().Elicitation != nil
+			return textf("%s %v", req.ProtocolVersion(), forms), nil
+		})
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				result, err := next(ctx, method, req)
+				if list, ok := result.(*mcp.ListToolsResult); ok &&
+					req.(*mcp.ListToolsRequest).ProtocolVersion() == string(protocol.V20260728) {
+					list.Tools = list.Tools[:1]
+				}
+				return result, err
+			}
+		})
+		h, err := gosdk.New(s, &gosdk.Options{TrueRevision: declared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+			p := &person{}
+			c := dial(t, h, era, p)
+			want := string(protocol.V20251125)
+			if declared && era == protocol.Modern {
+				want = string(protocol.V20260728)
+			}
+			if got := callTool(t, c, "revision"); got != want+" true" {
+				t.Errorf("%v: handlers see %s, want %s", era, got, want)
+			}
+			tools, err := c.ListTools(t.Context(), "")
+			if err != nil || (len(tools.Tools) == 1) != (want == string(protocol.V20260728)) {
+				t.Errorf("%v: %d tools, %v", era, len(tools.Tools), err)
+			}
+			for _, tool := range []string{"typed", "ask"} {
+				if got := callTool(t, c, tool); strings.Contains(got, "failed") {
+					t.Errorf("%v: %s: %s", era, tool, got)
+				}
+			}
+		}
+	}
+}
+
 func callTool(t testing.TB, c *client.Client, tool string) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), tool, nil)
@@ -176,7 +223,7 @@ func TestServersForEachCaller(t *testing.T) {
 				n++
 			}
 		}
-		return text("%d", n), nil
+		return textf("%d", n), nil
 	}
 	addTool(shared, "depth", depth)
 	made := 0

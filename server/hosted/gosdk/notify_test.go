@@ -35,7 +35,7 @@ func report(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) 
 	_ = req.Session.NotifyProgress(context.Background(), progress("unknown", 1))
 	_ = req.Session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{
 		ElicitationID: "7"})
-	return text("reported"), nil
+	return textf("reported"), nil
 }
 
 func TestReportsReachTheirCallInOrder(t *testing.T) {
@@ -81,7 +81,7 @@ func TestMessagesToOtherSessions(t *testing.T) {
 				return nil, fmt.Errorf("session %s: %w", other.ID(), err)
 			}
 		}
-		return text("told"), nil
+		return textf("told"), nil
 	})
 	p := gosdk.Peer(s, nil)
 	one := openAt(t, p, &hosted.Caller{SessionID: "1"}, noCapabilities)
@@ -104,7 +104,7 @@ func TestMessagesToOtherSessions(t *testing.T) {
 func TestLogsWithoutTheContextOfACall(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "log", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		return text("logged"), req.Session.Log(context.Background(), logged("x"))
+		return textf("logged"), req.Session.Log(context.Background(), logged("x"))
 	})
 	c := open(t, s)
 	const message = `notifications/message {"data":"x","level":"debug"}`
@@ -126,7 +126,7 @@ func TestListsThatChangeWhileACallRuns(t *testing.T) {
 			s.AddResource(&mcp.Resource{URI: "x://y", Name: "y"}, nil)
 			time.Sleep(time.Second) // until the SDK has announced it
 			s.RemoveTools("new")
-			return text("changed"), nil
+			return textf("changed"), nil
 		})
 		c := open(t, s)
 		b := &back{}
@@ -152,7 +152,7 @@ func TestUpdatesReachSubscribers(t *testing.T) {
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	addTool(s, "update", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
-		return text("updated"), s.ResourceUpdated(ctx,
+		return textf("updated"), s.ResourceUpdated(ctx,
 			&mcp.ResourceUpdatedNotificationParams{URI: "x://y"})
 	})
 	p := gosdk.Peer(s, nil)

@@ -43,7 +43,7 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 		},
 	})
 	addTool(s, "fine", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return text("fine"), nil
+		return textf("fine"), nil
 	})
 	addTool(s, "tool", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		panic("tool")

@@ -33,7 +33,7 @@ func returning(runs *int) *mcp.Server {
 	tool := func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		asks, state, said := next(req.Params.InputResponses, req.Params.RequestState)
 		if asks == nil {
-			return text("%s", said), nil
+			return textf("%s", said), nil
 		}
 		return &mcp.CallToolResult{InputRequests: asks, RequestState: state}, nil
 	}
@@ -42,7 +42,7 @@ func returning(runs *int) *mcp.Server {
 	addRaw(s, "state", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		*runs++
 		if req.Params.RequestState == "1" {
-			return text("then done"), nil
+			return textf("then done"), nil
 		}
 		return &mcp.CallToolResult{RequestState: "1"}, nil
 	})
@@ -212,7 +212,7 @@ func TestWhatAHandlerReturnsAndPushes(t *testing.T) {
 			return nil, err
 		}
 		if a, ok := req.Params.InputResponses["b"].(*mcp.ElicitResult); ok {
-			return text("%s and %v", said, a.Content["text"]), nil
+			return textf("%s and %v", said, a.Content["text"]), nil
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"b": form("Sure?")}}, nil
 	})
@@ -223,7 +223,7 @@ func TestWhatAHandlerReturnsAndPushes(t *testing.T) {
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}, nil
 	})
 	addRaw(s, "content too", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		result := text("x")
+		result := textf("x")
 		result.InputRequests = mcp.InputRequestMap{"a": form("?")}
 		return result, nil
 	})

@@ -226,14 +226,15 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 func (x *session) runHandler(ctx context.Context, req *protocol.Request, back protocol.BackCaller,
 	name string, retried bool) (*protocol.Response, error) {
 	known := x.styleOf(name)
-	if retried || known == returns {
+	r := newRun(ctx, x, back)
+	modern := r.caller.Version.Era() == protocol.Modern
+	if retried || known == returns || modern && x.opts.TrueRevision {
 		return x.runReturning(ctx, req, back)
 	}
-	r := newRun(ctx, x, back)
 	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
 	// there waits for the end of the handler, which tells whether the SDK did it. Where questions
 	// are asked in place the handler need not run again for that.
-	r.holdsBack = known == pushes && r.caller.Version.Era() == protocol.Modern
+	r.holdsBack = known == pushes && modern
 	response, err := x.send(ctx, x.pushing, req, r)
 	heldBack := r.hasHeldBack()
 	switch {

@@ -34,7 +34,7 @@ func TestSessionsThatTheServerCloses(t *testing.T) {
 		}()
 		<-closing
 		<-goOn
-		return text("closed"), nil
+		return textf("closed"), nil
 	})
 	c := open(t, s)
 	if err := c.session.Err(); err != nil {
@@ -139,7 +139,7 @@ func TestPingsAreAnswered(t *testing.T) {
 		s := newServer(&mcp.ServerOptions{KeepAlive: time.Second})
 		addTool(s, "ping", func(ctx context.Context, req *toolRequest) (
 			*mcp.CallToolResult, error) {
-			return text("pong"), req.Session.Ping(ctx, nil)
+			return textf("pong"), req.Session.Ping(ctx, nil)
 		})
 		c := open(t, s)
 		time.Sleep(time.Minute)
@@ -162,7 +162,7 @@ func TestInitializedHandlersRunOnce(t *testing.T) {
 		},
 	})
 	addTool(s, "x", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return text("x"), nil
+		return textf("x"), nil
 	})
 	c := open(t, s)
 	_, _ = c.send(t.Context(), "tools/call", `{"name":"x","requestState":"x"}`, nil)
@@ -175,7 +175,7 @@ func TestManySessionsLeaveNothing(t *testing.T) {
 	testkit.CheckLeaks(t)
 	s := newServer(nil)
 	addTool(s, "x", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return text("x"), nil
+		return textf("x"), nil
 	})
 	p := gosdk.Peer(s, nil)
 	var users sync.WaitGroup
@@ -210,7 +210,7 @@ func BenchmarkSession(b *testing.B) {
 func BenchmarkCall(b *testing.B) {
 	s := newServer(nil)
 	addTool(s, "x", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return text("x"), nil
+		return textf("x"), nil
 	})
 	c := open(b, s)
 	for b.Loop() {

@@ -3,117 +3,111 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"net/http"
+	"errors"
+	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// An asker puts questions to the client of a session, or of its own request.
+type asker struct {
+	of  *session
+	own *run // nil: a session's
+}
+
 // RequestElicitation implements [server.SessionWithElicitation].
-func (r *run) RequestElicitation(ctx context.Context, request mcp.ElicitationRequest) (
+func (a asker) RequestElicitation(ctx context.Context, request mcp.ElicitationRequest) (
 	*mcp.ElicitationResult, error) {
-	var result mcp.ElicitationResult
-	return &result, r.ask(ctx, protocol.MethodElicit, request.Params, &result)
+	return ask[mcp.ElicitationResult](ctx, a, protocol.MethodElicit, request.Params)
 }
 
 // RequestSampling implements [server.SessionWithSampling].
-func (r *run) RequestSampling(ctx context.Context, request mcp.CreateMessageRequest) (
+func (a asker) RequestSampling(ctx context.Context, request mcp.CreateMessageRequest) (
 	*mcp.CreateMessageResult, error) {
-	var result mcp.CreateMessageResult
-	return &result, r.ask(ctx, protocol.MethodCreateMessage, request.CreateMessageParams, &result)
+	result, err := ask[mcp.CreateMessageResult](ctx, a, protocol.MethodCreateMessage,
+		request.CreateMessageParams)
+	if err != nil {
+		return nil, err
+	}
+	if result.Content, err = mcp.ParseSamplingContent(result.Content); err != nil {
+		return nil, fmt.Errorf("mcpgo: the answer to a question: %w", err)
+	}
+	return result, nil
 }
 
 // ListRoots implements [server.SessionWithRoots].
-func (r *run) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
+func (a asker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
 	*mcp.ListRootsResult, error) {
-	var result mcp.ListRootsResult
-	return &result, r.ask(ctx, protocol.MethodListRoots, struct{}{}, &result)
+	return ask[mcp.ListRootsResult](ctx, a, protocol.MethodListRoots, struct{}{})
 }
 
-// ask puts a question to the client of the request.
-func (r *run) ask(ctx context.Context, method string, params, result any) error {
-	return ask(ctx, r.back, method, params, result)
-}
-
-func ask(ctx context.Context, back protocol.BackCaller, method string, params, result any) error {
+// ask puts a question to the client of the request that it belongs to. The question is given up
+// with ctx, and with the request.
+func ask[T any](ctx context.Context, a asker, method string, params any) (*T, error) {
+	r, err := a.findRun(ctx)
+	if err != nil {
+		return nil, err
+	}
 	raw, err := json.Marshal(params)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("mcpgo: a question cannot be encoded: %w", err)
 	}
-	response, err := back.Call(ctx, &protocol.Request{ID: protocol.StringID(method),
-		Method: method, Params: raw})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
+	defer stop()
+	r.outbox.flush() // what was sent before the question arrives before it
+	response, err := r.back.Call(ctx, &protocol.Request{
+		ID: protocol.IntID(a.of.asked.Add(1)), Method: method, Params: raw})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if response.Error != nil {
-		return response.Error
+		return nil, convertError(response.Error)
 	}
-	return json.Unmarshal(response.Result, result)
+	result := new(T)
+	if err := json.Unmarshal(response.Result, result); err != nil {
+		return nil, fmt.Errorf("mcpgo: the answer to a question: %w", err)
+	}
+	return result, nil
 }
 
-// catchQuestions takes questions that a tool returns out of mcp-go's way, which would push them
-// to the client of a session one by one, and without their keys.
-func catchQuestions(next server.ToolHandlerFunc) server.ToolHandlerFunc {
-	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		r := runFrom(ctx)
-		if r == nil {
-			return next(ctx, req)
-		}
-		req.Header = r.headers(req.Header)
-		result, err := next(ctx, req)
-		if err != nil || result == nil || !result.NeedsInput() {
-			return result, err
-		}
-		return &mcp.CallToolResult{}, r.keepQuestions(result.MultiRoundTripResult)
+// convertError returns the error of a client as mcp-go's own.
+func convertError(e *protocol.Error) error {
+	details := mcp.JSONRPCErrorDetails{Code: int(e.Code), Message: e.Message}
+	if e.Data != nil {
+		details.Data = e.Data
 	}
+	return details.AsError()
 }
 
-func catchPromptQuestions(next server.PromptHandlerFunc) server.PromptHandlerFunc {
-	return func(ctx context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		r := runFrom(ctx)
-		if r == nil {
-			return next(ctx, req)
-		}
-		req.Header = r.headers(req.Header)
-		result, err := next(ctx, req)
-		if err != nil || result == nil || !result.NeedsInput() {
-			return result, err
-		}
-		return &mcp.GetPromptResult{}, r.keepQuestions(result.MultiRoundTripResult)
-	}
-}
+var (
+	errOver    = errors.New("mcpgo: the request that the question belongs to has ended")
+	errUnknown = errors.New("mcpgo: the request that the question belongs to is not known: " +
+		"ask with the context of the handler")
+)
 
-// addHeaders gives resource handlers the headers of the caller. They cannot return questions.
-func addHeaders(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-	return func(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		if r := runFrom(ctx); r != nil {
-			req.Header = r.headers(req.Header)
+// findRun returns the request that a question belongs to: the one that ctx is of, or the asker's
+// own, or else the only one that runs in the session.
+func (a asker) findRun(ctx context.Context) (*run, error) {
+	r := runFrom(ctx)
+	if r == nil || r.session != a.of {
+		r = a.own
+	}
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if r != nil {
+		if _, ok := a.of.running[r]; !ok {
+			return nil, errOver
 		}
-		return next(ctx, req)
+		return r, nil
 	}
-}
-
-// keepQuestions keeps what a handler has returned for the answer to the request.
-func (r *run) keepQuestions(asks mcp.MultiRoundTripResult) (err error) {
-	r.asks, err = json.Marshal(struct {
-		ResultType string `json:"resultType"`
-		mcp.MultiRoundTripResult
-	}{"input_required", asks})
-	return err
-}
-
-// headers returns those of a request and, for the names that the host keeps, of the caller.
-func (r *run) headers(of http.Header) http.Header {
-	if r.caller == nil || r.caller.Header == nil {
-		return of
+	if len(a.of.running) != 1 {
+		return nil, errUnknown
 	}
-	all := of.Clone()
-	if all == nil {
-		all = http.Header{}
+	for r = range a.of.running {
 	}
-	maps.Copy(all, r.caller.Header)
-	return all
+	return r, nil
 }

@@ -7,12 +7,14 @@
 //	}
 //	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
 //
-// Package hosted says what clients and handlers see.
+// Package hosted says what clients and handlers see. Handlers of tools and prompts may return their
+// questions to every client, so the revision that they read from their session is 2026-07-28.
 package mcpgo
 
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/server"
 
@@ -20,8 +22,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// New returns rondo's server in front of s, which serves everybody. s must not be nil; opts may
-// be. It fails as [hosted.New] does.
+// New returns rondo's server in front of s, which serves everybody. s must not be nil, and must not
+// serve yet, see [Peer]; opts may be nil. It fails as [hosted.New] does.
 func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
 	if s == nil {
 		return nil, errors.New("mcpgo: the server is nil")
@@ -30,12 +32,14 @@ func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
 }
 
 // NewEach returns rondo's server in front of those that makeServer makes: one for each session of
-// the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. Its context is
-// that of the request that needs the session. Calls may overlap.
+// the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. It may return
+// a server that it has returned before. Its context is that of the request that needs the session.
+// Calls may overlap.
 func NewEach(
 	makeServer func(ctx context.Context, caller *hosted.Caller) (*server.MCPServer, error),
 	opts *hosted.Options,
 ) (*hosted.Server, error) {
+	var hooking sync.Mutex
 	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
 		protocol.LegacyPeer, error) {
 		s, err := makeServer(ctx, caller)
@@ -45,6 +49,8 @@ func NewEach(
 		if s == nil {
 			return nil, errors.New("mcpgo: no server for this caller")
 		}
+		hooking.Lock()
+		defer hooking.Unlock()
 		return Peer(s), nil
 	}, opts)
 }

@@ -2,10 +2,11 @@ package mcpgo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"maps"
-	"slices"
+	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -14,64 +15,83 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A session is one that mcp-go has registered. Requests see a [run] in its place, which is the
-// same but that what is sent to it belongs to the request.
+// A session is one that mcp-go has registered. A request sees a [run] in its place, which sends
+// what belongs to the request.
 type session struct {
-	*server.InProcessSession
+	*features
+	asker
 	peer   *peer
-	back   protocol.BackCaller
+	caller *hosted.Caller // who opened it
 	life   context.Context
-	end    context.CancelFunc
-	outbox outbox // of what belongs to no request
+	cancel context.CancelFunc
+	ended  atomic.Bool
+	asked  atomic.Int64 // questions
+	outbox outbox       // of what belongs to no request
+	back   protocol.BackCaller
 
-	mu        sync.Mutex
-	tools     map[string]server.ServerTool
-	resources map[string]server.ServerResource
-	templates map[string]server.ServerResourceTemplate
-	uris      map[string]bool
+	mu      sync.Mutex
+	running map[*run]struct{}
 }
 
 func newSession(p *peer, caller *hosted.Caller, back protocol.BackCaller) *session {
-	id := p.server.GenerateInProcessSessionID()
-	if caller != nil && caller.SessionID != "" {
-		id = caller.SessionID
+	if caller == nil {
+		caller = &hosted.Caller{SessionID: rand.Text()}
 	}
-	x := &session{peer: p, back: back, uris: map[string]bool{},
-		InProcessSession: server.NewInProcessSession(id, nil)}
-	x.life, x.end = context.WithCancel(context.Background())
-	x.outbox.back = back
+	x := &session{peer: p, caller: caller, back: back, running: map[*run]struct{}{},
+		features: &features{uris: map[string]struct{}{},
+			InProcessSession: server.NewInProcessSession(caller.SessionID, nil)}}
+	x.asker.of = x
+	x.life, x.cancel = context.WithCancel(hosted.WithCaller(context.Background(), caller))
+	x.outbox = outbox{room: sessionRoom, send: func(n mcp.JSONRPCNotification) {
+		notify(x.life, x.back, n)
+	}}
 	return x
 }
 
-var (
-	_ server.SessionWithTools                 = (*run)(nil)
-	_ server.SessionWithResources             = (*run)(nil)
-	_ server.SessionWithResourceTemplates     = (*run)(nil)
-	_ server.SessionWithResourceSubscriptions = (*run)(nil)
-	_ server.SessionWithLogging               = (*run)(nil)
-	_ server.SessionWithClientInfo            = (*run)(nil)
-	_ server.SessionWithElicitation           = (*run)(nil)
-	_ server.SessionWithSampling              = (*run)(nil)
-	_ server.SessionWithRoots                 = (*run)(nil)
-)
+func notify(ctx context.Context, back protocol.Back, n mcp.JSONRPCNotification) {
+	params, err := json.Marshal(n.Params)
+	if err == nil { // else nobody could read it
+		_ = back.Notify(ctx, &protocol.Notification{Method: n.Method, Params: params})
+	}
+}
+
+// NotificationChannel implements [server.ClientSession].
+func (x *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return x.outbox.open() }
+
+var errGone = fmt.Errorf("mcpgo: %w", protocol.ErrSessionGone)
 
 // Notify implements [protocol.LegacySession].
 func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
-	_, err := x.peer.send(x.peer.server.WithContext(ctx, x), n)
+	if x.ended.Load() {
+		return errGone
+	}
+	raw, err := protocol.AppendMessage(nil, n)
+	if err == nil {
+		x.peer.server.HandleMessage(x.peer.server.WithContext(ctx, x), raw)
+	}
 	return err
 }
 
-// Close implements [protocol.LegacySession].
-func (x *session) Close() error {
-	if x.life.Err() == nil {
-		x.end()
-		x.peer.server.UnregisterSession(context.Background(), x.SessionID())
-		x.peer.mu.Lock()
-		defer x.peer.mu.Unlock()
-		delete(x.peer.sessions, x)
-		x.outbox.flush()
-	}
+// Close implements [protocol.LegacySession]. A panic of the server's hooks is its error.
+func (x *session) Close() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("mcpgo: panic while a session was closed: %v", v)
+		}
+	}()
+	x.end()
 	return nil
+}
+
+// end ends the session, once: the hooks that it calls may call it again.
+func (x *session) end() {
+	if !x.ended.CompareAndSwap(false, true) {
+		return
+	}
+	x.cancel()
+	x.outbox.abandon()
+	x.peer.remove(x)
+	x.peer.server.UnregisterSession(context.WithoutCancel(x.life), x.SessionID())
 }
 
 // Done implements [protocol.LegacySession].
@@ -80,134 +100,7 @@ func (x *session) Done() <-chan struct{} { return x.life.Done() }
 // Err implements [protocol.LegacySession].
 func (x *session) Err() error {
 	if x.life.Err() != nil {
-		return protocol.ErrSessionGone
+		return errGone
 	}
 	return nil
-}
-
-// GetLogLevel implements [server.SessionWithLogging]: rondo's server drops what the client does
-// not want.
-func (x *session) GetLogLevel() mcp.LoggingLevel { return mcp.LoggingLevelDebug }
-
-// NotificationChannel implements [server.ClientSession].
-func (x *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return x.outbox.open() }
-
-// NotificationChannel implements [server.ClientSession] for what a handler sends.
-func (r *run) NotificationChannel() chan<- mcp.JSONRPCNotification { return r.outbox.open() }
-
-func (x *session) GetSessionTools() map[string]server.ServerTool {
-	return readMap(x, &x.tools)
-}
-func (x *session) SetSessionTools(tools map[string]server.ServerTool) {
-	writeMap(x, &x.tools, tools)
-}
-func (x *session) GetSessionResources() map[string]server.ServerResource {
-	return readMap(x, &x.resources)
-}
-func (x *session) SetSessionResources(resources map[string]server.ServerResource) {
-	writeMap(x, &x.resources, resources)
-}
-func (x *session) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
-	return readMap(x, &x.templates)
-}
-func (x *session) SetSessionResourceTemplates(templates map[string]server.ServerResourceTemplate) {
-	writeMap(x, &x.templates, templates)
-}
-
-func readMap[V any](x *session, m *map[string]V) map[string]V {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return maps.Clone(*m)
-}
-
-func writeMap[V any](x *session, m *map[string]V, to map[string]V) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	*m = maps.Clone(to)
-}
-
-func (x *session) SubscribeToResource(uri string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.uris[uri] = true
-}
-
-func (x *session) UnsubscribeFromResource(uri string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.uris, uri)
-}
-
-func (x *session) SubscribedResources() []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Sorted(maps.Keys(x.uris))
-}
-
-func (x *session) IsSubscribedToResource(uri string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.uris[uri]
-}
-
-// outboxRoom is how many notifications wait in an outbox, beyond which mcp-go drops them.
-const outboxRoom = 1024
-
-// An outbox passes on notifications, in order. Its goroutine runs from the first one on.
-type outbox struct {
-	back protocol.BackCaller
-
-	mu      sync.Mutex
-	queue   chan mcp.JSONRPCNotification
-	ending  chan struct{}
-	drained chan struct{}
-	flushed bool
-}
-
-// open returns the channel for notifications. What is sent after flush is lost.
-func (o *outbox) open() chan<- mcp.JSONRPCNotification {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.queue == nil {
-		o.queue = make(chan mcp.JSONRPCNotification, outboxRoom)
-		if !o.flushed {
-			o.ending, o.drained = make(chan struct{}), make(chan struct{})
-			go o.passOn()
-		}
-	}
-	return o.queue
-}
-
-func (o *outbox) passOn() {
-	defer close(o.drained)
-	for {
-		select {
-		case n := <-o.queue:
-			o.send(n)
-		case <-o.ending:
-			for len(o.queue) > 0 {
-				o.send(<-o.queue)
-			}
-			return
-		}
-	}
-}
-
-func (o *outbox) send(n mcp.JSONRPCNotification) {
-	params, err := json.Marshal(n.Params)
-	if err == nil { // else nobody could read it
-		_ = o.back.Notify(context.Background(),
-			&protocol.Notification{Method: n.Method, Params: params})
-	}
-}
-
-// flush passes on what has been sent, and ends the goroutine.
-func (o *outbox) flush() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.flushed = true; o.ending != nil {
-		close(o.ending)
-		<-o.drained
-		o.ending = nil
-	}
 }

@@ -1,0 +1,95 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Visits outlive their calls, the arguments of these do not; the end of one that comes after the
+// end of its call is announced all the same.
+func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
+	const calls, size = 24, 1 << 20
+	later := make(chan *server.Call, calls)
+	srv := newServer(t, nil)
+	server.AddTool(srv, server.Tool{Name: "visit"}, func(
+		ctx context.Context, call *server.ToolCall, _ struct {
+			Text string `json:"text"`
+		},
+	) (outcome, error) {
+		if _, err := call.Push(ctx, &protocol.ElicitURL{Message: "Pay",
+			URL: "https://pay.example/1", ElicitationID: string(call.Arguments[9:20])}); err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(string(call.Arguments), `{"text":"last`) {
+			c := call.Call
+			later <- &c
+		}
+		return server.Text("paid"), nil
+	})
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: protocol.Legacy}}})
+	ended := make(chan string, 1)
+	c := connectWith(t, url, client.Options{Era: protocol.Legacy, ElicitURL: func(
+		context.Context, *client.URLQuestion,
+	) (*protocol.ElicitResult, error) {
+		return client.Accept(nil)
+	}, Notification: func(_ context.Context, n *protocol.Notification) {
+		if n.Method == protocol.NotifyElicitationCompleted {
+			ended <- string(n.Params)
+		}
+	}})
+	awaitTool(t, c, "ops_visit")
+	listening, stop := context.WithCancel(t.Context())
+	acknowledged, listened := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(listened)
+		_ = c.Listen(listening, protocol.SubscriptionFilter{ToolsListChanged: true},
+			func(_ context.Context, e client.ListenEvent) {
+				if _, ok := e.(client.Acknowledged); ok {
+					close(acknowledged)
+				}
+			})
+	}()
+	defer func() { stop(); <-listened }()
+	<-acknowledged
+	call := func(text string) {
+		t.Helper()
+		if _, err := c.CallTool(t.Context(), "ops_visit", json.RawMessage(
+			`{"text":"`+text+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	call("first      ")
+	before := heap()
+	for i := range calls {
+		call(string(rune('a'+i)) + strings.Repeat("x", size))
+	}
+	if held := int64(heap()) - int64(before); held > calls*size/4 {
+		t.Errorf("%d bytes are held after %d calls", held, calls)
+	}
+	call("last       ")
+	if err := (<-later).ElicitationComplete(t.Context(), "last       "); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the end of the visit is not announced")
+	}
+}

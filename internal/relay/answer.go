@@ -1,0 +1,174 @@
+// Package relay passes the questions of another server on to the clients of a server of rondo's:
+// those that it returns with a state of its own, and those that it pushes while its call, which
+// runs once, waits in this process.
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A State is what travels with a client that was asked something, sealed by the server and bound
+// to the caller and the request. Gateways of earlier releases read and write it under these names.
+type State struct {
+	// Asked are the questions of the last round.
+	Asked []Asked `json:"asked,omitempty"`
+	// Peer is the requestState of a server that returned its questions, byte by byte; nil: it
+	// sent none.
+	Peer *[]byte `json:"upstream,omitempty"`
+	// Owner is the token of the replica that runs a parked call, Parked the call, and Round the
+	// leg that the answers are for.
+	Owner  string `json:"owner,omitempty"`
+	Parked string `json:"parked,omitempty"`
+	Round  int    `json:"round,omitempty"`
+}
+
+// An Asked pairs the key that the client sees with that of the server that asks.
+type Asked struct {
+	Key  string             `json:"key"`
+	Peer string             `json:"upstream"`
+	Kind protocol.InputKind `json:"kind"`
+}
+
+// An Answer is what a client said to a question.
+type Answer struct {
+	Action protocol.ElicitAction
+	Result any // of an accept: the content of a form, or the result of sampling
+}
+
+// Ask returns the outcome that asks the client what another server asks. next is what the next leg
+// reads with [roundtrip.State]. The forms are those of a peer: they need not keep to the grammar
+// that is asked of an author here.
+func Ask(questions protocol.InputRequests, next any) protocol.Result {
+	result := roundtrip.InputRequired(roundtrip.WithState(next))
+	result.InputRequests = questions
+	return result
+}
+
+// NoteReturned returns the questions that a server has returned under the keys that the client
+// sees, and the state to ask them with. keyOf returns the key for the question with the number,
+// from 1.
+func NoteReturned(asks protocol.InputRequests, state protocol.RequestState,
+	keyOf func(number int, key string) string) (protocol.InputRequests, State) {
+	var next State
+	if text, present := state.Text(); present {
+		data := []byte(text)
+		next.Peer = &data
+	}
+	var questions protocol.InputRequests
+	for i, q := range asks {
+		key := keyOf(i+1, q.Key)
+		next.Asked = append(next.Asked, Asked{key, q.Key, q.Request.Kind()})
+		questions = append(questions, protocol.KeyedRequest{Key: key, Request: q.Request})
+	}
+	return questions, next
+}
+
+// Retry returns the answers of this leg as the server that asked gets them, with its own state.
+func (s *State) Retry(ctx context.Context) (retry protocol.Retry, err error) {
+	if s.Peer != nil {
+		retry.RequestState = protocol.StateText(string(*s.Peer))
+	}
+	for _, q := range s.Asked {
+		a, ok := readAnswer(ctx, q.Key, q.Kind)
+		if !ok {
+			continue
+		}
+		raw, err := a.Encode()
+		if err != nil {
+			return retry, err
+		}
+		retry.InputResponses = append(retry.InputResponses,
+			protocol.KeyedResponse{Key: q.Peer, Result: raw})
+	}
+	return retry, nil
+}
+
+// readAnswers returns what the client has answered. What is missing or does not fit its form is
+// left out.
+func readAnswers(ctx context.Context, asked []Asked) map[string]Answer {
+	answers := map[string]Answer{}
+	for _, q := range asked {
+		if a, ok := readAnswer(ctx, q.Key, q.Kind); ok {
+			answers[q.Key] = a
+		}
+	}
+	return answers
+}
+
+func readAnswer(ctx context.Context, key string, kind protocol.InputKind) (Answer, bool) {
+	if action, refused := roundtrip.RefusedAction(ctx, key); refused {
+		return Answer{Action: action}, true
+	}
+	switch kind {
+	case protocol.KindElicitForm:
+		reply := roundtrip.RawAnswer(ctx, key)
+		return Answer{protocol.ActionAccept, reply.Content}, reply.Outcome == roundtrip.Accepted
+	case protocol.KindElicitURL:
+		accepted := roundtrip.Visited(ctx, key) == roundtrip.Accepted
+		return Answer{Action: protocol.ActionAccept}, accepted
+	case protocol.KindCreateMessage:
+		result, sampled := roundtrip.Sampled(ctx, key)
+		return Answer{protocol.ActionAccept, &result}, sampled
+	case protocol.KindListRoots:
+		roots, listed := roundtrip.Roots(ctx, key)
+		return Answer{protocol.ActionAccept, &protocol.ListRootsResult{Roots: roots}}, listed
+	}
+	return Answer{}, false
+}
+
+// decodeAnswer reads what the client of a session has answered.
+func decodeAnswer(kind protocol.InputKind, raw json.RawMessage) (Answer, error) {
+	switch kind {
+	case protocol.KindCreateMessage:
+		result, err := protocol.DecodeCreateMessageResult(raw)
+		return Answer{protocol.ActionAccept, result}, err
+	case protocol.KindListRoots:
+		result, err := protocol.DecodeListRootsResult(raw)
+		return Answer{protocol.ActionAccept, result}, err
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	if err != nil || result.Content == nil {
+		return Answer{Action: result.Action}, err
+	}
+	return Answer{result.Action, result.Content}, nil
+}
+
+// Encode returns the answer as the server that asked reads it.
+func (a Answer) Encode() (json.RawMessage, error) {
+	switch result := a.Result.(type) {
+	case *protocol.CreateMessageResult, *protocol.ListRootsResult:
+		return json.Marshal(result)
+	case json.RawMessage:
+		return json.Marshal(protocol.ElicitResult{Action: a.Action, Content: result})
+	}
+	return json.Marshal(protocol.ElicitResult{Action: a.Action})
+}
+
+// digestAnswers tells the answers of one leg from those of another.
+func digestAnswers(answers map[string]Answer, asked []Asked) ([32]byte, error) {
+	h := sha256.New()
+	for _, q := range asked {
+		a, ok := answers[q.Key]
+		if !ok {
+			continue
+		}
+		raw, err := a.Encode()
+		if err != nil {
+			return [32]byte{}, err
+		}
+		part := sha256.Sum256(append([]byte(q.Key+"\x00"), raw...))
+		h.Write(part[:])
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// ElicitResult returns the answer to a form or a URL.
+func (a Answer) ElicitResult() *protocol.ElicitResult {
+	content, _ := a.Result.(json.RawMessage)
+	return &protocol.ElicitResult{Action: a.Action, Content: content}
+}

@@ -1,0 +1,313 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// errGone answers a request for a call that is not here any more. No client starts over after it
+// by itself.
+func errGone() error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
+		"that ran it is another one, is gone, or has given it up. "+UnknownEffect)
+}
+
+// UnknownEffect is what a model has to know before it calls a tool again.
+const UnknownEffect = "What the tool did is not known: check before calling it again"
+
+// Limits bound parked calls; 0 is the default of each number, and a negative one no limit.
+type Limits struct {
+	Calls, CallsPerPrincipal int           // 1,000, 64
+	Time                     time.Duration // of one call, people's time included: 10 minutes
+	// Owner returns the token of this replica, empty where there are no others.
+	Owner func() string
+	// Resumed is told how each request ended that came back to a parked call, by one of the
+	// Resume constants.
+	Resumed func(outcome string)
+	// Place is what callers are told that the calls wait at: "gateway", "server".
+	Place string
+}
+
+// How a request ended that came back to a parked call.
+const (
+	ResumeAsked   = "asked"   // with more questions
+	ResumeDone    = "done"    // with the end of the call
+	ResumeRefused = "refused" // it does not continue the call as it stands
+	ResumeUnknown = "unknown" // the call is not here any more
+	ResumeLeft    = "left"    // the client went away
+)
+
+// A Park holds calls that run once while their questions are with clients.
+type Park struct {
+	room *quota.Pool[protocol.Principal]
+	time time.Duration // that one call may take, negative: no limit
+
+	owner  func() string        // token of this replica; empty: there are no others
+	report func(outcome string) // how a request for a parked call ended
+	place  string
+
+	mu      sync.Mutex
+	calls   map[string]*Parked // those that ended a moment ago are among them
+	running int                // calls upstream
+	held    int                // bytes of results
+	closed  bool               // no more calls begin
+	idle    chan struct{}      // closed when none runs after closed was set
+}
+
+// NewPark returns an empty park.
+func NewPark(limits Limits) *Park {
+	return &Park{
+		room: quota.New(quota.Options[protocol.Principal]{
+			Total: int64(cmp.Or(limits.Calls, 1000)),
+			Share: int64(cmp.Or(limits.CallsPerPrincipal, 64)),
+			Local: protocol.LocalPrincipal(),
+		}),
+		time:  cmp.Or(limits.Time, 10*time.Minute),
+		owner: limits.Owner, report: limits.Resumed, place: limits.Place,
+		calls: map[string]*Parked{},
+		idle:  make(chan struct{}),
+	}
+}
+
+// Reserve makes room for a call of principal, or returns why there is none.
+func (p *Park) Reserve(principal protocol.Principal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return quota.Refuse(quota.None, time.Second, "the %s is shutting down", p.place)
+	}
+	switch limit := p.room.Take(principal, 1); limit {
+	case quota.None:
+	case quota.Share:
+		return quota.Refuse(limit, time.Second, "too many of your own calls are waiting for "+
+			"upstream servers or for people: answer or cancel some")
+	default:
+		return quota.Refuse(limit, time.Second, "too many calls are waiting at this %s", p.place)
+	}
+	p.running++
+	return nil
+}
+
+// begin keeps a call for which there is room.
+func (p *Park) begin(call *Parked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[call.id] = call
+}
+
+// Release frees the room of a call that has ended, or was not made.
+func (p *Park) Release(principal protocol.Principal) {
+	p.room.Give(principal, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	p.closeIdleLocked()
+}
+
+// Drain lets no more calls begin. The channel is closed when the last has ended.
+func (p *Park) Drain() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.closeIdleLocked()
+	}
+	return p.idle
+}
+
+// IsClosed reports whether no more calls begin.
+func (p *Park) IsClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+func (p *Park) closeIdleLocked() {
+	if p.closed && p.running == 0 {
+		close(p.idle)
+	}
+}
+
+func (p *Park) find(id string) *Parked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[id]
+}
+
+func (p *Park) remove(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.removeLocked(id)
+}
+
+func (p *Park) removeLocked(id string) {
+	if call := p.calls[id]; call != nil {
+		p.held -= call.held
+		delete(p.calls, id)
+	}
+}
+
+// keep makes room for the result of a call that has ended, or forgets the call.
+func (p *Park) keep(call *Parked, result protocol.Result) {
+	encoded, err := json.Marshal(result)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.calls[call.id] == nil:
+	case err != nil || p.held+len(encoded) > maxHeldBytes:
+		p.removeLocked(call.id)
+	default:
+		call.held = len(encoded)
+		p.held += call.held
+	}
+}
+
+// Run makes a call for which there is room, once, and waits for the first outcome. It calls run on
+// another goroutine, under a context of its own with the values of life, which must outlive the
+// request. A panic of run ends the process. finish gets the result of run, or the cause with which
+// the context was cancelled, and returns what the client gets. Both are kept as long as the call
+// runs, so they should not hold ctx or call, which hold an HTTP request.
+func (p *Park) Run(ctx, life context.Context, call *server.Call,
+	run func(ctx context.Context, parked *Parked) (protocol.Result, error),
+	finish func(protocol.Result, error) (protocol.Result, error),
+) (protocol.Result, error) {
+	life, cancel := context.WithCancelCause(life)
+	stop := func() {}
+	if p.time > 0 {
+		t := time.AfterFunc(p.time, func() { cancel(ErrExpired) })
+		stop = func() { t.Stop() }
+	}
+	parked := newParked(cancel)
+	if call.Version.Era() == protocol.Legacy {
+		parked.session = call
+	}
+	p.begin(parked)
+	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
+	if err != nil {
+		return nil, err
+	}
+	principal := call.Principal // the goroutine must not hold the call
+	go func() {
+		result, err := run(life, parked)
+		if err != nil && life.Err() != nil {
+			err = context.Cause(life)
+		}
+		stop()
+		result, err = finish(result, err)
+		cancel(nil)
+		p.finish(parked, result, err)
+		p.Release(principal)
+	}()
+	return p.await(ctx, parked, leg, 0)
+}
+
+// finish ends a call. A client that was asked may have lost the response and come again.
+func (p *Park) finish(parked *Parked, result protocol.Result, err error) {
+	parked.finish(result, err)
+	parked.stopTimers()
+	if !parked.hasAsked() {
+		p.remove(parked.id)
+		return
+	}
+	p.keep(parked, result)
+	id := parked.id // the timer must not hold the result
+	time.AfterFunc(graceTime, func() { p.remove(id) })
+}
+
+// Resume takes the answers to a call that runs here, and waits for the next outcome.
+func (p *Park) Resume(
+	ctx context.Context, call *server.Call, state *State,
+) (protocol.Result, error) {
+	result, outcome, err := p.resume(ctx, call, state)
+	if p.report != nil {
+		p.report(outcome)
+	}
+	return result, err
+}
+
+func (p *Park) resume(
+	ctx context.Context, call *server.Call, state *State,
+) (result protocol.Result, outcome string, err error) {
+	parked := p.find(state.Parked)
+	if parked == nil {
+		return nil, ResumeUnknown, errGone()
+	}
+	answers := readAnswers(ctx, state.Asked)
+	digest, err := digestAnswers(answers, state.Asked)
+	if err != nil {
+		return nil, ResumeRefused, err
+	}
+	leg, err := parked.beginLeg(state.Round, digest, answers, call)
+	if err != nil {
+		return nil, ResumeRefused, err
+	}
+	result, err = p.await(ctx, parked, leg, state.Round)
+	switch _, asked := result.(*protocol.InputRequiredResult); {
+	case asked:
+		return result, ResumeAsked, nil
+	case ctx.Err() != nil:
+		return result, ResumeLeft, err
+	}
+	return result, ResumeDone, err
+}
+
+// await waits for the outcome of a leg and returns it as the server sends it.
+func (p *Park) await(
+	ctx context.Context, parked *Parked, l *leg, round int,
+) (protocol.Result, error) {
+	if request := requestFrom(ctx); request != nil {
+		request.parked = parked
+	}
+	o, err := parked.await(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if o.questions == nil {
+		return o.result, o.err
+	}
+	next := State{Parked: parked.id, Round: round + 1}
+	if p.owner != nil {
+		next.Owner = p.owner()
+	}
+	var questions protocol.InputRequests
+	for _, q := range o.questions {
+		next.Asked = append(next.Asked, Asked{q.key, "", q.request.Kind()})
+		questions = append(questions, protocol.KeyedRequest{Key: q.key, Request: q.request})
+	}
+	return Ask(questions, next), nil
+}
+
+// A request is one request of a client, all its rounds in a session included.
+type request struct{ parked *Parked }
+
+type requestKey struct{}
+
+func requestFrom(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// WatchRequest calls next for a request that may be a leg of a parked call, and ends the call if
+// nobody can come back for it: the request has ended without asking, or the session that it
+// belongs to sends no second one.
+func (p *Park) WatchRequest(
+	ctx context.Context, req *server.Request, next server.Handler,
+) (protocol.Result, error) {
+	r := &request{}
+	result, err := next(context.WithValue(ctx, requestKey{}, r), req)
+	if r.parked == nil {
+		return result, err
+	}
+	_, asked := result.(*protocol.InputRequiredResult)
+	if r.parked.session != nil || !asked && ctx.Err() == nil {
+		r.parked.cancel(ErrClientLeft) // does nothing to a call that is over
+	}
+	return result, err
+}

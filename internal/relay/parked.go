@@ -1,0 +1,301 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+const (
+	// settleTime is how long a call waits after a question for others that are asked at the same
+	// time, so that they go to the client together.
+	settleTime = 15 * time.Millisecond
+	// graceTime is how long a call goes on when the request that waited for it ended, and how
+	// long its result is kept for a client that lost the response.
+	graceTime = 30 * time.Second
+	// maxHeldBytes is how much the results are together that are kept for clients that may come
+	// again. Calls that end beyond it are forgotten when those who wait have their outcome.
+	maxHeldBytes = 64 << 20
+)
+
+// The causes with which a parked call is cancelled.
+var (
+	ErrClientLeft = errors.New("relay: the client has gone away")
+	ErrExpired    = errors.New("relay: the call has taken too long")
+)
+
+// A Parked is a call that runs once, and stays open while the client goes away with questions and
+// comes back with answers. Each request of the client for it is a leg, which waits for an outcome:
+// questions, or the end of the call. Its methods may be called concurrently.
+//
+// One lock decides everything, so that of two copies of a request either both get one outcome or
+// one is refused.
+type Parked struct {
+	id      string
+	cancel  context.CancelCauseFunc // ends the call
+	session *server.Call            // of a client that is pushed to; nil: it comes back
+
+	mu       sync.Mutex
+	legs     []*leg               // that were begun; of all but the last two only the place is kept
+	open     []*question          // that were asked and no client has been shown
+	shown    map[string]*question // that the last outcome asked, by key
+	keys     int                  // how many keys were given out
+	settling *time.Timer          // shows the open questions, nil when none is due
+	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
+	finished *outcome             // how the call ended, nil while it runs
+
+	held int // bytes of the result, under the lock of the park
+}
+
+// A leg is one request of the client, with the copies of it that were sent again.
+type leg struct {
+	answers [32]byte      // digest of what it brought
+	ready   chan struct{} // closed when outcome is set
+	outcome outcome
+	waiting int          // requests that wait for it
+	caller  *server.Call // the latest of them; progress and logs go there
+}
+
+// An outcome is what a leg is answered with.
+type outcome struct {
+	questions []*question
+	result    protocol.Result
+	err       error
+}
+
+// A question is one that somebody waits for.
+type question struct {
+	key     string
+	number  int // in the order in which they were asked
+	request protocol.InputRequest
+	answer  chan Answer // has room for one
+}
+
+func newParked(cancel context.CancelCauseFunc) *Parked {
+	return &Parked{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
+}
+
+// ErrForeignLeg refuses a request that does not continue the call as it stands: an older round, or
+// other answers than those that were taken.
+func ErrForeignLeg() error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "Invalid or expired requestState")
+}
+
+// beginLeg returns the leg of a request that brings the answers to round, and takes them unless a
+// copy of the request brought them before. Round 0 is the request that began the call.
+func (p *Parked) beginLeg(
+	round int, digest [32]byte, answers map[string]Answer, caller *server.Call,
+) (*leg, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case round == len(p.legs):
+		p.takeAnswersLocked(answers)
+		p.addLegLocked(digest)
+	case round != len(p.legs)-1 || p.legs[round].answers != digest:
+		return nil, ErrForeignLeg()
+	}
+	l := p.legs[round]
+	l.waiting++
+	l.caller = caller
+	if p.leaving != nil {
+		p.leaving.Stop()
+		p.leaving = nil
+	}
+	return l, nil
+}
+
+// takeAnswersLocked gives those who asked the answers to what was shown. What is not answered is
+// asked again.
+func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
+	var again []*question
+	for key, q := range p.shown {
+		if a, ok := answers[key]; ok {
+			q.answer <- a
+			continue
+		}
+		again = append(again, q)
+	}
+	slices.SortFunc(again, func(a, b *question) int { return cmp.Compare(a.number, b.number) })
+	p.open = append(again, p.open...)
+	clear(p.shown)
+}
+
+// addLegLocked begins the next leg and settles it where its outcome is known.
+func (p *Parked) addLegLocked(digest [32]byte) {
+	p.legs = append(p.legs, &leg{answers: digest, ready: make(chan struct{})})
+	if n := len(p.legs); n > 2 {
+		p.legs[n-3] = nil // nobody can ask for its outcome any more
+	}
+	switch {
+	case p.finished != nil:
+		p.settleLocked(*p.finished)
+	case len(p.open) > 0:
+		p.settleSoonLocked()
+	}
+}
+
+// lastLegLocked returns the leg that waits for an outcome, nil if none does.
+func (p *Parked) lastLegLocked() *leg {
+	if len(p.legs) == 0 {
+		return nil
+	}
+	l := p.legs[len(p.legs)-1]
+	select {
+	case <-l.ready:
+		return nil
+	default:
+		return l
+	}
+}
+
+func (p *Parked) settleLocked(o outcome) {
+	if l := p.lastLegLocked(); l != nil {
+		l.outcome = o
+		close(l.ready)
+	}
+}
+
+// settleSoonLocked shows the open questions to the leg that waits, after settleTime.
+func (p *Parked) settleSoonLocked() {
+	if p.settling == nil {
+		p.settling = time.AfterFunc(settleTime, p.showQuestions)
+	}
+}
+
+func (p *Parked) showQuestions() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settling = nil
+	if len(p.open) == 0 || p.finished != nil || p.lastLegLocked() == nil {
+		return
+	}
+	for _, q := range p.open {
+		p.shown[q.key] = q
+	}
+	p.settleLocked(outcome{questions: p.open})
+	p.open = nil
+}
+
+// Ask puts a question to the client and waits for the answer until ctx ends, because the question
+// is withdrawn or the call is over; the error is the cause of ctx then. In a session the error may
+// be one of [server.Call.Push].
+func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer, error) {
+	if p.session != nil {
+		raw, err := p.session.Push(ctx, request)
+		if err != nil {
+			return Answer{}, err
+		}
+		return decodeAnswer(request.Kind(), raw)
+	}
+	q := &question{request: request, answer: make(chan Answer, 1)}
+	p.mu.Lock()
+	p.keys++
+	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
+	p.open = append(p.open, q)
+	p.settleSoonLocked()
+	p.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-ctx.Done():
+		p.withdraw(q)
+		return Answer{}, context.Cause(ctx)
+	}
+}
+
+// withdraw forgets a question. A client that was shown it may answer; nobody takes the answer.
+func (p *Parked) withdraw(q *question) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.shown, q.key)
+	p.open = slices.DeleteFunc(p.open, func(o *question) bool { return o == q })
+}
+
+// finish ends the call with its result.
+func (p *Parked) finish(result protocol.Result, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = &outcome{result: result, err: err}
+	p.settleLocked(*p.finished)
+}
+
+// await returns the outcome of a leg. A request that ends before leaves the leg; when the last one
+// has left, the call goes on for graceTime.
+func (p *Parked) await(ctx context.Context, l *leg) (outcome, error) {
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.waiting--; l.waiting == 0 {
+		l.caller = nil // which holds its HTTP request
+	}
+	select {
+	case <-l.ready:
+		return l.outcome, nil
+	default:
+	}
+	if l.waiting > 0 {
+		return outcome{}, context.Cause(ctx)
+	}
+	if len(p.legs) == 1 {
+		p.cancel(ErrClientLeft) // the client has no state to come back with
+	} else {
+		p.leaveLaterLocked()
+	}
+	return outcome{}, context.Cause(ctx)
+}
+
+// leaveLaterLocked cancels the call after graceTime, unless a leg comes before.
+func (p *Parked) leaveLaterLocked() {
+	var timer *time.Timer
+	timer = time.AfterFunc(graceTime, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.leaving == timer { // else a leg came at this moment
+			p.cancel(ErrClientLeft)
+		}
+	})
+	p.leaving = timer
+}
+
+// Session returns the call of a client that is pushed to, nil for one that comes back.
+func (p *Parked) Session() *server.Call { return p.session }
+
+// WaitingCaller returns the request that waits for the call, nil if none does.
+func (p *Parked) WaitingCaller() *server.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.lastLegLocked(); l != nil {
+		return l.caller
+	}
+	return nil
+}
+
+// hasAsked reports whether a client may come back for the call.
+func (p *Parked) hasAsked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys > 0
+}
+
+// stopTimers ends what is due for a call that is over.
+func (p *Parked) stopTimers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range []*time.Timer{p.settling, p.leaving} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
