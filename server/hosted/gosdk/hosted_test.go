@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"weak"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -255,30 +255,28 @@ func TestServersForEachCaller(t *testing.T) {
 }
 
 func TestServersForEachCallerAreFreed(t *testing.T) {
-	var made []weak.Pointer[mcp.Server]
+	made, freed := 0, make(chan struct{}, 100)
 	h, err := gosdk.NewEach(func(context.Context, *hosted.Caller) (*mcp.Server, error) {
 		s := returning(new(int))
-		made = append(made, weak.Make(s))
+		made++
+		runtime.AddCleanup(s, func(freed chan struct{}) { freed <- struct{}{} }, freed)
 		return s, nil
 	}, &gosdk.Options{Options: hosted.Options{PerRequest: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	c := dial(t, h, protocol.Modern, &person{})
-	want(t, "call", callTool(t, c, "raw"), "then After First?")
-	held := len(made)
-	for range 100 { // the goroutines of a session end after its last request
-		runtime.GC()
-		if held = 0; slices.ContainsFunc(made, func(w weak.Pointer[mcp.Server]) bool {
-			return w.Value() != nil
-		}) {
-			held = len(made)
-			continue
+	want(t, "call", callTool(t, dial(t, h, protocol.Modern, &person{}), "raw"), "then After First?")
+	collect, timeout := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+	defer collect.Stop()
+	for made > 0 {
+		select {
+		case <-freed:
+			made--
+		case <-collect.C:
+			runtime.GC()
+		case <-timeout:
+			t.Fatalf("%d servers are kept", made)
 		}
-		break
-	}
-	if held != 0 {
-		t.Errorf("servers are kept of %d that were made", held)
 	}
 }
