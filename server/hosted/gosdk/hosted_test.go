@@ -156,6 +156,25 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 	}
 }
 
+// A handler that returns what the client has declared is not told of more.
+func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
+	s := newServer(nil)
+	addTool(s, "looks", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if req.ClientCapabilities().Elicitation == nil {
+			return textf("without"), nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Why?")}}, nil
+	})
+	h, err := gosdk.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if got := callTool(t, dial(t, h, protocol.Modern, nil), "looks"); got != "without" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // With TrueRevision servers list and say what they do for revision 2026-07-28.
 func TestTrueRevision(t *testing.T) {
 	for _, declared := range []bool{false, true} {

@@ -33,7 +33,7 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 			return nil, nil, err
 		}
 	}
-	x, err := newSession(p, hosted.CallerFrom(ctx), back)
+	x, err := newSession(p, hosted.CallerFrom(ctx), initialize.Params, back)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,6 +23,7 @@ type session struct {
 	*peer
 	back      protocol.BackCaller
 	caller    *hosted.Caller
+	opening   json.RawMessage // the client's own parameters of initialize
 	life      context.Context // ends with the session
 	end       context.CancelFunc
 	pushing   *connection
@@ -35,11 +36,13 @@ type session struct {
 }
 
 // newSession opens the first connection.
-func newSession(p *peer, caller *hosted.Caller, back protocol.BackCaller) (*session, error) {
+func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
+	back protocol.BackCaller) (*session, error) {
 	if caller == nil {
 		caller = &hosted.Caller{}
 	}
-	x := &session{peer: p, back: back, caller: caller, waiting: map[any]*run{}}
+	x := &session{peer: p, back: back, caller: caller, opening: opening,
+		waiting: map[any]*run{}}
 	x.life, x.end = context.WithCancel(context.Background())
 	var err error
 	if x.pushing, err = x.connect(&mcp.ServerSessionState{LogLevel: "debug"}); err != nil {
@@ -50,7 +53,9 @@ func newSession(p *peer, caller *hosted.Caller, back protocol.BackCaller) (*sess
 }
 
 // connectReturning returns the connection for handlers that return their questions. The SDK takes
-// it for one of a client of revision 2026-07-28 whose requests need not say so.
+// it for one of a client of revision 2026-07-28 whose requests need not say so. It has the
+// capabilities that the client has declared: no question is pushed there, so that the SDK refuses
+// none, and handlers return those that the client takes.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,7 +63,10 @@ func (x *session) connectReturning() (*connection, error) {
 		return nil, errGone
 	}
 	if x.returning == nil {
-		opened := *x.pushing.session.InitializeParams()
+		var opened mcp.InitializeParams
+		if err := json.Unmarshal(x.opening, &opened); err != nil {
+			return nil, fmt.Errorf("gosdk: %w", err)
+		}
 		opened.ProtocolVersion = string(protocol.V20260728)
 		c, err := x.connect(&mcp.ServerSessionState{InitializeParams: &opened,
 			InitializedParams: &mcp.InitializedParams{}, LogLevel: "debug"})
