@@ -240,7 +240,10 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	switch {
 	case err != nil:
 		return nil, err
-	case asksByResult(response.Error, heldBack):
+	case hasReturnedQuestions(response.Error, heldBack):
+		x.noteStyle(name, returns)
+		return x.runReturning(ctx, req, newRun(ctx, x, back))
+	case mayReturnQuestions(req.Method, response.Error):
 		return x.runReturning(ctx, req, newRun(ctx, x, back))
 	case heldBack:
 		x.noteStyle(name, pushesElse)
