@@ -191,7 +191,8 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 			for i := range 5 {
 				c := connectAs(t, url, era, "mallory")
 				awaitTool(t, c, "ops_z")
-				made := []string{fmt.Sprintf("ops+file:///%d", i), fmt.Sprintf("ops+file:///b%d", i)}
+				made := []string{fmt.Sprintf("ops+file:///%d", i),
+					fmt.Sprintf("ops+file:///b%d", i)}
 				said, _ := listen(t, c, made...)
 				all = append(all, said)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -26,7 +27,8 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		},
 	) (outcome, error) {
 		if _, err := call.Push(ctx, &protocol.ElicitURL{Message: "Pay",
-			URL: "https://pay.example/1", ElicitationID: string(call.Arguments[9:20])}); err != nil {
+			URL:           "https://pay.example/1",
+			ElicitationID: string(call.Arguments[9:20])}); err != nil {
 			return nil, err
 		}
 		if strings.HasPrefix(string(call.Arguments), `{"text":"last`) {
@@ -80,7 +82,14 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 	for i := range calls {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
-	if held := int64(heap()) - int64(before); held > calls*size/4 {
+	held := int64(0)
+	for range 20 { // buffers of connections go with time
+		if held = int64(heap()) - int64(before); held <= calls*size/4 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if held > calls*size/4 && !testkit.Race { // whose pools keep more
 		t.Errorf("%d bytes are held after %d calls", held, calls)
 	}
 	call("last       ")

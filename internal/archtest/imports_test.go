@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
-	"server/inspect":            withRoundtrip("protocol", "client", "server"),
+	"server/inspect": withRoundtrip("protocol", "client", "server"),
 	"server/hosted": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
 	"server/middleware":         withRoundtrip("protocol", "server"),

@@ -76,19 +76,7 @@ func textResult(format string, args ...any) string {
 	return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprintf(format, args...))
 }
 
-func (f *fake) Handle(
-	context.Context, *protocol.Request, protocol.Back,
-) (*protocol.Response, error) {
-	panic("a request outside of sessions")
-}
-func (f *fake) Notify(context.Context, *protocol.Notification) error { return nil }
-func (f *fake) Close() error                                         { return nil }
-
-func (f *fake) Probe(
-	context.Context, *protocol.Request,
-) (*protocol.Response, bool, error) {
-	return nil, true, nil
-}
+func (f *fake) Close() error { return nil }
 
 func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
@@ -198,6 +186,8 @@ func (s *fakeSession) Close() error {
 	})
 	return nil
 }
+
+func (s *fakeSession) Notify(context.Context, *protocol.Notification) error { return nil }
 
 func (s *fakeSession) Done() <-chan struct{} { return s.done }
 func (s *fakeSession) Err() error            { return nil }

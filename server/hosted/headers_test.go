@@ -16,7 +16,7 @@ import (
 // TestMirroredHeadersAreCheckedForEachCaller: a server that is made for each request lists what
 // that request may use, so that one list says nothing of another caller's tools.
 func TestMirroredHeadersAreCheckedForEachCaller(t *testing.T) {
-	source := func(_ context.Context, caller *hosted.Caller) (protocol.LegacyPeer, error) {
+	source := func(_ context.Context, caller *hosted.Caller) (hosted.Peer, error) {
 		name := caller.Header.Get("X-Tool")
 		return &fake{answers: map[string]handler{
 			protocol.MethodListTools: always(`{"tools":[{"name":"` + name +

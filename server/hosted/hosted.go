@@ -16,18 +16,30 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
+// A Peer is a server on another SDK. Its methods may be called concurrently.
+type Peer interface {
+	// OpenSession sends an initialize request of an older revision and returns the response and,
+	// unless that is an error, the session; see [protocol.LegacyPeer]. The context has the values
+	// of the request that needs the session, and [CallerFrom] returns its caller.
+	OpenSession(
+		ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
+	) (protocol.LegacySession, *protocol.Response, error)
+	// Close closes all sessions.
+	Close() error
+}
+
 // A Source returns the peer that serves a session of the hosted server. [One] makes such a
 // function of a server that serves everybody. Any other is called when a session is opened, under
 // the context of the request that needs it, and the peer is closed with the session. An error
 // refuses the request; a [*protocol.Error] goes to the client as it is. Calls may overlap.
-type Source func(ctx context.Context, caller *Caller) (protocol.LegacyPeer, error)
+type Source func(ctx context.Context, caller *Caller) (Peer, error)
 
 // sharedPeer is a peer that outlives its sessions.
-type sharedPeer struct{ protocol.LegacyPeer }
+type sharedPeer struct{ Peer }
 
 // One returns the source of a server that serves everybody. [Server.Close] closes the peer.
-func One(peer protocol.LegacyPeer) Source {
-	return func(context.Context, *Caller) (protocol.LegacyPeer, error) {
+func One(peer Peer) Source {
+	return func(context.Context, *Caller) (Peer, error) {
 		return sharedPeer{peer}, nil
 	}
 }

@@ -16,7 +16,7 @@ import (
 type session struct {
 	host    *Server
 	caller  *Caller // who opened it
-	peer    protocol.LegacyPeer
+	peer    Peer
 	legacy  protocol.LegacySession
 	offers  *protocol.InitializeResult
 	catalog *server.Catalog // whose subscribers hear of its changes; nil before there is a front

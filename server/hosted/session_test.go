@@ -151,7 +151,7 @@ func TestSessionsEndWithThoseOfTheFront(t *testing.T) {
 func TestEachCallerHasAServerOfItsOwn(t *testing.T) {
 	var made sync.Map
 	var count atomic.Int32
-	source := func(_ context.Context, caller *hosted.Caller) (protocol.LegacyPeer, error) {
+	source := func(_ context.Context, caller *hosted.Caller) (hosted.Peer, error) {
 		if caller.Principal.Subject == "" {
 			return nil, errors.New("log in first")
 		}

@@ -86,7 +86,7 @@ func open(t testing.TB, s *mcp.Server) *core {
 		Version: protocol.V20260728}, noCapabilities)
 }
 
-func openAt(t testing.TB, p protocol.LegacyPeer, caller *hosted.Caller,
+func openAt(t testing.TB, p hosted.Peer, caller *hosted.Caller,
 	capabilities string) *core {
 	t.Helper()
 	c := &core{t: t, caller: caller}

@@ -21,7 +21,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
@@ -64,7 +63,7 @@ func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.S
 	opts *Options) (*hosted.Server, error) {
 	h := newHost(opts)
 	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
-		protocol.LegacyPeer, error) {
+		hosted.Peer, error) {
 		s, err := makeServer(ctx, caller)
 		if err != nil {
 			return nil, err
@@ -79,4 +78,4 @@ func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.S
 // Peer returns a server of the SDK as the peer of a hosted server: for a [hosted.Source] of one's
 // own. It adds middleware to the server, so call it once for each. opts may be nil, and the
 // [hosted.Options] in them are not used.
-func Peer(s *mcp.Server, opts *Options) protocol.LegacyPeer { return newHost(opts).peerFor(s) }
+func Peer(s *mcp.Server, opts *Options) hosted.Peer { return newHost(opts).peerFor(s) }

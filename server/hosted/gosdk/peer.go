@@ -3,7 +3,6 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -24,23 +23,7 @@ type peer struct {
 	closed   bool
 }
 
-var errOutside = errors.New("gosdk: hosted servers have sessions only")
-
-// Handle implements [protocol.Peer].
-func (p *peer) Handle(context.Context, *protocol.Request, protocol.Back) (
-	*protocol.Response, error) {
-	return nil, errOutside
-}
-
-// Notify implements [protocol.Peer].
-func (p *peer) Notify(context.Context, *protocol.Notification) error { return errOutside }
-
-// Probe implements [protocol.LegacyPeer].
-func (p *peer) Probe(context.Context, *protocol.Request) (*protocol.Response, bool, error) {
-	return nil, true, nil
-}
-
-// OpenSession implements [protocol.LegacyPeer].
+// OpenSession implements [hosted.Peer].
 func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	request := *initialize
@@ -107,7 +90,7 @@ func (p *peer) forget(x *session) {
 	delete(p.sessions, x)
 }
 
-// Close implements [protocol.Peer]: it closes all sessions.
+// Close implements [hosted.Peer]: it closes all sessions.
 func (p *peer) Close() error {
 	p.mu.Lock()
 	p.closed = true

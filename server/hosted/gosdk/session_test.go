@@ -111,17 +111,8 @@ func TestClosedSessionsEndTheirHandlers(t *testing.T) {
 	}
 }
 
-func TestPeersHaveSessionsOnly(t *testing.T) {
+func TestInitializeThatCannotBeRead(t *testing.T) {
 	p := gosdk.Peer(newServer(nil), nil)
-	if _, err := p.Handle(t.Context(), initialize(noCapabilities), nil); err == nil {
-		t.Error("a request was handled")
-	}
-	if p.Notify(t.Context(), initialized()) == nil {
-		t.Error("a notification was handled")
-	}
-	if _, legacy, err := p.Probe(t.Context(), nil); !legacy || err != nil {
-		t.Error("the peer is not of an older revision")
-	}
 	for _, params := range []string{``, `null`, `[]`, `{"capabilities":7}`} {
 		request := initialize(noCapabilities)
 		request.Params = []byte(params)

@@ -90,7 +90,7 @@ func addTool(s *mcpserver.MCPServer, name string,
 // A fakeCore does with a peer what the core of hosted servers does.
 type fakeCore struct {
 	t       testing.TB
-	peer    protocol.LegacyPeer
+	peer    hosted.Peer
 	session protocol.LegacySession
 	back    *fakeBack // of the session
 	offers  *protocol.Response

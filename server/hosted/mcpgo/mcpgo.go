@@ -18,7 +18,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
@@ -41,7 +40,7 @@ func NewEach(
 ) (*hosted.Server, error) {
 	var hooking sync.Mutex
 	return hosted.New(func(ctx context.Context, caller *hosted.Caller) (
-		protocol.LegacyPeer, error) {
+		hosted.Peer, error) {
 		s, err := makeServer(ctx, caller)
 		if err != nil {
 			return nil, err

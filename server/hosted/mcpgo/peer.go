@@ -17,7 +17,7 @@ import (
 // own. It sets a copy of the server's hooks that has more, so the server must not serve yet, and
 // hooks that are added later must be added to those that GetHooks returns. Further calls for the
 // server change nothing.
-func Peer(s *server.MCPServer) protocol.LegacyPeer {
+func Peer(s *server.MCPServer) hosted.Peer {
 	addHooks(s)
 	return &peer{server: s, sessions: map[*session]struct{}{}}
 }
@@ -30,23 +30,7 @@ type peer struct {
 	closed   bool
 }
 
-var errOutside = errors.New("mcpgo: hosted servers have sessions only")
-
-// Handle implements [protocol.Peer].
-func (p *peer) Handle(context.Context, *protocol.Request, protocol.Back) (
-	*protocol.Response, error) {
-	return nil, errOutside
-}
-
-// Notify implements [protocol.Peer].
-func (p *peer) Notify(context.Context, *protocol.Notification) error { return errOutside }
-
-// Probe implements [protocol.LegacyPeer].
-func (p *peer) Probe(context.Context, *protocol.Request) (*protocol.Response, bool, error) {
-	return nil, true, nil
-}
-
-// OpenSession implements [protocol.LegacyPeer].
+// OpenSession implements [hosted.Peer].
 func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := newSession(p, hosted.CallerFrom(ctx), back)
@@ -83,7 +67,7 @@ func (p *peer) remove(x *session) {
 	delete(p.sessions, x)
 }
 
-// Close implements [protocol.Peer]: it closes all sessions.
+// Close implements [hosted.Peer]: it closes all sessions.
 func (p *peer) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -104,17 +104,7 @@ func TestOpenSessionFails(t *testing.T) {
 	}
 }
 
-func TestPeerHasSessionsOnly(t *testing.T) {
-	peer := mcpgo.Peer(newServer())
-	if _, err := peer.Handle(t.Context(), &protocol.Request{}, nil); err == nil {
-		t.Error("Handle has no error")
-	}
-	if err := peer.Notify(t.Context(), &protocol.Notification{}); err == nil {
-		t.Error("Notify has no error")
-	}
-	if _, legacy, err := peer.Probe(t.Context(), nil); !legacy || err != nil {
-		t.Error("Probe:", legacy, err)
-	}
+func TestHandleNeedsAWayBack(t *testing.T) {
 	if _, err := open(t, newServer(), nil).session.Handle(t.Context(),
 		&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodPing}, nil); err == nil {
 		t.Error("Handle without a way back has no error")
