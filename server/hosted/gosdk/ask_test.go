@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they exist
+//lint:file-ignore SA1019 what is deprecated here is supported for as long as it exists
 
 package gosdk_test
 
