@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 what is deprecated here is supported for as long as it exists
+
 package gosdk_test
 
 import (

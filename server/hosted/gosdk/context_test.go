@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 log messages are deprecated, and supported for as long as they exist
+
 package gosdk_test
 
 import (
@@ -133,7 +135,9 @@ func TestTokensOfCallers(t *testing.T) {
 	auth.RequireBearerToken(verify, nil)(http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() },
 	)).ServeHTTP(nil, &http.Request{Header: http.Header{"Authorization": {"Bearer x"}}})
+	made := 0
 	own := &gosdk.Options{TokenInfo: func(_ context.Context, c *hosted.Caller) *auth.TokenInfo {
+		made++
 		return &auth.TokenInfo{UserID: c.Principal.String()}
 	}}
 	for _, test := range []struct {
@@ -146,7 +150,13 @@ func TestTokensOfCallers(t *testing.T) {
 		{ctx, own, ann.Principal.String() + " [] false"},
 	} {
 		c := openAt(t, gosdk.Peer(s, test.opts), ann, noCapabilities)
-		want(t, "token", textOf(c.send(test.ctx, "tools/call", `{"name":"who"}`, nil)), test.want)
+		for _, params := range []string{`{"name":"who"}`, `{"name":"who","requestState":"x"}`} {
+			made = 0
+			want(t, "token", textOf(c.send(test.ctx, "tools/call", params, nil)), test.want)
+			if made > 1 {
+				t.Errorf("%s: the token was made %d times", params, made)
+			}
+		}
 	}
 }
 

@@ -175,6 +175,33 @@ func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 	}
 }
 
+// The first call of a handler that returns questions runs it twice in one round, where a memo can
+// be kept once. From then on it is known how the handler asks.
+func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
+	s := newServer(nil)
+	addTool(s, "memo", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		kept, err := roundtrip.Memo(ctx, "kept", func(context.Context) (int, error) {
+			return 7, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if a, ok := req.Params.InputResponses["a"].(*mcp.ElicitResult); ok {
+			return textf("%d %s", kept, a.Action), nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Sure?")}}, nil
+	})
+	h, err := gosdk.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	c := dial(t, h, protocol.Modern, &person{})
+	callTool(t, c, "memo")
+	want(t, "modern", callTool(t, c, "memo"), "7 accept")
+	want(t, "legacy", callTool(t, dial(t, h, protocol.Legacy, &person{}), "memo"), "7 accept")
+}
+
 // With TrueRevision servers list and say what they do for revision 2026-07-28.
 func TestTrueRevision(t *testing.T) {
 	for _, declared := range []bool{false, true} {

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 logging and roots are deprecated, and supported for as long as they exist
+
 package gosdk_test
 
 import (
@@ -11,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
@@ -166,8 +169,17 @@ func TestUpdatesReachSubscribers(t *testing.T) {
 		want(t, "call", one.call("update", b), "updated")
 		want(t, "of the call", b.list(), "")
 	}
+	modern := openAt(t, gosdk.Peer(s, &gosdk.Options{TrueRevision: true}),
+		&hosted.Caller{Version: protocol.V20260728}, noCapabilities)
+	for _, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
+		want(t, method, textOf(modern.send(t.Context(), method, `{"uri":"x://y"}`, nil)), "{}")
+		modern.call("update", nil)
+	}
+	if got := modern.back.list(); strings.Count(got, `"uri":"x://y"`) != 1 {
+		t.Errorf("in revision 2026-07-28 the subscriber got %q", got)
+	}
 	const updated = `notifications/resources/updated {"uri":"x://y"}`
 	want(t, "the subscriber", one.back.list(), updated+"\n"+updated)
 	want(t, "the other", two.back.list(), "")
-	want(t, "subscribed", fmt.Sprint(subscribed), "[x://y]")
+	want(t, "subscribed", fmt.Sprint(subscribed), "[x://y x://y]")
 }

@@ -1,7 +1,10 @@
+//lint:file-ignore SA1019 roots are deprecated, and supported for as long as they exist
+
 package gosdk_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -48,10 +51,8 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 	addTool(s, "tool", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		panic("tool")
 	})
-	addRaw(s, "nil", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		var m map[string]int
-		m["x"] = 1
-		return nil, nil
+	addRaw(s, "runtime", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		return nil, errors.New(req.Params.Name[100:])
 	})
 	addRaw(s, "result", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: boom{}}, nil
@@ -76,7 +77,8 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 	for _, test := range []struct{ method, params, want string }{
 		{"tools/call", `{"name":"tool"}`, "tool"},
 		{"tools/call", `{"name":"tool","requestState":"x"}`, "tool"},
-		{"tools/call", `{"name":"nil"}`, "assignment to entry in nil map"},
+		{"tools/call", `{"name":"runtime"}`,
+			"runtime error: slice bounds out of range [100:7]"},
 		{"tools/call", `{"name":"result"}`, "encoding"},
 		{"prompts/get", `{"name":"prompt"}`, "prompt"},
 		{"resources/read", `{"uri":"x://y"}`, "resource"},

@@ -8,13 +8,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// asksByResult reports whether an error is the SDK's for a handler that has returned questions: in
-// a session of an older revision it pushes those of tools and prompts, and takes a resource that
-// only asks for a mistake. The texts are not documented: a test holds the SDK to them. Where they
-// are others the SDK pushes the questions of the first round, and those of a resource are lost.
-func asksByResult(e *protocol.Error, heldBack bool) bool {
-	return e != nil && (heldBack && strings.HasPrefix(e.Message, "multi-round-trip:") ||
-		strings.HasSuffix(e.Message, "read handler returned nil information"))
+// The SDK has words for a handler that has returned questions in a session of an older revision:
+// it pushes those of tools and prompts, which fails, and takes a resource that only asks for a
+// mistake. They are not documented: a test holds the SDK to them. Where they are others the SDK
+// pushes the questions of the first round, and those of a resource are lost.
+
+// hasReturnedQuestions reports whether an error says that the SDK pushed what a handler returned.
+func hasReturnedQuestions(e *protocol.Error, heldBack bool) bool {
+	return e != nil && heldBack && strings.HasPrefix(e.Message, "multi-round-trip:")
+}
+
+// mayReturnQuestions reports whether an error may be that of a resource that has returned
+// questions.
+func mayReturnQuestions(method string, e *protocol.Error) bool {
+	return e != nil && method == protocol.MethodReadResource &&
+		strings.HasSuffix(e.Message, "read handler returned nil information")
 }
 
 // publishQuestions turns a result with questions, or with a state alone, into one that asks, as

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 roots are deprecated, and supported for as long as they exist
+
 package gosdk_test
 
 import (
@@ -198,7 +200,7 @@ func TestTheSDKHasTheWordsForReturnedQuestions(t *testing.T) {
 		})
 		_, _ = open(t, s).send(t.Context(), test.method, test.params, nil)
 		if !strings.HasPrefix(got, test.want) {
-			t.Errorf("%s: the SDK says %q, want %q: see asksByResult", test.method, got, test.want)
+			t.Errorf("%s: the SDK says %q, want %q: see returned.go", test.method, got, test.want)
 		}
 	}
 }

@@ -237,7 +237,7 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	r := newRun(ctx, x, back)
 	modern := r.caller.Version.Era() == protocol.Modern
 	if retried || known == returns || modern && x.opts.TrueRevision {
-		return x.runReturning(ctx, req, back)
+		return x.runReturning(ctx, req, r)
 	}
 	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
 	// there waits for the end of the handler, which tells whether the SDK did it. Where questions
@@ -248,8 +248,11 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	switch {
 	case err != nil:
 		return nil, err
-	case asksByResult(response.Error, heldBack):
-		return x.runReturning(ctx, req, back)
+	case hasReturnedQuestions(response.Error, heldBack):
+		x.noteStyle(name, returns)
+		return x.runReturning(ctx, req, newRun(ctx, x, back))
+	case mayReturnQuestions(req.Method, response.Error):
+		return x.runReturning(ctx, req, newRun(ctx, x, back))
 	case heldBack:
 		x.noteStyle(name, pushesElse)
 		return x.send(ctx, x.pushing, req, newRun(ctx, x, back))
@@ -258,13 +261,14 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 }
 
 // runReturning runs a handler that returns its questions.
-func (x *session) runReturning(ctx context.Context, req *protocol.Request,
-	back protocol.BackCaller) (*protocol.Response, error) {
+func (x *session) runReturning(ctx context.Context, req *protocol.Request, r *run) (
+	*protocol.Response, error) {
 	c, err := x.connectReturning()
 	if err != nil {
+		r.cancel(err)
 		return nil, err
 	}
-	return x.send(ctx, c, req, newRun(ctx, x, back))
+	return x.send(ctx, c, req, r)
 }
 
 // describeRequest returns what tells handlers apart, and whether the request brings answers.

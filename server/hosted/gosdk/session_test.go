@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 pings and roots are deprecated, and supported for as long as they exist
+
 package gosdk_test
 
 import (
