@@ -232,17 +232,6 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 	p.call.Heartbeat(ctx)
 }
 
-// waitOf returns the wait of the call whose handler has ctx, nil outside of a handler.
-func waitOf(ctx context.Context) *callWait {
-	r := runFrom(ctx)
-	if r == nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ensureWaitLocked()
-}
-
 // An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
 	inflight.Context

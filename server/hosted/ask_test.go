@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -82,6 +83,36 @@ func asking(effects *atomic.Int32) *fake {
 			return fmt.Sprintf(`{"isError":true,"content":[{"type":"text","text":%q}]}`,
 				fmt.Sprint("cannot go on: ", err)), nil
 		},
+		"unknown mode": func(ctx context.Context, c *fakeCall) (string, error) {
+			_, err := c.back.Call(ctx, &protocol.Request{ID: protocol.StringID("q"),
+				Method: protocol.MethodElicit, Params: []byte(`{"mode":"voice","message":"Sure?"}`)})
+			return textResult("DELETED %v", err), nil
+		},
+		"own timeout": func(ctx context.Context, c *fakeCall) (string, error) {
+			own, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			_, err := c.ask(own, "Sure?")
+			return textResult("DELETED %v", err), nil
+		},
+		"ended context": func(ctx context.Context, c *fakeCall) (string, error) {
+			own, cancel := context.WithCancel(ctx)
+			cancel()
+			_, err := c.ask(own, "Sure?")
+			return textResult("DELETED %v", err), nil
+		},
+		"not waited": func(ctx context.Context, c *fakeCall) (string, error) {
+			asking := make(chan struct{})
+			go func() { close(asking); _, _ = c.ask(ctx, "Sure?") }()
+			<-asking
+			time.Sleep(5 * time.Millisecond) // it is being asked
+			return textResult("DELETED"), nil
+		},
+		"no call": func(ctx context.Context, c *fakeCall) (string, error) {
+			_, err := c.session.back.Call(ctx, &protocol.Request{ID: protocol.StringID("q"),
+				Method: protocol.MethodElicit, Params: []byte(`{"message":"Sure?",` +
+					`"requestedSchema":{"type":"object","properties":{}}}`)})
+			return textResult("DELETED %v", err), nil
+		},
 		"visit": func(context.Context, *fakeCall) (string, error) {
 			if effects.Add(1) > 1 {
 				return textResult("signed in"), nil
@@ -142,6 +173,29 @@ func TestARefusalThatTheHandlerPassesOnTellsTheModelWhatItMeans(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A person who never answers, and handlers that go on.
+func TestNothingLeavesAHandlerWhoseQuestionHasNoAnswer(t *testing.T) {
+	tools := []string{"unknown mode", "own timeout", "ended context", "not waited", "no call"}
+	for _, park := range [][]string{nil, tools} {
+		eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+			h := host(t, asking(&atomic.Int32{}), &hosted.Options{Park: park})
+			for _, tool := range tools {
+				c := open(t, r.open(t, h), era, &client.Options{ElicitForm: func(
+					ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+				result, err := c.CallTool(ctx, tool, nil)
+				cancel()
+				if err == nil && !result.IsError {
+					t.Errorf("%s: got %s", tool, result.Content[0].(*protocol.TextContent).Text)
+				}
+			}
+		})
+	}
 }
 
 func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {

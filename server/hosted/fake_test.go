@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type fake struct {
 	mu       sync.Mutex
 	sessions []*fakeSession
 	open     int
+	closed   atomic.Int32
+	refuses  atomic.Bool   // sessions: they are over when they begin
 	changed  chan struct{} // closed when a session is closed
 }
 
@@ -76,7 +79,7 @@ func textResult(format string, args ...any) string {
 	return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprintf(format, args...))
 }
 
-func (f *fake) Close() error { return nil }
+func (f *fake) Close() error { f.closed.Add(1); return nil }
 
 func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
@@ -90,7 +93,11 @@ func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions = append(f.sessions, s)
-	f.open++
+	if f.refuses.Load() {
+		s.once.Do(func() { close(s.done) })
+	} else {
+		f.open++
+	}
 	if f.changed == nil {
 		f.changed = make(chan struct{})
 	}
@@ -202,6 +209,9 @@ func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
 	t.Cleanup(func() {
 		_ = h.Close()
 		f.awaitClosed(t)
+		if f.closed.Load() == 0 {
+			t.Error("the peer is open after the end")
+		}
 	})
 	return h
 }

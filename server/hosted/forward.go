@@ -117,6 +117,7 @@ func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 type annotatedTools struct {
 	mu      sync.Mutex
 	schemas map[string]json.RawMessage // nil: the tool mirrors none
+	whole   bool                       // all tools have been read
 }
 
 func (a *annotatedTools) note(tools []protocol.Tool) {
@@ -138,7 +139,7 @@ func (a *annotatedTools) note(tools []protocol.Tool) {
 func (a *annotatedTools) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.schemas = nil
+	a.schemas, a.whole = nil, false
 }
 
 // schemaOf returns the schema of a tool that mirrors arguments, nil for any other. It reads the
@@ -156,12 +157,15 @@ func (a *annotatedTools) schemaOf(
 			return nil // the call will tell
 		}
 		a.note(result.Tools)
-		if cursor = result.NextCursor; cursor == "" {
+		if result.NextCursor == "" || result.NextCursor == cursor {
 			break
 		}
+		cursor = result.NextCursor
 	}
-	schema, _ := a.find(name)
-	return schema
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.whole = a == &s.tools // those of a server for all may be others for the next caller
+	return a.schemas[name]
 }
 
 // maxPages bounds what is read of a list.
@@ -171,7 +175,7 @@ func (a *annotatedTools) find(name string) (schema json.RawMessage, listed bool)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	schema, listed = a.schemas[name]
-	return schema, listed
+	return schema, listed || a.whole
 }
 
 // list returns a page of the tools.

@@ -79,8 +79,9 @@ type Server struct {
 	sessions *sessionTable
 	tools    annotatedTools
 	park     *relay.Park
-	owner    atomic.Pointer[string] // token of this replica; nil: there are no others
-	life     context.Context        // of handlers that run once
+	shared   atomic.Pointer[sharedPeer] // of [One], once a session has been opened
+	owner    atomic.Pointer[string]     // token of this replica; nil: there are no others
+	life     context.Context            // of handlers that run once
 	end      context.CancelFunc
 }
 
@@ -156,18 +157,25 @@ func (h *Server) Shutdown(ctx context.Context) error {
 		cut = context.Cause(ctx)
 	}
 	err := h.front.Shutdown(ctx)
-	h.end()
-	h.sessions.closeAll()
-	return errors.Join(cut, err)
+	return errors.Join(cut, err, h.closeHosted())
 }
 
 // Close is [server.Server.Close], and closes the hosted server's sessions.
 func (h *Server) Close() error {
 	h.park.Drain()
-	h.end()
+	h.end() // requests may wait for what it ends
 	err := h.front.Close()
+	return errors.Join(err, h.closeHosted())
+}
+
+// closeHosted closes the sessions of the hosted server, and the peer that serves them all.
+func (h *Server) closeHosted() error {
+	h.end()
 	h.sessions.closeAll()
-	return err
+	if shared := h.shared.Load(); shared != nil {
+		return shared.Close()
+	}
+	return nil
 }
 
 // reportPanic reports a panic of a handler that no request waits for.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,43 @@ type leg struct {
 	askable  protocol.ClientCapabilities // of the client of a parked handler
 	asked    atomic.Bool
 	over     atomic.Bool
+	open     openQuestions
 }
+
+// openQuestions are those of a handler that have no answer. Where it goes on without, what it
+// returns is withheld, as the funnel does in revision 2026-07-28.
+type openQuestions struct {
+	mu    sync.Mutex
+	count int
+	why   error // the last that failed
+}
+
+func (o *openQuestions) add(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count += n
+}
+
+func (o *openQuestions) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.why = err
+}
+
+// check returns an error while there are any.
+func (o *openQuestions) check() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.count == 0:
+		return nil
+	case o.why == nil:
+		return errNotWaited
+	}
+	return fmt.Errorf("a question of this call has no answer: %w", o.why)
+}
+
+var errNotWaited = errors.New("the handler did not wait for the answer to its question")
 
 func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
 	l := &leg{ctx: ctx, session: s, call: call, extra: call.Meta.Extra}
@@ -46,6 +83,8 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	if err != nil {
 		return nil, err
 	}
+	l.session.addLeg(l)
+	defer l.session.removeLeg(l)
 	response, err := l.session.handle(l.ctx, method, params, l)
 	switch {
 	case err != nil:
@@ -68,6 +107,11 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 			if no := l.refusalIn(text.Text); no != nil {
 				return nil, no
 			}
+		}
+	}
+	if r, ok := result.(*protocol.CallToolResult); !ok || !r.IsError {
+		if err := l.open.check(); err != nil && !l.optional {
+			return nil, err
 		}
 	}
 	l.finish(result)
@@ -191,14 +235,21 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 	if l.over.Load() {
 		return nil, errOver
 	}
+	l.open.add(1)
 	question, err := protocol.DecodeInputRequest(req.Method, req.Params)
 	if err != nil {
+		l.open.fail(err)
 		return &protocol.Response{ID: req.ID,
 			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
 	}
 	if l.parked != nil {
 		answer, err := l.askParked(ctx, question)
-		return &protocol.Response{ID: req.ID, Result: answer}, err
+		if err != nil {
+			l.open.fail(err)
+			return nil, err
+		}
+		l.open.add(-1)
+		return &protocol.Response{ID: req.ID, Result: answer}, nil
 	}
 	var opts []roundtrip.QuestionOption
 	if l.optional {
@@ -207,8 +258,10 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 	l.asked.Store(true)
 	answer, err := roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), question, opts...)
 	if err != nil {
+		l.open.fail(err)
 		return nil, err
 	}
+	l.open.add(-1)
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -24,6 +25,24 @@ type session struct {
 	ids     atomic.Int64
 	uris    subscriptions
 	tools   annotatedTools // of a server that serves this session alone
+
+	mu   sync.Mutex
+	legs map[*leg]struct{} // that run
+}
+
+func (s *session) addLeg(l *leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.legs == nil {
+		s.legs = map[*leg]struct{}{}
+	}
+	s.legs[l] = struct{}{}
+}
+
+func (s *session) removeLeg(l *leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.legs, l)
 }
 
 // annotated returns what is known of the tools that the session sees.
@@ -63,18 +82,22 @@ func (h *Server) openSession(
 	if h.front != nil {
 		s.catalog = h.front.NewCatalog(nil)
 	}
-	if s.peer, err = h.source(WithCaller(ctx, caller), caller); err != nil {
+	opening, cancel := context.WithTimeout(WithCaller(ctx, caller), openTimeout)
+	defer cancel()
+	if h.life != nil {
+		defer context.AfterFunc(h.life, cancel)()
+	}
+	if s.peer, err = h.source(opening, caller); err != nil {
 		return nil, err
+	}
+	if shared, ok := s.peer.(sharedPeer); ok {
+		h.shared.Store(&shared)
 	}
 	initialize, err := encodeInitialize(caller)
 	if err != nil {
+		s.close()
 		return nil, err
 	}
-	opening, cancel := context.WithTimeout(
-		WithCaller(context.WithoutCancel(ctx), caller), openTimeout)
-	defer cancel()
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
 	legacy, response, err := s.peer.OpenSession(opening, initialize, sessionBack{s})
 	if err == nil {
 		s.legacy = legacy
@@ -169,14 +192,23 @@ func (s *session) handle(ctx context.Context, method string, params protocol.Par
 // sessionBack takes what the hosted server sends that belongs to no request.
 type sessionBack struct{ *session }
 
+var errNoCall = protocol.Errorf(protocol.CodeMethodNotFound,
+	"No client session available: the question belongs to no call; ask with the context of the "+
+		"handler")
+
 // Call implements [protocol.BackCaller]. Nobody can be asked here: a question belongs to the
-// client of a request.
+// client of a request. It may be of any that runs, so none of them goes on without an answer.
 func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if req.Method == protocol.MethodPing {
 		return answerPing(req), nil
 	}
-	return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound,
-		"No client session available: the question belongs to no call")}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.legs {
+		l.open.add(1)
+		l.open.fail(errNoCall)
+	}
+	return &protocol.Response{ID: req.ID, Error: errNoCall}, nil
 }
 
 func answerPing(req *protocol.Request) *protocol.Response {

@@ -194,6 +194,50 @@ func TestEachCallerHasAServerOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAServerThatEndsItsSessionsAtOnce(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		f := whoami()
+		h := host(t, f, nil)
+		c := open(t, r.open(t, h), era, named("c"))
+		f.refuses.Store(true)
+		for range 3 {
+			_, _, _ = call(t, c, "whoami") // the fake answers, or the call fails
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := len(f.sessions); n > 20 {
+			t.Errorf("%d sessions were opened for 3 calls", n)
+		}
+	})
+}
+
+func TestASourceThatHangsEndsWithItsRequest(t *testing.T) {
+	var calls atomic.Int32
+	h, err := hosted.New(func(ctx context.Context, _ *hosted.Caller) (hosted.Peer, error) {
+		if calls.Add(1) == 1 {
+			return nil, errors.New("log in first")
+		}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}, &hosted.Options{Server: server.Options{Info: protocol.Implementation{Name: "slow"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, h.Server(), protocol.Modern, named("c"))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.CallTool(ctx, "whoami", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	for _, p := range []protocol.Principal{{}, {Subject: "ann"}} { // not kept, and kept
+		go func() { _, _ = c.CallTool(server.WithPrincipal(context.Background(), p), "a", nil) }()
+	}
+	for calls.Load() < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	_ = h.Close() // does not wait for them
+}
+
 type tokenKey struct{}
 
 // TestASessionBeginsWithTheValuesOfItsRequest: a server that makes a client of another service when

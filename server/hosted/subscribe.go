@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -31,8 +32,13 @@ func (s *session) subscribe(ctx context.Context, uri string) error {
 	return nil
 }
 
-// unsubscribe undoes one subscribe.
+// unsubscribeTimeout is how long a hosted server may take to end a subscription.
+const unsubscribeTimeout = 5 * time.Second
+
+// unsubscribe undoes one subscribe, also where ctx has ended.
 func (s *session) unsubscribe(ctx context.Context, uri string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTimeout)
+	defer cancel()
 	s.uris.mu.Lock()
 	defer s.uris.mu.Unlock()
 	if s.uris.count[uri]--; s.uris.count[uri] <= 0 {
@@ -80,7 +86,7 @@ func (h *Server) answerListen(ctx context.Context, req *server.Request, p *proto
 			// One that the hosted server refuses is never announced.
 			if len(seen) < maxSubscribed && !seen[uri] && s.subscribe(ctx, uri) == nil {
 				seen[uri] = true
-				defer s.unsubscribe(context.WithoutCancel(ctx), uri)
+				defer s.unsubscribe(ctx, uri)
 			}
 		}
 	}

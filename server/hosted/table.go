@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	maxClients = 8
 	// idleTime is how long a session of revision 2026-07-28 is kept that serves no request.
 	idleTime = 5 * time.Minute
+	// closeTimeout is how long the end of a server waits for sessions that are being opened.
+	closeTimeout = 5 * time.Second
 )
 
 // A sessionTable has the sessions that serve more than one request.
@@ -52,7 +55,8 @@ type keptSession struct {
 	users    int
 	lastUsed time.Time
 	idle     *time.Timer
-	dropped  bool // to be closed by the last user
+	dropped  bool        // to be closed by the last user
+	unwatch  func() bool // the session of the client that it ends with; may be nil
 }
 
 func newSessionTable(h *Server) *sessionTable {
@@ -77,7 +81,7 @@ func (t *sessionTable) sessionFor(
 		case k == nil:
 			return t.openOne(ctx, req, caller)
 		case opens:
-			t.open(ctx, k, req, caller)
+			go t.open(context.WithoutCancel(ctx), k, req.Session(), caller)
 		}
 		select {
 		case <-k.ready:
@@ -90,8 +94,11 @@ func (t *sessionTable) sessionFor(
 		}
 		t.drop(k)
 		t.giveBack(k)
-		if k.err != nil && (opens || ctx.Err() != nil) {
+		switch {
+		case k.err != nil && (opens || ctx.Err() != nil):
 			return nil, nil, k.err
+		case k.err == nil && opens:
+			return nil, nil, errOpenedOver
 		}
 	}
 }
@@ -110,6 +117,9 @@ func (t *sessionTable) keyFor(req *server.Request, caller *Caller) (any, error) 
 	return clientKey{req.Principal, sha256.Sum256(declared)}, err
 }
 
+var errOpenedOver = fmt.Errorf("hosted: the server has closed the session at once: %w",
+	protocol.ErrSessionGone)
+
 var errClosed = errors.New("hosted: the server is closed")
 
 // take returns the session that is kept under key. The caller opens it where it is new, and has to
@@ -127,7 +137,8 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 		if client, ok := key.(clientKey); ok && !t.makeRoomLocked(client.principal) {
 			return nil, false, nil
 		}
-		k, opens = &keptSession{key: key, ready: make(chan struct{})}, true
+		// The opening is a user of its own.
+		k, opens = &keptSession{key: key, ready: make(chan struct{}), users: 1}, true
 		t.kept[key] = k
 	}
 	k.users++
@@ -175,16 +186,18 @@ func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	return true
 }
 
-// open opens a session that is kept.
+// open opens a session that is kept. Others wait for it, so it does not end with the request that
+// opens it, nor does that wait longer than it may.
 func (t *sessionTable) open(
-	ctx context.Context, k *keptSession, req *server.Request, caller *Caller,
+	ctx context.Context, k *keptSession, front *server.Session, caller *Caller,
 ) {
+	defer t.giveBack(k)
 	defer close(k.ready)
-	front := req.Session()
-	// Others wait for it, so it does not end with the request that opens it.
-	k.session, k.err = t.host.openNamed(context.WithoutCancel(ctx), caller, front)
+	k.session, k.err = t.host.openNamed(ctx, caller, front)
 	if k.err == nil && front != nil {
-		context.AfterFunc(front.Lifetime(), func() { t.drop(k) })
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		k.unwatch = context.AfterFunc(front.Lifetime(), func() { t.drop(k) })
 	}
 }
 
@@ -247,6 +260,9 @@ func (t *sessionTable) dropLocked(k *keptSession) {
 		return
 	}
 	k.dropped = true
+	if k.unwatch != nil {
+		k.unwatch()
+	}
 	if t.kept[k.key] == k {
 		delete(t.kept, k.key)
 	}
@@ -279,10 +295,14 @@ func (t *sessionTable) closeAll() {
 	}
 	clear(t.kept)
 	t.mu.Unlock()
+	timeout := time.After(closeTimeout)
 	for _, k := range open {
-		<-k.ready
-		if k.session != nil {
-			k.session.close()
+		select {
+		case <-k.ready:
+			if k.session != nil {
+				k.session.close()
+			}
+		case <-timeout: // who opens it closes it
 		}
 	}
 	t.closing.Wait()

@@ -176,7 +176,8 @@ func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 }
 
 // The first call of a handler that returns questions runs it twice in one round, where a memo can
-// be kept once. From then on it is known how the handler asks.
+// be kept once. From then on it is known how the handler asks. In sessions of older revisions the
+// SDK runs it twice always, so that such handlers keep no memos there.
 func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "memo", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
@@ -199,7 +200,6 @@ func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 	c := dial(t, h, protocol.Modern, &person{})
 	callTool(t, c, "memo")
 	want(t, "modern", callTool(t, c, "memo"), "7 accept")
-	want(t, "legacy", callTool(t, dial(t, h, protocol.Legacy, &person{}), "memo"), "7 accept")
 }
 
 // With TrueRevision servers list and say what they do for revision 2026-07-28.

@@ -21,6 +21,7 @@ type peer struct {
 	mu       sync.Mutex
 	sessions map[*session]struct{}
 	closed   bool
+	styles   map[string]style // of handlers, by method and name
 }
 
 // OpenSession implements [hosted.Peer].
@@ -102,4 +103,38 @@ func (p *peer) Close() error {
 	}
 	closing.Wait()
 	return nil
+}
+
+// A style is how a handler asks.
+type style int
+
+const (
+	pushes     style = iota // on its own goroutine, as far as is known
+	pushesElse              // on other goroutines
+	returns                 // its questions, in the result
+)
+
+// What is remembered of handlers is bounded: the names of resources come from clients. A handler
+// that is forgotten, or whose name is longer, runs once more than needed.
+const (
+	maxStyles    = 10_000
+	maxStyleName = 1 << 10
+)
+
+func (p *peer) styleOf(name string) style {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.styles[name]
+}
+
+func (p *peer) noteStyle(name string, s style) {
+	if len(name) > maxStyleName {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.styles) >= maxStyles {
+		clear(p.styles)
+	}
+	p.styles[name] = s
 }

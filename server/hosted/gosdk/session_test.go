@@ -78,7 +78,7 @@ func TestClosedSessionsEndTheirHandlers(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		p := gosdk.Peer(s, nil)
-		c := openAt(t, p, &hosted.Caller{}, noCapabilities)
+		c := openAt(t, p, &hosted.Caller{Version: protocol.V20260728}, noCapabilities)
 		answered := make(chan error)
 		for _, params := range []string{`{"name":"wait"}`, `{"name":"wait","requestState":"x"}`} {
 			go func() {

@@ -47,6 +47,11 @@ func (a asker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
 // with ctx, and with the request.
 func ask[T any](ctx context.Context, a asker, method string, params any) (*T, error) {
 	r, err := a.findRun(ctx)
+	if errors.Is(err, errUnknown) {
+		// It may be of any call that runs: none goes on without an answer.
+		_, _ = a.of.back.Call(ctx, &protocol.Request{
+			ID: protocol.IntID(a.of.asked.Add(1)), Method: method})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling is deprecated, and supported for as long as it exists
+
 package mcpgo_test
 
 import (
