@@ -85,7 +85,8 @@ func asking(effects *atomic.Int32) *fake {
 		},
 		"unknown mode": func(ctx context.Context, c *fakeCall) (string, error) {
 			_, err := c.back.Call(ctx, &protocol.Request{ID: protocol.StringID("q"),
-				Method: protocol.MethodElicit, Params: []byte(`{"mode":"voice","message":"Sure?"}`)})
+				Method: protocol.MethodElicit,
+				Params: []byte(`{"mode":"voice","message":"Sure?"}`)})
 			return textResult("DELETED %v", err), nil
 		},
 		"own timeout": func(ctx context.Context, c *fakeCall) (string, error) {

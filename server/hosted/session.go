@@ -192,23 +192,21 @@ func (s *session) handle(ctx context.Context, method string, params protocol.Par
 // sessionBack takes what the hosted server sends that belongs to no request.
 type sessionBack struct{ *session }
 
-var errNoCall = protocol.Errorf(protocol.CodeMethodNotFound,
-	"No client session available: the question belongs to no call; ask with the context of the "+
-		"handler")
-
 // Call implements [protocol.BackCaller]. Nobody can be asked here: a question belongs to the
 // client of a request. It may be of any that runs, so none of them goes on without an answer.
 func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if req.Method == protocol.MethodPing {
 		return answerPing(req), nil
 	}
+	refusal := protocol.Errorf(protocol.CodeMethodNotFound, "No client session available: the "+
+		"question belongs to no call; ask with the context of the handler")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.legs {
 		l.open.add(1)
-		l.open.fail(errNoCall)
+		l.open.fail(refusal)
 	}
-	return &protocol.Response{ID: req.ID, Error: errNoCall}, nil
+	return &protocol.Response{ID: req.ID, Error: refusal}, nil
 }
 
 func answerPing(req *protocol.Request) *protocol.Response {
