@@ -236,9 +236,9 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	known := x.styleOf(name)
 	r := newRun(ctx, x, back)
 	modern := r.caller.Version.Era() == protocol.Modern
-	// In a session of an older revision the SDK itself asks what is returned, and there alone it
-	// lets a handler push.
-	if modern && (retried || known == returns || x.opts.TrueRevision) {
+	// In a session of an older revision the SDK itself asks what is returned first, and there alone
+	// it lets a handler push.
+	if retried || modern && (known == returns || x.opts.TrueRevision) {
 		return x.runReturning(ctx, req, r)
 	}
 	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
