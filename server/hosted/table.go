@@ -276,7 +276,11 @@ func (t *sessionTable) closeLater(k *keptSession) {
 	if k.idle != nil {
 		k.idle.Stop()
 	}
-	if k.session != nil {
+	switch {
+	case k.session == nil:
+	case t.closed: // closeAll may wait for the others already
+		go k.session.close()
+	default:
 		t.closing.Go(k.session.close)
 	}
 }
