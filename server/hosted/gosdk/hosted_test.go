@@ -326,3 +326,24 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 		}
 	}
 }
+
+// What callers of one revision have done does not show a handler another revision to the next.
+func TestCallersOfOlderRevisionsStayWhatTheyAre(t *testing.T) {
+	s := newServer(nil)
+	addTool(s, "new", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if req.ProtocolVersion() < string(protocol.V20260728) {
+			return textf("refused"), nil
+		}
+		if _, ok := req.Params.InputResponses["a"]; ok {
+			return textf("done"), nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Sure?")}}, nil
+	})
+	h, err := gosdk.New(s, &gosdk.Options{TrueRevision: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	want(t, "modern", callTool(t, dial(t, h, protocol.Modern, &person{}), "new"), "done")
+	want(t, "legacy", callTool(t, dial(t, h, protocol.Legacy, &person{}), "new"), "refused")
+}
