@@ -67,7 +67,7 @@ type tool struct {
 	scopes            []string
 	acceptUnsolicited bool
 	task              TaskMode
-	input             *schema.Schema // nil: not checked
+	input             *schema.Schema                         // nil: not checked
 	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,10 @@ import (
 type scripted struct {
 	mu         sync.Mutex
 	answers    map[string]string
-	initialize string // the parameters with which it was initialized last
+	initialize string // the parameters with which it was initialized first
+	sessions   int
+	lost       int // sessions up to this one are not known any more
+	calls      int
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,8 +50,19 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.initialize = string(m.Params)
 	}
 	result, ok := s.answers[m.Method]
+	if m.Method == "initialize" {
+		s.sessions++
+		w.Header().Set("Mcp-Session-Id", strconv.Itoa(s.sessions))
+	}
+	session, _ := strconv.Atoi(r.Header.Get("Mcp-Session-Id"))
+	lost := session > 0 && session <= s.lost
+	if m.Method == "tools/call" && !lost {
+		s.calls++
+	}
 	s.mu.Unlock()
 	switch {
+	case lost:
+		w.WriteHeader(http.StatusNotFound)
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case !ok:
@@ -253,5 +268,26 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 			t.Errorf("%v: initialized with %s", era, s.initialize)
 		}
 		s.mu.Unlock()
+	}
+}
+
+// An upstream that has lost a session costs no call: nothing ran there.
+func TestALostSessionIsOpenedAnew(t *testing.T) {
+	s, url, _ := startScripted(t, map[string]string{"tools/list": `{"tools":[` + goodTool + `]}`,
+		"resources/list": `{"resources":[]}`, "tools/call": `{"content":[]}`})
+	c := connect(t, url, protocol.Modern, &person{})
+	awaitTool(t, c, "u_good")
+	for i := range 3 {
+		if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+		s.mu.Lock()
+		s.lost = s.sessions
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls != 3 {
+		t.Errorf("%d calls ran", s.calls)
 	}
 }
