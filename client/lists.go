@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -85,6 +86,10 @@ func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor 
 // ever.
 const maxPages = 1000
 
+// ErrListWhole is in the chain of the error with which a loop over a list ends that has no end, as
+// one whose cursor repeats. The entries before it can be used.
+var ErrListWhole = errors.New("the list before it is whole")
+
 // Tools returns the server's tools of all pages, as [Client.ListTools] returns
 // them. Pages are read as the loop needs them. An error comes with a zero tool
 // and ends the loop. If the list changes during the loop, a tool may come twice
@@ -152,7 +157,7 @@ func walkPages[T, P any](
 				return
 			case seen[next]:
 				yield(none, errPrefix.Errorf("%s: server sent cursor %.64q twice; "+
-					"the list before it is whole: tell those who run the server", method, next))
+					"%w: tell those who run the server", method, next, ErrListWhole))
 				return
 			case len(seen) == maxPages-1:
 				yield(none, errPrefix.Errorf("%s: more than %d pages; "+

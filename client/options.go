@@ -111,6 +111,10 @@ type Options struct {
 	// handlers for.
 	Manual *protocol.ClientCapabilities
 
+	// Relay is for programs that pass results on: they are encoded as they came
+	// ([protocol.RelayResult]).
+	Relay bool
+
 	// Warn receives what goes wrong without an error for the caller. Log it.
 	//   - A tool is left out of a list because its definition is invalid.
 	//   - A result is malformed and read all the same: an entry of a list is

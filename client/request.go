@@ -136,7 +136,11 @@ func (c *Client) decodeResponse(
 	case resp.Error != nil:
 		return nil, c.explainRefusal(resp.Error)
 	}
-	result, err := protocol.DecodeResultReporting(version, req.Method, resp.Result,
+	decode := protocol.DecodeResultReporting
+	if c.opts.Relay {
+		decode = protocol.RelayResult
+	}
+	result, err := decode(version, req.Method, resp.Result,
 		func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", req.Method, err)) })
 	if err != nil {
 		return nil, &ResponseError{req.Method, err}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -39,7 +40,12 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 	s.pushes.session = s
 	s.subscribers.session = s
 	caps := c.caps
-	caps.Extensions = nil // legacy revisions do not have them
+	// Legacy revisions do not define extensions, but servers of MCP Apps read them there. Tasks are
+	// another thing in these.
+	caps.Extensions = maps.Clone(caps.Extensions)
+	if delete(caps.Extensions, protocol.ExtensionTasks); len(caps.Extensions) == 0 {
+		caps.Extensions = nil
+	}
 	params, err := protocol.EncodeParams(&protocol.InitializeParams{
 		ProtocolVersion: protocol.V20251125, Capabilities: caps, ClientInfo: c.opts.Info,
 	})

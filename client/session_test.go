@@ -55,7 +55,7 @@ func TestLegacyWire(t *testing.T) {
 		if got := s.methods(); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if got, want := s.params("initialize"), `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}},"clientInfo":{"name":"rondo-client","version":"0"}}`; got != want {
+		if got, want := s.params("initialize"), `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"com.example/x":{}}},"clientInfo":{"name":"rondo-client","version":"0"}}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if got := s.params("logging/setLevel"); got != `{"level":"warning"}` {

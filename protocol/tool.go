@@ -30,6 +30,8 @@ type ToolAnnotations struct {
 	DestructiveHint *bool  `json:"destructiveHint,omitzero"`
 	IdempotentHint  *bool  `json:"idempotentHint,omitzero"`
 	OpenWorldHint   *bool  `json:"openWorldHint,omitzero"`
+
+	Extra map[string]json.RawMessage `json:",embed"`
 }
 
 // ListToolsResult is one page of tools/list.

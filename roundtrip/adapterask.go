@@ -83,11 +83,15 @@ func actionOf(refusal error) protocol.ElicitAction {
 }
 
 // RefusedAction returns the action with which the client refused the form or visit key, as it
-// sent it, and false if it has not: for SDKs that have no word for [Unseen].
+// sent it, and false if it has not: for SDKs that have no word for [Unseen]. The refusal counts
+// as read.
 func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
 	if r := runFrom(ctx); r != nil {
-		if refused := r.refusalOf(key); refused != nil {
-			return actionOf(refused), true
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if a := r.findAnswerLocked(key); a != nil && a.asRefusal() != nil {
+			a.checked = true // the caller passes it on
+			return actionOf(a.asRefusal()), true
 		}
 	}
 	return "", false

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -20,6 +22,43 @@ type Relayed struct {
 	// Handle answers the request, with a result of the method's type. It runs once for each leg
 	// of tools/call, prompts/get and resources/read, and may ask as their handlers do.
 	Handle func(ctx context.Context, call *Call) (protocol.Result, error)
+}
+
+// AddRelayedTool registers a tool of another server as that defines it. Arguments are checked where
+// its input schema can be compiled, and reach the handler as they came; results are passed on
+// whatever they are. report is told what cannot be checked, and of each result that breaks the
+// output schema; calls of it may overlap. AddRelayedTool panics where the tool has no name or one
+// that is taken, or no handler.
+func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
+	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
+	mustRegister("tool", definition.Name, checkHandler(handler != nil))
+	mustRegister("tool", definition.Name, checkName(definition.Name))
+	if definition.InputSchema == nil {
+		definition.InputSchema = json.RawMessage(anyObject)
+	}
+	added := &tool{definition: definition, relayed: true, handle: handler}
+	input, err := compileSchema(definition.InputSchema, schema.Limits{BoundIntegers: true})
+	if err == nil {
+		added.input = input
+		added.headers, err = headers.Parse(input.Raw())
+	}
+	if err != nil {
+		report(fmt.Errorf("input schema: %w", err))
+	}
+	output, err := outputSchema(definition.OutputSchema, nil)
+	if err != nil {
+		report(err)
+	}
+	if output != nil {
+		check := checkOutput(output)
+		added.check = func(structured json.RawMessage) error {
+			if err := check(structured); err != nil {
+				report(fmt.Errorf("structuredContent: %w", err))
+			}
+			return nil
+		}
+	}
+	mustRegister("tool", definition.Name, c.tools.addEntry(added))
 }
 
 // Relay answers a request that is not refused, in the place of what is registered with the

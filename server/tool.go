@@ -67,7 +67,8 @@ type tool struct {
 	scopes            []string
 	acceptUnsolicited bool
 	task              TaskMode
-	input             *schema.Schema
+	input             *schema.Schema                         // nil: not checked
+	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers
 	headers headers.Table
@@ -248,8 +249,14 @@ func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawM
 			return nil, err
 		}
 	}
-	arguments = t.input.DropNulls(arguments)
-	return arguments, t.input.ValidateChecked(arguments)
+	if t.input == nil {
+		return arguments, nil
+	}
+	dropped := t.input.DropNulls(arguments)
+	if !t.relayed {
+		arguments = dropped
+	}
+	return arguments, t.input.ValidateChecked(dropped)
 }
 
 // sharesMemory reports whether a and b are the same piece of memory. Checking arguments anew

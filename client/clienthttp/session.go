@@ -3,6 +3,7 @@ package clienthttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type session struct {
 	cancel     context.CancelCauseFunc
 	done       chan struct{}
 	accepted   chan struct{} // holds a signal after a message whose credentials were accepted
+	notices    notices
 	endOnce    sync.Once
 	listenOnce sync.Once
 }
@@ -184,9 +186,47 @@ func (s *session) Handle(
 		}
 	}
 	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, errNoResponse)) {
-		go s.cancelRequest(context.WithoutCancel(ctx), req.ID)
+		s.notices.start(func() { s.cancelRequest(context.WithoutCancel(ctx), req.ID) })
 	}
 	return nil, err
+}
+
+// notices are the cancellations that are being sent. Its zero value is ready.
+type notices struct {
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when none is being sent; nil: nobody waits
+}
+
+// start sends one in the background.
+func (n *notices) start(send func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running++
+	go func() {
+		send()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.running--; n.running == 0 && n.idle != nil {
+			close(n.idle)
+			n.idle = nil
+		}
+	}()
+}
+
+// await waits until all are sent, each of which takes noticeLimit at most.
+func (n *notices) await() {
+	n.mu.Lock()
+	if n.running == 0 {
+		n.mu.Unlock()
+		return
+	}
+	if n.idle == nil {
+		n.idle = make(chan struct{})
+	}
+	idle := n.idle
+	n.mu.Unlock()
+	<-idle
 }
 
 // cancelRequest tells the server that a request is cancelled.
@@ -208,7 +248,7 @@ func (s *session) readResponse(
 	}
 	resp, err := s.readSingleResponse(x, id)
 	if err = x.closeWith(err); s.isRefusedWithoutID(x, resp, err) && s.pingSaysGone(ctx) {
-		return nil, s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
+		return nil, s.markGoneUnrun(x)
 	}
 	if err != nil {
 		return nil, err
@@ -262,7 +302,14 @@ func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol
 	if err == nil && resp.ID == id && resp.Error.Code == protocol.CodeMethodNotFound {
 		return resp, nil // some servers send 404 with this code, as modern ones do
 	}
-	return nil, s.markGone(&StatusError{Status: status, Header: x.resp.Header})
+	return nil, s.markGoneUnrun(x)
+}
+
+// markGoneUnrun is markGone where the server has refused a request instead of running it. The
+// error of the session itself does not say so: other requests may have run.
+func (s *session) markGoneUnrun(x *httpExchange) error {
+	gone := s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
+	return fmt.Errorf("%w: %w", gone, protocol.ErrNotRun)
 }
 
 // markGone ends the session because the server no longer knows it, and returns
@@ -431,9 +478,11 @@ func (s *session) endSession(err error) (first bool) {
 	return first
 }
 
-// Close ends the session and tells the server (DELETE). It waits up to
-// noticeLimit for that, and may fail.
+// Close ends the session and tells the server (DELETE), after the cancellations of requests that
+// were given up before: some servers run these on when their session ends. It waits up to
+// noticeLimit for each of the two, and may fail.
 func (s *session) Close() error {
+	s.notices.await()
 	if !s.endSession(errClosed) || s.id == "" {
 		return nil
 	}

@@ -779,3 +779,41 @@ func TestCloseEndsSessionStream(t *testing.T) {
 		}
 	})
 }
+
+// A server that ends what runs with its session, or runs it on, learns of each cancellation first.
+func TestSessionCloseWaitsForCancellations(t *testing.T) {
+	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", stream)
+		w.WriteHeader(200)
+		<-r.Context().Done()
+	}}
+	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := x.Handle(ctx, request(), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+		got := s.requests()
+		end := slices.Index(got, "DELETE s 2025-06-18")
+		if i := slices.Index(got, "POST s 2025-06-18 notifications/cancelled"); i < 0 || i > end {
+			t.Errorf("sent %q", got)
+		}
+	})
+}
+
+// The error of a request tells whether it may have run in a session that the server has lost.
+func TestErrorsOfALostSessionTellWhatRan(t *testing.T) {
+	s := &legacyServer{id: "s", call: answer(404, "", "")}
+	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+		_, err := x.Handle(t.Context(), request(), nil)
+		if !errors.Is(err, protocol.ErrSessionGone) || !errors.Is(err, protocol.ErrNotRun) {
+			t.Errorf("got %v", err)
+		}
+		if errors.Is(x.Err(), protocol.ErrNotRun) {
+			t.Errorf("the session says %v", x.Err())
+		}
+	})
+}

@@ -168,15 +168,26 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	conn.parked.Store(parked)
 	defer conn.parked.Store(nil)
 	defer g.recoverPanic(&err)
-	switch p := params.(type) {
-	case *protocol.CallToolParams:
-		result, err = resultOf(conn.client.CallToolParams(ctx, p))
-	case *protocol.GetPromptParams:
-		result, err = resultOf(conn.client.GetPromptParams(ctx, p))
-	case *protocol.ReadResourceParams:
-		result, err = resultOf(conn.client.ReadResourceParams(ctx, p))
+	result, err = conn.call(ctx, params)
+	if errors.Is(err, protocol.ErrNotRun) { // the session was lost: the client opens another one
+		result, err = conn.call(ctx, params)
 	}
 	return result, err
+}
+
+// call calls a legacy upstream.
+func (c *connection) call(
+	ctx context.Context, params protocol.Params,
+) (protocol.Result, error) {
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		return resultOf(c.client.CallToolParams(ctx, p))
+	case *protocol.GetPromptParams:
+		return resultOf(c.client.GetPromptParams(ctx, p))
+	case *protocol.ReadResourceParams:
+		return resultOf(c.client.ReadResourceParams(ctx, p))
+	}
+	return nil, fmt.Errorf("gateway: unexpected parameters %T", params)
 }
 
 // recoverPanic makes a panic the error of what runs outside of a request: an authorizer must

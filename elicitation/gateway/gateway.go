@@ -31,7 +31,8 @@ type Gateway struct {
 	metrics   *metrics
 	tracer    roundtrip.Tracer // nil: nobody traces
 	logins    *logins
-	requests  atomic.Int64           // that run and may call upstreams
+	requests  atomic.Int64 // that run and may call upstreams
+	handler   atomic.Pointer[serverhttp.Handler]
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
 	life context.Context // of everything upstream
@@ -111,6 +112,7 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 	if err != nil {
 		return nil, err
 	}
+	g.handler.Store(handler)
 	if token := handler.OwnerToken(); token != "" {
 		g.owner.Store(&token)
 	}
@@ -146,23 +148,36 @@ func (g *Gateway) noteResumed(outcome string) { g.metrics.resumes(outcome).Add(1
 // errClosed is the cause with which what runs upstream is cancelled at the end.
 var errClosed = errors.New("gateway: the gateway is shutting down")
 
-// Shutdown lets no more calls of upstreams begin, and waits for those that run until ctx ends;
-// their clients can come back with answers meanwhile. Then it does what
-// Close does. It returns the cause of ctx where that ended the wait. Shut the handler down after
-// it.
+// Shutdown lets nothing begin, and waits for what runs until ctx ends: over HTTP what begins
+// something gets 503, for a balancer to offer it to another replica, while clients come back with
+// answers and open sessions make calls. When no request runs, calls of sessions are refused, too.
+// Then it does what Close does. It returns the cause of ctx where that ended the wait. Shut the
+// handler down after it.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
+	if h := g.handler.Load(); h != nil {
+		h.RefuseNew()
+		cut = g.awaitRequests(ctx)
+	}
 	select {
 	case <-g.park.Drain():
 	case <-ctx.Done():
 		cut = context.Cause(ctx)
 	}
-	for cut == nil && g.requests.Load() > 0 {
-		if !pause(ctx, drainPause) {
-			cut = context.Cause(ctx)
-		}
+	if cut == nil {
+		cut = g.awaitRequests(ctx)
 	}
 	return errors.Join(cut, g.Close())
+}
+
+// awaitRequests waits until no request runs, or returns the cause of ctx.
+func (g *Gateway) awaitRequests(ctx context.Context) error {
+	for g.requests.Load() > 0 {
+		if !pause(ctx, drainPause) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // drainPause is how often a shutdown looks whether requests run.

@@ -4,10 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -108,6 +113,8 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
 		Roots:       &protocol.RootsCapability{},
+		Extensions: map[string]json.RawMessage{
+			extensionApps: json.RawMessage(`{"mimeTypes":["text/html;profile=mcp-app"]}`)},
 	})}
 	conn, err := u.dial(ctx, key, credential)
 	if err != nil {
@@ -195,8 +202,11 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 ) error {
 	u := v.upstream
 	now := digests{of: map[string][32]byte{}, leftOut: map[string]bool{}}
+	logged := 0
 	leaveOut := func(name, why string) {
-		if now.leftOut[name+why] = true; !have.leftOut[name+why] {
+		now.leftOut[name+why] = true
+		if !have.leftOut[name+why] && logged < maxLeftOutEntries {
+			logged++
 			v.log(event.LevelWarn, "gateway.left_out", func(out event.Encoder) {
 				out.AddString("kind", string(kind))
 				out.AddString("name", name)
@@ -205,8 +215,13 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 		}
 	}
 	var wanted []E // clients see entries in the order of the upstream
-	read := 0
+	read, repeated := 0, false
 	for e, err := range entries {
+		if said, ok := protocol.AsError(err); errors.Is(err, client.ErrListWhole) ||
+			ok && said.Code == protocol.CodeMethodNotFound {
+			leaveOut("", err.Error()) // what came before is whole
+			break
+		}
 		if err != nil {
 			return u.explain(err)
 		}
@@ -215,8 +230,16 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 			break
 		}
 		name := nameOf(&e)
+		if !isPrintable(name) {
+			leaveOut(strconv.QuoteToASCII(name[:min(len(name), 200)]),
+				"its name is longer than 4,096 bytes, or has control characters")
+			continue
+		}
 		if _, twice := now.of[name]; twice {
-			leaveOut(name, "the upstream has two of this name")
+			if !repeated {
+				leaveOut(name, "the upstream has two of this name")
+			}
+			repeated = true
 			continue
 		}
 		definition, err := json.Marshal(e)
@@ -244,6 +267,20 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	return nil
 }
 
+// isPrintable reports whether a name or URI can be shown to people as it is: no line breaks or
+// other control characters, and none that change the direction of text.
+func isPrintable(name string) bool {
+	return len(name) <= maxNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+	})
+}
+
+// maxLeftOutEntries is how many entries that are left out of one list the log names at a time.
+const maxLeftOutEntries = 10
+
+// maxNameBytes is how long a name or URI may be.
+const maxNameBytes = 4096
+
 // tryAdd registers a definition. The server panics for one that cannot work, as those of its own
 // program are mistakes.
 func tryAdd(add func()) (err error) {
@@ -269,13 +306,13 @@ func (v *view) addTool(name string, t *protocol.Tool) {
 	if needsTask(t) {
 		panic("it can be called as a task alone") // as the server does for what cannot work
 	}
-	definition := server.Tool{
-		Name: name, Title: t.Title, Description: t.Description, Icons: t.Icons,
-		Annotations: t.Annotations, Meta: t.Meta,
-		InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
-	}
-	u, upstreamName := v.upstream, t.Name
-	server.AddRawTool(v.catalog, definition,
+	u, upstreamName, definition := v.upstream, t.Name, *t
+	definition.Name = name
+	definition.Meta = protocol.Meta(u.names.PublishAppURIs(t.Meta))
+	definition.Extra = maps.Clone(t.Extra)
+	delete(definition.Extra, "execution") // calls are passed on without tasks
+	report := func(err error) { u.reportOnce("gateway.unchecked", name, err) }
+	server.AddRelayedTool(v.catalog, definition, report,
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return outcomeAs[protocol.CallToolOutcome](u.gateway.callUpstream(ctx, u, &call.Call,
 				&protocol.CallToolParams{Name: upstreamName, Arguments: call.Arguments,
@@ -306,14 +343,16 @@ func (v *view) addPrompt(name string, p *protocol.Prompt) {
 func (v *view) addResource(uri string, r *protocol.Resource) {
 	server.AddResource(v.catalog, server.Resource{
 		URI: uri, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
-		MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
+		MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size,
+		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(r.Meta)),
 	}, v.upstream.readResource)
 }
 
 func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
 	server.AddResourceTemplate(v.catalog, server.ResourceTemplate{
 		URITemplate: template, Name: t.Name, Title: t.Title, Description: t.Description,
-		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
+		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations,
+		Meta:     protocol.Meta(v.upstream.names.PublishAppURIs(t.Meta)),
 		Complete: v.upstream.completer(protocol.CompletionRef{Template: t.URITemplate}),
 	}, v.upstream.readResource)
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -43,22 +45,24 @@ type upstream struct {
 	legacy      bool                            // a connection serves one call
 	program     bool                            // a connection is a process
 	room        *quota.Pool[protocol.Principal] // of connections in use; nil before the first
+	reported    map[string]bool                 // what the log was told once
 	closed      bool                            // connections that are given back are closed
 	closing     sync.WaitGroup                  // connections that are being closed
 }
 
 // A connection is a client of the upstream.
 type connection struct {
-	key      connectionKey
-	client   *client.Client
-	ended    <-chan struct{} // closed when the process or stream has ended; nil over HTTP
-	version  protocol.Version
-	parked   atomic.Pointer[relay.Parked] // the call that a legacy connection serves
-	caller   protocol.Principal           // of the calls of a legacy connection
-	visits   visits
-	account  protocol.Principal // whose share of the connections is used, while there are users
-	users    int
-	lastUsed time.Time
+	key        connectionKey
+	client     *client.Client
+	ended      <-chan struct{} // closed when the process or stream has ended; nil over HTTP
+	version    protocol.Version
+	negotiated atomic.Bool
+	parked     atomic.Pointer[relay.Parked] // the call that a legacy connection serves
+	caller     protocol.Principal           // of the calls of a legacy connection
+	visits     visits
+	account    protocol.Principal // whose share of the connections is used, while there are users
+	users      int
+	lastUsed   time.Time
 }
 
 // An opening is a connection that is being opened, for all calls that may share it.
@@ -75,11 +79,22 @@ type connectionKey struct {
 
 // declared are the capabilities that the gateway declares upstream: those of the client that the
 // upstream may use.
-type declared struct{ forms, urls, sampling, samplingTools, samplingContext, roots bool }
+type declared struct {
+	forms, urls, sampling, samplingTools, samplingContext, roots bool
+	apps                                                         string // JSON; empty: no
+}
+
+// extensionApps is the extension of MCP Apps: tools that have views in the client. maxAppsBytes is
+// how long its settings may be.
+const (
+	extensionApps = "io.modelcontextprotocol/ui"
+	maxAppsBytes  = 1024
+)
 
 func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, names: names,
-		openings: map[connectionKey]*opening{}, views: map[string]*view{}}
+		openings: map[connectionKey]*opening{}, views: map[string]*view{},
+		reported: map[string]bool{}}
 	u.mu.Lock() // its goroutine looks whether it is this one
 	defer u.mu.Unlock()
 	u.own = u.startView(protocol.Principal{})
@@ -112,6 +127,9 @@ func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
 		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
 	}
+	if apps := c.Extensions[extensionApps]; len(apps) <= maxAppsBytes {
+		d.apps = string(apps)
+	}
 	d.roots = c.Roots != nil && !u.config.Ask.NoRoots
 	return d
 }
@@ -125,6 +143,9 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 		c.Sampling = &protocol.SamplingCapability{
 			Tools: d.samplingTools, Context: d.samplingContext,
 		}
+	}
+	if d.apps != "" {
+		c.Extensions = map[string]json.RawMessage{extensionApps: json.RawMessage(d.apps)}
 	}
 	if d.roots {
 		c.Roots = &protocol.RootsCapability{}
@@ -233,8 +254,8 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 	case limit == quota.None:
 		return nil
 	case limit == quota.Share && !caller.Anonymous():
-		return quota.Refuse(quota.Share, time.Second, "upstream %s: too many of your own calls run "+
-			"there or wait for people: answer or cancel some", u.config.Name)
+		return quota.Refuse(quota.Share, time.Second, "upstream %s: too many of your own calls "+
+			"run there or wait for people: answer or cancel some", u.config.Name)
 	}
 	return quota.Refuse(limitBusy, time.Second, "upstream %s: all connections are in use",
 		u.config.Name)
@@ -362,6 +383,7 @@ func (u *upstream) dial(
 		_ = conn.client.Close()
 		return nil, u.explain(err)
 	}
+	conn.negotiated.Store(true)
 	u.mu.Lock()
 	u.legacy, u.program = !conn.modern(), conn.ended != nil
 	u.mu.Unlock()
@@ -379,6 +401,12 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
 				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
+			}
+		},
+		Relay: true, Extensions: manual.Extensions,
+		Warn: func(_ context.Context, err error) {
+			if conn.negotiated.Load() { // what came before is about eras
+				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
@@ -476,6 +504,34 @@ func (u *upstream) checkQuestion(q protocol.InputRequest) error {
 			secret.Word)
 	}
 	return nil
+}
+
+// maxReported is how many faults of one upstream the log is told of.
+const maxReported = 1000
+
+// reportOnce tells the log what is wrong with something that the upstream offers or returns, the
+// first time it is: an upstream repeats its faults in each list and call.
+func (u *upstream) reportOnce(entry, name string, err error) {
+	fault := entry + " " + name
+	if name == "" {
+		fault += err.Error()
+	}
+	u.mu.Lock()
+	known := u.reported[fault] || len(u.reported) >= maxReported
+	if !known {
+		u.reported[fault] = true
+	}
+	u.mu.Unlock()
+	if known {
+		return
+	}
+	u.gateway.log(event.LevelWarn, entry, func(out event.Encoder) {
+		out.AddString("upstream", u.config.Name)
+		if name != "" {
+			out.AddString("name", name)
+		}
+		out.AddString("error", err.Error())
+	})
 }
 
 // closeConnections closes all connections. Those that are in use end their calls.

@@ -1,32 +1,38 @@
 package gateway
 
-import "github.com/rondo-mcp/rondo/protocol"
+import (
+	"slices"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
 
 // publishResult rewrites the URIs in a result so that the client can read them here.
 func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
 		mapped := *r
-		mapped.Meta = publishMeta(r.Meta)
+		mapped.Meta = u.publishMeta(r.Meta)
 		mapped.Content = u.publishContent(r.Content)
 		return &mapped
 	case *protocol.GetPromptResult:
 		mapped := *r
-		mapped.Meta = publishMeta(r.Meta)
-		mapped.Messages = make([]protocol.PromptMessage, len(r.Messages))
+		mapped.Meta = u.publishMeta(r.Meta)
 		for i, m := range r.Messages {
-			mapped.Messages[i] = m
-			if content := u.publishContent([]protocol.Content{m.Content}); len(content) == 1 {
-				mapped.Messages[i].Content = content[0]
+			if content := u.publishContent([]protocol.Content{m.Content})[0]; content != m.Content {
+				if &mapped.Messages[0] == &r.Messages[0] {
+					mapped.Messages = slices.Clone(r.Messages)
+				}
+				mapped.Messages[i].Content = content
 			}
 		}
 		return &mapped
 	case *protocol.ReadResourceResult:
 		mapped := *r
-		mapped.Meta = publishMeta(r.Meta)
+		mapped.Meta = u.publishMeta(r.Meta)
 		mapped.Contents = make([]protocol.ResourceContents, len(r.Contents))
 		for i, c := range r.Contents {
 			c.URI = u.names.PublishURI(c.URI)
+			c.Meta = protocol.Meta(u.names.PublishAppURIs(c.Meta))
 			mapped.Contents[i] = c
 		}
 		return &mapped
@@ -35,23 +41,35 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 }
 
 // publishMeta drops who the upstream is: the gateway's server says who answers.
-func publishMeta(meta protocol.Meta) protocol.Meta { return meta.Without(protocol.MetaServerInfo) }
+func (u *upstream) publishMeta(meta protocol.Meta) protocol.Meta {
+	return protocol.Meta(u.names.PublishAppURIs(meta.Without(protocol.MetaServerInfo)))
+}
 
+// publishContent returns blocks that name resources as they are published. Others are those that
+// came, so that a result without any is passed on as it came.
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
-	mapped := make([]protocol.Content, len(blocks))
+	var mapped []protocol.Content
 	for i, block := range blocks {
 		switch b := block.(type) {
 		case *protocol.ResourceLink:
 			link := *b
 			link.URI = u.names.PublishURI(link.URI)
-			mapped[i] = &link
+			block = &link
 		case *protocol.EmbeddedResource:
 			embedded := *b
 			embedded.Resource.URI = u.names.PublishURI(embedded.Resource.URI)
-			mapped[i] = &embedded
+			embedded.Resource.Meta = protocol.Meta(u.names.PublishAppURIs(embedded.Resource.Meta))
+			block = &embedded
 		default:
-			mapped[i] = block
+			continue
 		}
+		if mapped == nil {
+			mapped = slices.Clone(blocks)
+		}
+		mapped[i] = block
+	}
+	if mapped == nil {
+		return blocks
 	}
 	return mapped
 }

@@ -4,6 +4,7 @@
 package naming
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
@@ -104,11 +105,32 @@ func (n *Names) Publish(own string) string {
 	return n.prefix + "_" + own
 }
 
+// appScheme is that of the views of MCP Apps. Clients look for it, so that it stays.
+const appScheme = "ui://"
+
 // PublishURI returns the URI or template under which a resource is published: the name of the
-// upstream becomes a part of the scheme.
-func (n *Names) PublishURI(own string) string { return n.prefix + "+" + own }
+// upstream becomes a part of the scheme, or the host of one of an app.
+func (n *Names) PublishURI(own string) string {
+	if rest, ok := strings.CutPrefix(own, appScheme); ok {
+		return appScheme + n.prefix + "/" + rest
+	}
+	return n.prefix + "+" + own
+}
 
 // OwnURI returns what the upstream calls a published URI. It is false for one of another upstream.
 func (n *Names) OwnURI(published string) (own string, ok bool) {
+	if rest, ok := strings.CutPrefix(published, appScheme+n.prefix+"/"); ok {
+		return appScheme + rest, true
+	}
 	return strings.CutPrefix(published, n.prefix+"+")
+}
+
+// PublishAppURIs returns JSON with the URIs of apps in it as they are published: every text that
+// begins with the scheme.
+func (n *Names) PublishAppURIs(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte("ui:")) {
+		return raw
+	}
+	raw = bytes.ReplaceAll(raw, []byte(`"ui://`), []byte(`"ui://`+n.prefix+`/`))
+	return bytes.ReplaceAll(raw, []byte(`"ui:\/\/`), []byte(`"ui:\/\/`+n.prefix+`/`))
 }

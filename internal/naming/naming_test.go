@@ -57,7 +57,8 @@ func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
 	}
 	owners := map[string]string{}
 	for who, n := range map[string]*naming.Names{"a": a, "a.b": ab} {
-		for _, own := range []string{"", "c", "_c", "b_c", "a_c", ".b_c", "+c"} {
+		for _, own := range []string{"", "c", "_c", "b_c", "a_c", ".b_c", "+c", "ui://c", "ui://b/c",
+			"ui://a/c", "ui+ui://c"} {
 			for _, name := range []string{n.Publish(own), n.PublishURI(own)} {
 				if other, taken := owners[name]; taken {
 					t.Errorf("%q of %s and %s", name, other, who)
@@ -74,5 +75,23 @@ func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
 	}
 	if own, ok := a.OwnURI(ab.PublishURI("x")); ok {
 		t.Errorf("a reads a URI of a.b as its own %q", own)
+	}
+}
+
+func TestURIsOfAppsKeepTheirScheme(t *testing.T) {
+	var claims naming.Claims
+	n, err := claims.Add("docs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := n.PublishURI("ui://w/view"); got != "ui://docs/w/view" {
+		t.Errorf("got %q", got)
+	}
+	const meta = `{"ui":{"resourceUri":"ui://w/view"},"t":"ui:\/\/w",` +
+		`"other":"a ui://w","x":"gui:"}`
+	const want = `{"ui":{"resourceUri":"ui://docs/w/view"},"t":"ui:\/\/docs/w",` +
+		`"other":"a ui://w","x":"gui:"}`
+	if got := string(n.PublishAppURIs([]byte(meta))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

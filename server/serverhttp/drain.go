@@ -1,12 +1,15 @@
 package serverhttp
 
 import (
+	"bytes"
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // errPrefix is what every error of this package begins with, once.
@@ -45,6 +48,28 @@ func (h *Handler) beginRequest(
 func (h *Handler) endRequest(task *inflight.Request) {
 	task.Cancel(nil)
 	h.requests.End(task, task)
+}
+
+// RefuseNew has what begins something get 503 with Retry-After from now on, so that a balancer offers
+// it to another replica: sessions, and requests of revision 2026-07-28 that bring no requestState.
+// Open sessions go on, as do flows. [Handler.Shutdown] should follow. It may be called more than
+// once.
+func (h *Handler) RefuseNew() {
+	h.refusesNew.Store(true)
+	if h.forwarder != nil {
+		h.forwarder.SetDraining()
+	}
+}
+
+// beginModern is beginRequest for a request of revision 2026-07-28, unless it begins something and
+// nothing may begin.
+func (h *Handler) beginModern(
+	rw *responseWriter, r *http.Request, request *protocol.Request,
+) (context.Context, bool) {
+	if h.refusesNew.Load() && !bytes.Contains(request.Params, []byte(`"requestState"`)) {
+		return nil, false
+	}
+	return h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 }
 
 // Shutdown ends the handler: from now on requests get 503, those that run are

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
@@ -21,14 +22,15 @@ import (
 // A Handler is the HTTP endpoint of a server. All methods may be called
 // concurrently.
 type Handler struct {
-	srv      *server.Server
-	opts     Options
-	origins  map[string]bool
-	hosts    map[string]bool
-	requests inflight.Set[*inflight.Request] // that are served
-	buffers  sync.Pool                       // of *[]byte, for what is written
-	pieces   sync.Pool                       // of *piece, for what is read
-	bodies   *recent.Queue[*bodyDeadline]    // that are being read
+	srv        *server.Server
+	opts       Options
+	origins    map[string]bool
+	hosts      map[string]bool
+	refusesNew atomic.Bool
+	requests   inflight.Set[*inflight.Request] // that are served
+	buffers    sync.Pool                       // of *[]byte, for what is written
+	pieces     sync.Pool                       // of *piece, for what is read
+	bodies     *recent.Queue[*bodyDeadline]    // that are being read
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -183,7 +185,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
 	}
-	ctx, ok := h.beginRequest(rw.handlerContext(r), &rw.task, nil)
+	ctx, ok := h.beginModern(rw, r, request)
 	if !ok {
 		f := shutdownFault()
 		f.id = request.ID

@@ -220,7 +220,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 // reserveSession reserves room for a session, and evicts idle ones for it if there
 // is none.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
-	if h.sessions.isClosed() {
+	if h.refusesNew.Load() || h.sessions.isClosed() {
 		return shutdownFault()
 	}
 	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)
