@@ -36,8 +36,7 @@
 //
 // Modules of their own, with the dependencies they need: roundtrip/gosdk and
 // roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
-// mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
-// roundtrip/redisstore keeps states and questions on Redis;
+// mcp-go; roundtrip/redisstore keeps states on Redis;
 // roundtrip/telemetry traces with OpenTelemetry;
 // client/oauth/keyringstore keeps logins with the keyring of the system.
 //
