@@ -38,7 +38,7 @@ func demo(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	defer stop()
 	f := &file{
-		Users:     map[string]string{"alice": "alice", "bob": "bob"}, // their tokens are their names
+		Users:     map[string]string{"alice": "alice", "bob": "bob"}, // tokens are names
 		lookupEnv: func(name string) (string, bool) { return name, true },
 		Upstreams: []fileUpstream{{Name: "ship", URL: ship}, {Name: "data", URL: data + "/mcp"}},
 	}
