@@ -202,6 +202,38 @@ func TestCallIDThatIsUsedTwice(t *testing.T) {
 	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 }
 
+// A question that names its call is that call's, and its client does not read the name.
+func TestQuestionThatNamesItsCall(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	screens := map[string]*screen{}
+	for _, id := range []string{"first", "second"} {
+		s := r.attach(elicitation.SessionInfo{ID: id})
+		screens[id] = r.answers(s, yes)
+		defer r.begin(elicitation.Origin{Session: s, CallID: id},
+			elicitation.ViaFrames(screens[id]), "up").End()
+	}
+	ask := func(meta string) error {
+		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
+			schema+`,"_meta":`+meta+`}`), nil)
+		return err
+	}
+	if err := ask(`{"rondo/call":"second","k":1}`); err != nil {
+		t.Fatal(err)
+	}
+	asked := screens["second"].requests()
+	if len(asked) != 1 || len(screens["first"].requests()) != 0 {
+		t.Fatal("another client was asked")
+	}
+	if params := string(asked[0].Params); contains(params, "rondo/call") || !contains(params, `"k":1`) {
+		t.Errorf("the client gets %s", params)
+	}
+	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,
+		"No client session available")
+	for _, meta := range []string{`{"rondo/call":1}`, `{}`, `{"rondo/call":""}`} {
+		refused(t, ask(meta), elicitation.ReasonAmbiguous, -32601, "No client session available")
+	}
+}
+
 // What a client declares with one request holds for that request alone, whatever it declared
 // before or declares meanwhile.
 func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {

@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"client/clienthttp":         {"protocol", "client"},
 	"client/oauth":              {"protocol", "client", "client/clienthttp"},
 	"elicitation":               {"protocol", "roundtrip/event"},
+	"elicitation/streamhttp":    {"protocol", "roundtrip/event", "elicitation"},
 	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
 		"server", "server/replicas", "server/serverhttp"),
 
