@@ -30,7 +30,8 @@ type Builder func(ctx context.Context, router *elicitation.Router, url string) (
 	handler http.Handler, stop func(), err error)
 
 const (
-	form  = `{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":{}}}`
+	form = `{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":` +
+		`{"who":{"type":"string"}}}}`
 	visit = `{"mode":"url","message":"Sign in","url":"https://example.com/in","elicitationId":"v1"}`
 	bad   = `{"mode":"form","message":"Deploy?"}`
 
@@ -49,8 +50,9 @@ type scene struct {
 
 // An SDK reports the delivery when the answer comes.
 var scenes = []scene{
-	{"accept", "ask", both, form, `"result":{"action":"accept","content":{}}`,
-		`{"action":"accept","content":{}}`, "created delivered completed", "accept", "completed_total{accept}"},
+	{"accept", "ask", both, form, `"result":{"action":"accept","content":{"who":"ann"}}`,
+		`{"action":"accept","content":{"who":"ann"}}`, "created delivered completed", "accept",
+		"completed_total{accept}"},
 	{"decline", "ask", both, form, `"result":{"action":"decline"}`,
 		`{"action":"decline"}`, "created delivered completed", "decline", "completed_total{decline}"},
 	{"cancel", "ask", both, form, `"result":{"action":"cancel"}`,
