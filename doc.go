@@ -37,8 +37,7 @@
 //
 // Modules of their own, with the dependencies they need: server/hosted/gosdk and
 // server/hosted/mcpgo put rondo in front of servers built on the official Go SDK and on
-// mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
-// roundtrip/redisstore keeps states and questions on Redis;
+// mcp-go; roundtrip/redisstore keeps states on Redis;
 // roundtrip/telemetry traces with OpenTelemetry;
 // client/oauth/keyringstore keeps logins with the keyring of the system.
 //

@@ -1,6 +1,7 @@
 package elicitation_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -34,7 +35,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			b.ConfirmUpstreamEnd()
 		}, false},
 		{"done before the end", func(r *rig, o elicitation.Origin) {
-			c := r.begin(o, elicitation.Via{}, "up")
+			c := r.begin(o, byHand(), "up")
 			r.Cleanup(c.End)
 			c.ConfirmUpstreamEnd()
 		}, false},
@@ -71,9 +72,6 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
 			test.first(r, elicitation.Origin{Session: ann})
-			if got := r.HasAbandonedCalls("up"); got != test.want {
-				t.Errorf("the connection has abandoned calls: %v, want %v", got, test.want)
-			}
 			s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob()})
 			sc := r.answers(s, yes)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
@@ -116,29 +114,34 @@ func TestOneUserWhoCancelsEverything(t *testing.T) {
 	})
 }
 
-// Calls of one client that were abandoned last keep those of another no longer from counting as
-// over than the time that is documented.
-func TestAbandonedCallsAgeByClient(t *testing.T) {
+// A count lasts for Options.MaxTimeout after the last call. What is reported later of a call whose
+// count has expired does not open the connection for a question of calls that came after it.
+func TestAbandonedCallsExpireTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		sc := &screen{t: t}
-		ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
-		s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob(),
-			Via: elicitation.ViaFrames(sc)})
-		sc.answer = r.answers(s, yes).answer
-		late := r.abandon(elicitation.Origin{Session: ann}, "up")
+		s := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
+		isRefused := func() bool {
+			call := r.begin(elicitation.Origin{Session: s},
+				elicitation.ViaFrames(r.answers(s, yes)), "up")
+			defer call.End()
+			_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+			return errors.Is(err, elicitation.ReasonAmbiguous)
+		}
+		early := r.abandon(elicitation.Origin{Session: s}, "up")
 		time.Sleep(5 * time.Minute)
 		r.abandon(elicitation.Origin{Session: s}, "up")
-		time.Sleep(5 * time.Minute)
-		call := r.begin(elicitation.Origin{Session: s}, r.unused(), "up")
-		defer call.End()
-		if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
-			t.Error(err)
+		time.Sleep(9 * time.Minute)
+		if !isRefused() {
+			t.Error("the first call has expired before the last")
 		}
-		late.ConfirmUpstreamEnd()
-		time.Sleep(5 * time.Minute)
-		if r.HasAbandonedCalls("up") {
+		time.Sleep(time.Minute)
+		if isRefused() {
 			t.Error("abandoned calls count for longer than Options.MaxTimeout")
+		}
+		r.abandon(elicitation.Origin{Session: s}, "up")
+		early.ConfirmUpstreamEnd()
+		if !isRefused() {
+			t.Error("the end of a call that has expired was taken for that of a later one")
 		}
 	})
 }

@@ -22,12 +22,9 @@ type Origin struct {
 	Principal protocol.Principal
 	// Request is the id of the client's request; it may be zero. Audit has it.
 	Request protocol.ID
-	// CallID is a name of the host's by which [Router.ElicitFrom] can tell the
-	// calls on one connection apart, "": none.
+	// CallID is the name by which [Router.ElicitFrom] tells the calls on one connection
+	// apart, "": a random one, see [Call.Origin].
 	CallID string
-	// RelatedID is the id that the request has upstream, for the same purpose;
-	// [Call.SetRelatedID] sets it later. Zero: not known.
-	RelatedID protocol.ID
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
@@ -55,17 +52,14 @@ type Call struct {
 	began    time.Time
 	unwatch  func() bool // stops watching ctx
 	progress progressWriter
-	members  []*Call // that this one stands for; see newSharedCallLocked
 
 	// Guarded by router.mu.
-	relatedID    protocol.ID
 	questions    []*pendingQuestion
-	shared       []*Call         // that stand for this one, with a pending question each
 	over         bool            // takes no more questions: ended, or its context is
 	ended        bool            // by End
 	overBefore   bool            // over at the last sweep, and not ended
 	upstreamDone bool            // by ConfirmUpstreamEnd
-	abandoned    *abandonedGroup // that has this call; nil: it is not abandoned
+	abandoned    *abandonedCount // that has this call; nil: it is not abandoned
 }
 
 // Begin registers a request of a client that an upstream is about to serve: until
@@ -77,8 +71,8 @@ type Call struct {
 // ctx must be the context of the call upstream. When that ends before End, the call is
 // abandoned, and the upstream may take its time to notice: until
 // [Call.ConfirmUpstreamEnd], or for Options.MaxTimeout, [Router.ElicitFrom] refuses
-// questions on that connection that do not say which call they belong to, unless all
-// calls there are those of one client; see [Router.HasAbandonedCalls].
+// questions on that connection that do not say which call they belong to. A host whose
+// upstream cannot say when it is done, as over stdio, gives further calls a new connection.
 //
 // Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and
 // counted as [EventRejected]: [ReasonNoSession] when the session is detached, and
@@ -92,9 +86,11 @@ func (r *Router) Begin(
 	if origin.Principal == (protocol.Principal{}) {
 		origin.Principal = origin.Session.info.Principal
 	}
+	if origin.CallID == "" {
+		origin.CallID = newID()
+	}
 	c := &Call{
-		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
-		began: time.Now(), relatedID: origin.RelatedID,
+		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream, began: time.Now(),
 	}
 	c.progress.setVia(via, origin.ProgressToken)
 	if refused := r.insertCall(c); refused != nil {
@@ -130,7 +126,7 @@ func (c *Call) End() {
 	}
 	c.ended = true
 	if c.upstream != "" && c.ctx.Err() != nil && !c.upstreamDone {
-		c.abandoned = r.abandoned.add(c.upstream, c.client())
+		c.abandoned = r.abandoned.add(c.upstream)
 	}
 	r.removeCallLocked(c)
 }
@@ -141,24 +137,14 @@ func (c *Call) cancelQuestions(by CancelledBy) {
 	c.router.mu.Lock()
 	c.over = true
 	pending := slices.Clone(c.questions) // finish changes the list
-	last, waits := c.leaveSharedLocked()
 	c.router.mu.Unlock()
-	for _, w := range waits {
-		c.router.callHost("watcher", w.End)
-	}
-	for _, p := range append(pending, last...) {
+	for _, p := range pending {
 		p.finishCancelled(by, context.Cause(c.ctx))
 	}
 }
 
-// SetRelatedID sets the id that the request has upstream, once it is known.
-func (c *Call) SetRelatedID(id protocol.ID) {
-	c.router.mu.Lock()
-	defer c.router.mu.Unlock()
-	c.relatedID = id
-}
-
-// Origin returns the origin that was given to Begin, with the principal filled in.
+// Origin returns the origin that was given to Begin, with the principal and the id of
+// the call filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
 // UpstreamCapabilities are what a gateway may declare to the upstream for this
@@ -172,51 +158,6 @@ func (c *Call) capabilities() protocol.ClientCapabilities {
 		return *c.origin.Capabilities
 	}
 	return c.origin.Session.info.Capabilities
-}
-
-// checkCapabilities refuses what the client of the call has not declared. It is called
-// before the question is read, with an empty kind, and again when its kind is known.
-func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
-	version := c.origin.Session.info.Version
-	form, url := supportedModes(c.capabilities(), version)
-	if c.via.frames != nil && version.Era() == protocol.Modern {
-		form, url = false, false // servers send no requests there
-	}
-	switch {
-	case !form && !url:
-		return newRefusal(ReasonCapability, protocol.Errorf(
-			protocol.CodeMethodNotFound, "Client does not support elicitation"))
-	case kind == protocol.KindElicitForm && !form:
-		return newRefusal(ReasonMode, protocol.Errorf(
-			protocol.CodeInvalidParams, "Client does not support form elicitation"))
-	case kind == protocol.KindElicitURL && !url:
-		return newRefusal(ReasonMode, protocol.Errorf(
-			protocol.CodeInvalidParams, "Client does not support URL elicitation"))
-	}
-	return nil
-}
-
-// checkUsable refuses a question of a call that is over, or of an upstream's request,
-// ctx, that has ended.
-func (c *Call) checkUsable(ctx context.Context) *Error {
-	c.router.mu.Lock()
-	refused := c.checkUsableLocked()
-	c.router.mu.Unlock()
-	if refused == nil && ctx.Err() != nil {
-		refused = noSessionError(ReasonNoSession, context.Cause(ctx))
-	}
-	return refused
-}
-
-// checkUsableLocked is called with router.mu held.
-func (c *Call) checkUsableLocked() *Error {
-	switch {
-	case c.router.draining:
-		return shutdownError()
-	case c.isOverLocked(), c.origin.Session.detached:
-		return noSessionError(ReasonNoSession, nil)
-	}
-	return nil
 }
 
 // startSweepLocked starts the timer of endLeakedCalls with the first call. It runs

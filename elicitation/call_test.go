@@ -46,11 +46,11 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	s.Detach()
 	s.Detach()
 	refused(t, ask(open), elicitation.ReasonNoSession, -32601, "No client session available")
-	if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+	if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
 		"up"); !errors.Is(err, elicitation.ReasonNoSession) {
 		t.Errorf("Begin: %v", err)
 	}
-	if _, err := r.Begin(t.Context(), elicitation.Origin{}, elicitation.Via{}, "up"); err == nil {
+	if _, err := r.Begin(t.Context(), elicitation.Origin{}, byHand(), "up"); err == nil {
 		t.Error("Begin without a session")
 	}
 	r.settled()
@@ -65,8 +65,8 @@ func TestSweepEndsCallsThatWereNotEnded(t *testing.T) {
 		other := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
 		ctx, cancel := context.WithCancel(t.Context())
 		forgotten := r.beginIn(ctx, elicitation.Origin{Session: s, CallID: "forgotten"},
-			elicitation.Via{}, "aborted")
-		orphan := r.begin(elicitation.Origin{Session: other, CallID: "orphan"}, elicitation.Via{},
+			byHand(), "aborted")
+		orphan := r.begin(elicitation.Origin{Session: other, CallID: "orphan"}, byHand(),
 			"up")
 		long := r.begin(elicitation.Origin{Session: s, CallID: "long"},
 			elicitation.ViaFrames(r.answers(s, yes)), "up")
@@ -86,16 +86,17 @@ func TestSweepEndsCallsThatWereNotEnded(t *testing.T) {
 		if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
 			t.Errorf("the call that goes on cannot ask: %v", err)
 		}
-		if !r.HasAbandonedCalls("aborted") {
-			t.Error("the call that was given up is not an abandoned one")
-		}
-		const all = "rejected leaked leaked created delivered completed"
+		next := r.begin(elicitation.Origin{Session: s}, byHand(), "aborted")
+		_, err = r.ElicitFrom(t.Context(), "aborted", form("m"), nil)
+		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+		next.End()
+		const all = "rejected leaked leaked created delivered completed rejected"
 		for _, c := range []*elicitation.Call{forgotten, orphan, long} {
 			c.End()
 		}
 		time.Sleep(time.Hour)
 		r.wantEvents(all)
-		again := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		again := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 		time.Sleep(time.Hour)
 		again.End()
 		r.wantEvents(all)
@@ -122,7 +123,7 @@ func TestRefusalsOfBegin(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			test.close(r, s)
 			origin := elicitation.Origin{Session: s, CallID: "c1"}
-			_, err := r.Begin(t.Context(), origin, elicitation.Via{}, "up")
+			_, err := r.Begin(t.Context(), origin, byHand(), "up")
 			refused(t, err, test.reason, test.code, test.message)
 			wire, _ := protocol.AsError(err)
 			if string(wire.Data) != test.data {

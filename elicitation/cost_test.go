@@ -72,11 +72,9 @@ func TestPendingCosts(t *testing.T) {
 	sent := elicitation.DeliverFunc(func(context.Context, protocol.Message) error { return nil })
 	for _, test := range []struct {
 		name   string
-		via    elicitation.Via // zero: by Offer
-		shared bool            // one connection and two users
+		via    elicitation.Via
+		shared bool // one connection and two users
 	}{
-		{"split", elicitation.Via{}, false},
-		{"split, shared connection", elicitation.Via{}, true},
 		{"frames", elicitation.ViaFrames(sent), false},
 		{"frames, shared connection", elicitation.ViaFrames(sent), true},
 		{"asker", elicitation.ViaAsker(asked), false},
@@ -157,12 +155,6 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 			t.Fatal(err)
 		}
 		defer call.End()
-		if via == (elicitation.Via{}) {
-			if _, err := call.Offer(t.Context(), form("Deploy to prod?"), nil, nil); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
 		ended.Go(func() {
 			_, err := call.Elicit(t.Context(), form("Deploy to prod?"), nil)
 			if !errors.Is(err, elicitation.ReasonCancelled) {

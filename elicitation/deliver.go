@@ -13,8 +13,7 @@ import (
 )
 
 // Via is how questions reach the client while one of its requests runs. It is made
-// by [ViaFrames] or [ViaAsker]; the zero Via leaves delivery to the host, which then uses
-// [Call.Offer] alone.
+// by [ViaFrames] or [ViaAsker]. By the zero Via nobody is reached.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker
@@ -94,10 +93,8 @@ type Question struct {
 }
 
 var (
-	errNoVia      = errors.New("elicitation call: Begin was given no Via: use Offer")
-	errAnswerLost = errors.New("elicitation: the upstream did not get the answer")
-	errNoReceipt  = errors.New("elicitation: nothing said that the upstream got the answer")
-	errStuck      = errors.New("elicitation: the transport did not take the question in time")
+	errNoVia = errors.New("elicitation call: Begin was given no Via")
+	errStuck = errors.New("elicitation: the transport did not take the question in time")
 )
 
 // withdrawTimeout bounds the attempt to tell a client that its answer is no longer
@@ -110,7 +107,7 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hasOutcomeLocked() {
+	if p.state.isTerminal() {
 		cancel()
 		return ctx, false
 	}
@@ -176,26 +173,33 @@ func recoverToError(f func() error) (err error) {
 	return f()
 }
 
+// markDelivered records that the transport has taken the question. late means that
+// the question had ended before, and that nothing has told the client so.
+func (p *pendingQuestion) markDelivered() (late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != stateCreated {
+		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
+	}
+	p.state, p.delivered = stateDelivered, time.Now()
+	p.emitStateLocked(EventDelivered, nil)
+	p.setExpiryLocked(p.created.Add(p.timeout))
+	return false
+}
+
 // withdrawLocked withdraws the question from the client, which may still have it open.
 // before is the state that it had until now. It is called while the question holds its
 // slot, so that Shutdown waits for what is sent here.
 //
-// Who sends the notification depends on who delivers the question: the host gets it as
-// the result; an Asker sees its context end; by the router's own frames it is sent in
-// the background, or by withdrawLate when the delivery is still in flight.
-func (p *pendingQuestion) withdrawLocked(before state, out outcome) *protocol.Notification {
-	if out.replied || out.state == stateFailed || p.call.via.asker != nil {
-		return nil
+// An Asker sees its context end. By the router's own frames the notification is sent in the
+// background, or by withdrawLate when the delivery is still in flight.
+func (p *pendingQuestion) withdrawLocked(before state, out outcome) {
+	if out.replied || p.call.via.frames == nil || before != stateDelivered {
+		return
 	}
+	p.withdrawalSent = true
 	n := withdrawalNotification(p.id, out.withdrawalReason())
-	if !p.routerDelivers {
-		return n
-	}
-	if before == stateDelivered {
-		p.withdrawalSent = true
-		p.router.withdrawals.Go(func() { sendWithdrawal(p.call.via.frames, n) })
-	}
-	return nil
+	p.router.withdrawals.Go(func() { sendWithdrawal(p.call.via.frames, n) })
 }
 
 // withdrawLate withdraws a question whose delivery was in flight when it ended, and

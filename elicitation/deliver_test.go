@@ -8,52 +8,11 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// In the split form the host is handed the frame that withdraws the question.
-func TestOfferedQuestionIsWithdrawnByTheHost(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	_, offered, outcome := r.offered()
-	offered.ConfirmDelivery()
-	offered.Cancel()
-	var c protocol.Cancelled
-	if outcome.Withdraw == nil || outcome.Withdraw.Method != protocol.NotifyCancelled {
-		t.Fatalf("outcome is %+v", outcome)
-	}
-	if err := jsonx.Decode(outcome.Withdraw.Params, &c); err != nil ||
-		c.RequestID != offered.Request().ID {
-		t.Errorf("withdraws %s", outcome.Withdraw.Params)
-	}
-}
-
-// A question that goes out after it has ended is taken back once, whoever
-// delivers it.
+// A question that goes out after it has ended is taken back once.
 func TestWithdrawnOnce(t *testing.T) {
-	t.Run("by the host", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			sc := &screen{t: t}
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
-			offered, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			offered.Cancel()
-			synctest.Wait()
-			if n := len(sc.notifications("notifications/cancelled")); n != 0 {
-				t.Errorf("taken back %d times before it went out", n)
-			}
-			offered.ConfirmDelivery()
-			synctest.Wait()
-			if n := len(sc.notifications("notifications/cancelled")); n != 1 {
-				t.Errorf("taken back %d times", n)
-			}
-		})
-	})
 	// The client's progress means that the question is out before Deliver does.
 	t.Run("while it is delivered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

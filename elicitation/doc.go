@@ -29,49 +29,31 @@
 //	disposition := router.HandleReply(session.Sender(), response)
 //	disposition = router.HandleProgress(session.Sender(), notification)
 //
-// The example of the package is this as a program. Hosts on the official Go SDK or on mcp-go
-// have the packages elicitation/gosdk and elicitation/mcpgo, which do it for them.
+// The example of the package is this as a program. examples/sdkgateway has gateways on the
+// official Go SDK and on mcp-go.
 //
-// # Blocking and split
+// [Call.Elicit] delivers the question and waits for the answer. Hosts whose SDK calls a function
+// for each question, and does not say to which call it belongs, use [Router.ElicitFrom].
 //
-// [Call.Elicit] delivers the question and waits for the answer; it suits SDKs
-// that call a function for each elicitation. [Call.Offer] returns the frame to
-// be sent and calls back; it suits hosts that shuffle frames, and needs no
-// goroutine while a person thinks. SDKs whose callbacks do not say which call
-// they belong to use [Router.ElicitFrom], with a connection for each call or
-// [Router.AcquireUpstream].
-//
-// Where an SDK may still refuse the answer, or the connection to the upstream break, a host
-// reports with a [Receipt] whether the upstream got it. A question that was accepted is then
-// logged and counted as such when it has.
-//
-// An upstream of revision 2025-11-25 may answer the call itself with error -32042
-// and notify later that the person has finished at the URL: [Call.RelayURLRequired] and
-// [Router.HandleURLCompletion] pass both on to the right client.
+// An upstream of revision 2025-11-25 may notify that the person has finished at a URL:
+// [Router.HandleURLCompletion] passes that on to the right client.
 //
 // # Which call asks
 //
 // Calls may share a connection to the upstream. Over HTTP the stream on which a question
-// comes tells which call asks, and the host passes that on as [ElicitOptions].CallID or
-// RelatedID. Where it is not known, as on stdio, [Router.ElicitFrom] decides:
-//
-//   - One call in flight: its client is asked, on the stream of its request.
-//   - Several calls of one session, one principal and the same capabilities: the client
-//     is asked on the session's own stream ([SessionInfo].Via), related to no request.
-//     The question is withdrawn when the last of the calls ends, and log and audit have
-//     the field candidates. A session of revision 2026-07-28 has no such stream: its
-//     calls, which may wait with no request open, are not asked together.
-//   - Calls of several clients: nobody is asked.
+// comes tells which call asks: package streamhttp marks the question with [MetaCall], and other
+// hosts pass [ElicitOptions].CallID. Where it is not known, as on stdio, [Router.ElicitFrom] asks
+// if one call is in flight on the connection, and refuses the question else: a host gives each call
+// a connection of its own there.
 //
 // A call that was abandoned, since its context ended, counts as one in flight until the
 // upstream is done with it: [Call.ConfirmUpstreamEnd] says so, and else it lasts for
-// [Options].MaxTimeout. [Router.HasAbandonedCalls] tells a host when to open another
-// connection.
+// [Options].MaxTimeout.
 //
 // # What is guaranteed
 //
 //   - A question goes to the client of the call that caused it, and is refused
-//     ([ReasonAmbiguous]) when that may be one of several clients; see "Which call asks".
+//     ([ReasonAmbiguous]) when several calls may have caused it; see "Which call asks".
 //   - Nothing is sent to a client that has not declared the mode: -32601 when it
 //     has not declared elicitation at all, -32602 when not this mode. An empty
 //     elicitation object means form mode.
@@ -117,7 +99,7 @@
 // connection ([Options].Limits.Pending and its siblings). Anonymous sessions are one
 // account: they may have all of Limits.Pending where no session has a principal, and
 // else all but a quarter. A refusal names the limit and when to ask again; so do those of
-// [Router.Begin] and [Router.AcquireUpstream], which are errors for the client's request.
+// [Router.Begin], which are errors for the client's request.
 // A call whose host forgot [Call.End] is ended by the router after two looks
 // ([Options].SweepInterval).
 //
@@ -132,7 +114,6 @@
 // client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
 // seen. elicitation.leaked reports a call whose host forgot [Call.End], and
 // elicitation.completion_dropped the end of a visit that no client waits for.
-// elicitation.reply_lost reports a reply that did not reach the replica that asked.
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //
@@ -147,7 +128,6 @@
 //	elicitation_pending                   questions that wait
 //	elicitation_duration_seconds          from creation to the end, whatever it was
 //	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
-//	elicitation_replies_lost_total{reason}  replies that the replica which asked did not get
 //
 // Whenever no question begins or ends, requests = completed + timeouts + errors + cancelled +
 // pending.
@@ -155,14 +135,9 @@
 // # Replicas
 //
 // A router knows the questions of its own sessions. Where a gateway has several replicas, a
-// request of a client, an answer among them, has to reach the replica that has the session.
-// The adapters see to that; a host with a transport of its own passes it on there, or uses
-// sticky sessions. [Router.ForwardReply] keeps answers for a replica that is slow. What an
-// upstream says, such as that a visit is over, comes on the connection on which it asked, and
-// so to the same replica.
-//
-// Forwarders that own no connection, and have no sessions to find, share a [QuestionStore]: see
-// [Router.Resolve].
+// request of a client, an answer among them, has to reach the replica that has the session, by
+// sticky sessions or by a transport that passes it on. What an upstream says, such as that a visit
+// is over, comes on the connection on which it asked, and so to the same replica.
 //
 // # Concurrency and contexts
 //

@@ -3,6 +3,7 @@ package elicitation
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -11,14 +12,10 @@ import (
 // ElicitOptions say more about one question. The zero value works, and so does
 // nil where a pointer is taken.
 type ElicitOptions struct {
-	// UpstreamID is the id of the upstream's request, by which
-	// [Router.CancelUpstream] finds the question. Zero: it cannot be found.
-	UpstreamID protocol.ID
-	// RelatedID is the id of the call upstream that the question belongs to, where
-	// the transport knows it from the stream. CallID is the same in the host's
-	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
-	RelatedID protocol.ID
-	CallID    string
+	// CallID is [Origin].CallID of the call that the question belongs to, where the transport
+	// knows it from the stream. [Router.ElicitFrom] alone uses it. "": the one that the
+	// question names as [MetaCall], if it does.
+	CallID string
 	// Timeout is how long the client may take to answer, 0 or less: Options.Timeout.
 	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
@@ -26,9 +23,6 @@ type ElicitOptions struct {
 	// upstream's own progress token, if the upstream gave one; nil drops it. It must
 	// return promptly.
 	Progress func(p *protocol.Progress)
-	// Receipt is how the host reports that the upstream got the answer, nil: an answer
-	// counts as soon as it arrives.
-	Receipt *Receipt
 }
 
 // Elicit puts a question of the upstream to the client of this call, and to no
@@ -47,9 +41,7 @@ func (c *Call) Elicit(
 		refused := newFailure(ReasonDelivery, "The client cannot be reached", errNoVia)
 		return nil, c.rejectQuestion(params, refused)
 	}
-	outcomes := make(chan Outcome, 1)
-	done := func(o Outcome) { outcomes <- o }
-	p, request, err := c.openQuestion(ctx, params, opts, done, false)
+	p, request, err := c.openQuestion(ctx, params, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,21 +50,19 @@ func (c *Call) Elicit(
 	} else {
 		go p.deliverByAsker(request)
 	}
-	o := <-outcomes
-	if o.Err != nil {
-		return nil, o.Err
+	out := <-p.outcomes
+	if out.err != nil {
+		return nil, out.err
 	}
-	return o.Result, nil
+	return out.result, nil
 }
 
 // ElicitFrom is [Call.Elicit] for hosts that know the upstream connection on
 // which a question came and not the call that caused it. It asks the client of
-// the one call in flight on that connection. A related request id or a call id
-// in opts must match that of a call. When more than one remains, all of one session,
-// one principal and the same capabilities, the question is asked on the session's own
-// stream ([SessionInfo].Via), as one of no call: it is withdrawn when the last of them
-// ends, and [AuditEvent].Candidates says how many there were. Else it is refused with
-// [ReasonAmbiguous]: it is never put to a client by guess.
+// the call that the question names, by ElicitOptions.CallID or [MetaCall], and else that of the
+// one call in flight on that connection. Where several calls remain, or one that was abandoned
+// could have caused the question, it is refused with [ReasonAmbiguous]: it is never put to a
+// client by guess.
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*protocol.ElicitResult, error) {
@@ -83,101 +73,50 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params, opts)
 }
 
-// An Outcome is how a question ended. Exactly one of Result and Err is set; the [Reason] of
-// Err says why there is no answer, and its [CancelledBy] who withdrew the question. An
-// outcome is not the only thing that happens to a question: an [AuditKind] names each step
-// of its life, its end among them, and a [Disposition] is about one reply of a client, of
-// which a question may get several and only one can be the outcome.
-type Outcome struct {
-	// Result is the client's answer.
-	Result *protocol.ElicitResult
-	// Unseen means that Result is a decline or cancel that came sooner than
-	// Options.MinHumanTime: the client refused without showing the question. The upstream
-	// gets the action as the client sent it, since the protocol has no other word.
-	Unseen bool
-	// Err says why there is none. It is an [*Error].
-	Err error
-	// Withdraw, if not nil, is a notification that the host sends to the client, on
-	// the stream of the question: its answer is no longer needed.
-	Withdraw *protocol.Notification
-	// Resolved means that the answer was claimed with [Router.Resolve], whose caller brings
-	// it to the upstream: nothing is to be sent here. Of an answer that was claimed at
-	// another replica Result has the action alone.
-	Resolved bool
+// findCall returns the call on a connection that can have caused a question. A call that is
+// over counts until its host has ended it: the upstream may still work on it, and its questions
+// are not for another client on the connection.
+func (r *Router) findCall(
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+) (*Call, error) {
+	event := AuditEvent{Upstream: upstream}
+	if opts != nil {
+		event.CallID = opts.CallID
+	}
+	if event.CallID == "" {
+		event.CallID = readCallID(params)
+	}
+	r.mu.Lock()
+	found, refused := r.findCallLocked(upstream, &event)
+	r.mu.Unlock()
+	if refused != nil {
+		return nil, r.recordRejection(ctx, refused, event, params)
+	}
+	return found, nil
 }
 
-// Response returns the response to the upstream's request with the given id.
-func (o Outcome) Response(id protocol.ID) *protocol.Response {
-	if wire, ok := protocol.AsError(o.Err); ok {
-		return &protocol.Response{ID: id, Error: wire}
-	}
-	if o.Result != nil {
-		if result, err := o.Result.MarshalJSON(); err == nil {
-			return &protocol.Response{ID: id, Result: result}
+// findCallLocked is findCall for the connection and the call id of the event. It fills in what the
+// event of a refusal has of the calls.
+func (r *Router) findCallLocked(upstream UpstreamKey, event *AuditEvent) (*Call, *Error) {
+	var found []*Call
+	usable, abandoned := false, event.CallID == "" && r.abandoned.has(upstream)
+	for _, c := range r.upstreams[upstream] { // no call is at ""
+		if !c.upstreamDone && (event.CallID == "" || event.CallID == c.origin.CallID) {
+			found = append(found, c)
+			usable = usable || c.checkUsableLocked() == nil
 		}
 	}
-	// Not an outcome of a router's.
-	wire := protocol.Errorf(protocol.CodeInternalError, "internal error")
-	return &protocol.Response{ID: id, Error: wire}
-}
-
-// An Offered is a question that the host delivers itself. All methods may be
-// called concurrently.
-type Offered struct {
-	question *pendingQuestion
-	request  *protocol.Request
-}
-
-// Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
-// the request to be sent to the client, and no goroutine waits. done is called
-// once, with the outcome, from whichever goroutine brings it about: [Router.HandleReply],
-// a timer, the end of a context; it should return promptly. It may be nil.
-//
-// The host calls [Offered.ConfirmDelivery] or [Offered.FailDelivery] when the transport has
-// taken the request or refused it. The error is an [*Error]; done is not called
-// then.
-func (c *Call) Offer(
-	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
-) (*Offered, error) {
-	if done == nil {
-		done = func(Outcome) {}
+	describeCandidates(found, event)
+	switch {
+	case r.draining:
+		return nil, shutdownError()
+	case !usable:
+		return nil, noSessionError(ReasonNoSession, nil)
+	case len(found) > 1:
+		return nil, noSessionError(ReasonAmbiguous,
+			fmt.Errorf("%d calls could have caused it", len(found)))
+	case abandoned:
+		return nil, noSessionError(ReasonAmbiguous, errAbandonedCall)
 	}
-	p, request, err := c.openQuestion(ctx, params, opts, done, true)
-	if err != nil {
-		return nil, err
-	}
-	return &Offered{question: p, request: request}, nil
-}
-
-// Request is the request for the client. Its id is the router's.
-func (o *Offered) Request() *protocol.Request { return o.request }
-
-// Call is the call whose client is asked. For a question that several calls could have
-// caused it is one that stands for them, which the host does not end.
-func (o *Offered) Call() *Call { return o.question.call }
-
-// ConfirmDelivery reports that the transport has taken the request.
-func (o *Offered) ConfirmDelivery() {
-	if p := o.question; p.markDelivered() && p.routerDelivers {
-		go p.withdrawLate() // finish leaves it to whoever delivers
-	}
-}
-
-// FailDelivery reports that the transport did not take the request. The question ends
-// with err as its cause.
-func (o *Offered) FailDelivery(err error) { o.question.failDelivery(err) }
-
-// Cancel withdraws the question on behalf of the upstream.
-func (o *Offered) Cancel() { o.question.finishCancelled(ByUpstream, nil) }
-
-// CancelUpstream withdraws the question that the upstream asked on a connection
-// with the given id (ElicitOptions.UpstreamID), because the upstream cancelled
-// it. It reports whether there was one. The upstream gets no response to a
-// request that it has cancelled; the outcome is for the host alone.
-func (r *Router) CancelUpstream(upstream UpstreamKey, id protocol.ID) bool {
-	if id.IsZero() || upstream == "" {
-		return false
-	}
-	p := r.findQuestion(upstream, id)
-	return p != nil && p.finishCancelled(ByUpstream, nil)
+	return found[0], nil
 }

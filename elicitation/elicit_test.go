@@ -142,47 +142,16 @@ func TestAskerContext(t *testing.T) {
 	})
 }
 
-func TestOffer(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	defer call.End()
-	var outcomes []elicitation.Outcome
-	offered, err := call.Offer(t.Context(), form("Deploy?"), nil,
-		func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.wantEvents("created")
-	offered.ConfirmDelivery()
-	offered.ConfirmDelivery()
-	r.wantEvents("created delivered")
-	if len(outcomes) != 0 || offered.Call() != call {
-		t.Fatal("it ended before it was answered")
-	}
-	reply := result(offered.Request().ID, `{"action":"accept","content":{"ok":true},"_meta":{"k":1},"extra":1}`)
-	if d := r.HandleReply(s.Sender(), reply); d != elicitation.Accepted {
-		t.Fatalf("reply is %v", d)
-	}
-	offered.FailDelivery(errors.New("too late"))
-	offered.Cancel()
-	if len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Withdraw != nil {
-		t.Fatalf("outcomes %+v, want one answer", outcomes)
-	}
-	up := outcomes[0].Response(protocol.IntID(1))
-	if string(up.Result) != `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}` || up.ID != protocol.IntID(1) {
-		t.Errorf("the upstream gets %s", up.Result)
-	}
-	r.settled()
-}
-
-// A host that may only Offer cannot Elicit.
+// A call without a Via cannot ask.
 func TestElicitWithoutVia(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	call, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer call.End()
-	_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+	_, err = call.Elicit(t.Context(), form("Deploy?"), nil)
 	refused(t, err, elicitation.ReasonDelivery, protocol.CodeInternalError,
 		"The client cannot be reached")
 	r.wantEvents("rejected")
@@ -197,7 +166,7 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		protocol.IntID(9007199254740993), protocol.IntID(9007199254740992)}
 	type asked struct {
 		session *elicitation.Session
-		offered *elicitation.Offered
+		offered *offered
 		want    string
 		got     *protocol.Response
 	}
@@ -206,13 +175,13 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: who,
 			Principal: protocol.Principal{Subject: who}})
 		for _, up := range []elicitation.UpstreamKey{"a", "b"} {
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, up)
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), up)
 			defer call.End()
 			for _, id := range ids {
 				a := &asked{session: s, want: who + string(up) + id.String()}
 				var err error
-				a.offered, err = call.Offer(t.Context(), form(a.want),
-					&elicitation.ElicitOptions{UpstreamID: id}, func(o elicitation.Outcome) {
+				a.offered, err = offer(call, t.Context(), form(a.want),
+					nil, func(o outcome) {
 						a.got = o.Response(id)
 					})
 				if err != nil {

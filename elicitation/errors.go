@@ -57,7 +57,6 @@ const (
 	ReasonURLPolicy       Reason = "url_policy"       // the URL is not allowed
 	ReasonCapacity        Reason = "capacity"         // too many questions are pending
 	ReasonShutdown        Reason = "shutdown"         // the router is shutting down
-	ReasonStore           Reason = "store"            // Options.Store or Options.Keys failed
 )
 
 // The reasons of failures of a question that existed.
@@ -66,7 +65,6 @@ const (
 	ReasonClientError    Reason = "client_error"    // the client answered with a JSON-RPC error
 	ReasonInvalidReply   Reason = "invalid_reply"   // the client's result is malformed or too large
 	ReasonInvalidContent Reason = "invalid_content" // accepted content does not fit the form
-	ReasonAnswerLost     Reason = "answer_lost"     // the upstream did not get the answer
 )
 
 // The reasons of the other two ends.
@@ -137,7 +135,7 @@ func (e *Error) logCause() string {
 		return ""
 	}
 	switch e.Reason {
-	case ReasonURLPolicy, ReasonStore, ReasonAmbiguous, ReasonDelivery:
+	case ReasonURLPolicy, ReasonAmbiguous, ReasonDelivery:
 		return escapeForLog(redact.HideURLSecrets(e.Err.Error()))
 	}
 	return ""

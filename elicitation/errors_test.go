@@ -24,9 +24,9 @@ func TestErrorIsItsReason(t *testing.T) {
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
 		elicitation.ReasonSecret,
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
-		elicitation.ReasonStore, elicitation.ReasonDelivery,
+		elicitation.ReasonDelivery,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
-		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout,
+		elicitation.ReasonInvalidContent, elicitation.ReasonTimeout,
 		elicitation.ReasonCancelled,
 	}
 	for _, reason := range all {

@@ -24,8 +24,7 @@ const (
 	EventError     AuditKind = "elicitation.error"
 	EventCancelled AuditKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed. So does one
-	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused, and one of a reply
-	// that [Router.ForwardReply] did.
+	// of a call that [Router.Begin] refused.
 	EventRejected AuditKind = "elicitation.rejected"
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.
@@ -34,10 +33,6 @@ const (
 	// client of this router waits for: the visit is over already, was not agreed to, or was
 	// asked for on another connection.
 	EventCompletionDropped AuditKind = "elicitation.completion_dropped"
-	// EventReplyLost reports a reply that another replica did not get, although its client was
-	// told that it was accepted; see [Router.ForwardReply]. Reason is ReasonDelivery when the
-	// replica is gone or refused it, ReasonTimeout or ReasonShutdown.
-	EventReplyLost AuditKind = "elicitation.reply_lost"
 )
 
 // An AuditEvent reports what happened to a question, to an [AuditSink]: a record with one set of
@@ -57,9 +52,8 @@ type AuditEvent struct {
 	Principal protocol.Principal
 	CallID    string
 	Request   protocol.ID
-	// Candidates is how many calls in flight could have caused the question, where it
-	// was asked on the session's own stream, or refused because there are several; 0: the
-	// question is that of one call.
+	// Candidates is how many calls in flight could have caused a question that was refused
+	// because there are several; 0: the question is that of one call.
 	Candidates int
 	// Mode is the kind of question; empty in EventRejected, and in events that are about none.
 	Mode protocol.InputKind
@@ -69,7 +63,7 @@ type AuditEvent struct {
 	// it came sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
 	Unseen bool
-	// Reason is set in EventError, EventRejected and EventReplyLost, By in EventCancelled.
+	// Reason is set in EventError and EventRejected, By in EventCancelled.
 	Reason Reason
 	By     CancelledBy
 	// Code is the JSON-RPC code that the upstream gets, 0 for an answer.
@@ -80,8 +74,7 @@ type AuditEvent struct {
 	// Err says more about a refusal or a failure, fit for logs. Of the error of an
 	// [Asker], which may quote the answer, it has the kind alone.
 	Err string
-	// Duration is the time since EventCreated; in EventLeaked, since Begin; in EventReplyLost,
-	// since the reply arrived.
+	// Duration is the time since EventCreated; in EventLeaked, since Begin.
 	Duration time.Duration
 }
 
@@ -144,7 +137,6 @@ func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
 func (c *Call) describeIn(e *AuditEvent) {
 	e.Session, e.Principal = c.origin.Session.logName, c.origin.Principal
 	e.CallID, e.Request = c.origin.CallID, c.origin.Request
-	e.Candidates = len(c.members)
 }
 
 // emitStateLocked emits the event of a change of state, with the outcome if the state is
@@ -189,7 +181,8 @@ func describeCandidates(found []*Call, e *AuditEvent) {
 	found[0].describeIn(e)
 	for _, c := range found[1:] {
 		e.CallID, e.Request, e.Candidates = "", protocol.ID{}, len(found)
-		if c.client() != found[0].client() {
+		if c.origin.Session != found[0].origin.Session ||
+			c.origin.Principal != found[0].origin.Principal {
 			e.Session, e.Principal = "", protocol.Principal{}
 		}
 	}

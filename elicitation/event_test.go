@@ -49,13 +49,13 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 				}
 			})
 			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: test.clock},
-				elicitation.Via{}, "up")
+				byHand(), "up")
 			ends := 0
-			var offered *elicitation.Offered
+			var offered *offered
 			func() {
 				defer func() { _ = recover() }()
-				offered, _ = call.Offer(t.Context(), form("m"), nil,
-					func(elicitation.Outcome) { ends++ })
+				offered, _ = offer(call, t.Context(), form("m"), nil,
+					func(outcome) { ends++ })
 			}()
 			if (offered != nil) != test.offered {
 				t.Fatalf("offered is %v", offered)

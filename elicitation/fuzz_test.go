@@ -47,15 +47,15 @@ func FuzzReply(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
 			"")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer call.End()
-		var outcomes []elicitation.Outcome
-		offered, err := call.Offer(t.Context(), form("m"), nil,
-			func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
+		var outcomes []outcome
+		offered, err := offer(call, t.Context(), form("m"), nil,
+			func(o outcome) { outcomes = append(outcomes, o) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,6 +74,9 @@ func FuzzReply(f *testing.F) {
 		}
 		d := router.HandleReply(sender, reply)
 		ended := d == elicitation.Accepted || d == elicitation.Invalid
+		if ended && sender == owner {
+			<-offered.ended
+		}
 		if len(outcomes) != 0 != ended || ended &&
 			(sender != owner || reply.ID != offered.Request().ID) {
 			t.Fatalf("reply of %+v is %v, outcomes %+v", sender, d, outcomes)
@@ -86,7 +89,7 @@ func FuzzReply(f *testing.F) {
 }
 
 // checkAnswer holds what goes upstream against what an answer may be.
-func checkAnswer(t *testing.T, o elicitation.Outcome, strict bool) {
+func checkAnswer(t *testing.T, o outcome, strict bool) {
 	up := o.Response(protocol.IntID(1)).Result
 	if err := jsonx.Check(up); err != nil {
 		t.Fatalf("passed on %q: %v", up, err)
@@ -138,13 +141,13 @@ func FuzzQuestion(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
 			"up")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer call.End()
-		offered, err := call.Offer(t.Context(), params, nil, func(elicitation.Outcome) {})
+		offered, err := offer(call, t.Context(), params, nil, func(outcome) {})
 		if err != nil {
 			if wire, ok := protocol.AsError(err); !ok || wire.Code != -32602 {
 				t.Fatalf("refused with %v", err)

@@ -2,7 +2,6 @@ package elicitation_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
@@ -42,9 +40,6 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if o.Metrics == nil {
 		o.Metrics = prom.New(registry)
 	}
-	if o.Store != nil && o.Keys == nil {
-		o.Keys = fleetKeys(t, "k1")
-	}
 	if o.MinHumanTime == 0 { // who answers here is a test, at once
 		o.MinHumanTime = -1
 	}
@@ -53,24 +48,6 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 		t.Fatal(err)
 	}
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
-}
-
-// fleetKeys are the keys of a fleet, the primary one first.
-func fleetKeys(t testing.TB, ids ...string) elicitation.Sealer {
-	t.Helper()
-	list := make([]keys.Key, len(ids))
-	for i, id := range ids {
-		secret := sha256.Sum256([]byte(id))
-		var err error
-		if list[i], err = keys.NewKey(id, secret[:]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ring, err := keys.NewKeyring(list[0], list[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring.Derive(elicitation.KeyPurpose)
 }
 
 func caps(form, url bool) protocol.ClientCapabilities {
@@ -310,18 +287,18 @@ func refused(t testing.TB, err, kind error, code int64, message string) {
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
 // offered puts one question to a session of alice's.
-func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitation.Outcome) {
+func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 	r.Helper()
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 	r.Cleanup(call.End)
-	outcome := &elicitation.Outcome{}
-	offered, err := call.Offer(r.Context(), form("Deploy?"), nil,
-		func(o elicitation.Outcome) { *outcome = o })
+	ended := &outcome{}
+	put, err := offer(call, r.Context(), form("Deploy?"), nil,
+		func(o outcome) { *ended = o })
 	if err != nil {
 		r.Fatal(err)
 	}
-	return s, offered, outcome
+	return s, put, ended
 }
 
 func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
@@ -342,4 +319,23 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 		panic(err)
 	}
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
+}
+
+// unused is the Via of a request on whose stream nothing may be asked.
+func (r *rig) unused() elicitation.Via {
+	return elicitation.ViaFrames(elicitation.DeliverFunc(
+		func(context.Context, protocol.Message) error {
+			r.Error("asked on the stream of a request")
+			return nil
+		}))
+}
+
+// abandon leaves a call that its client gave up and its upstream has not noticed.
+func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicitation.Call {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	c := r.beginIn(ctx, o, byHand(), up)
+	cancel()
+	c.End()
+	return c
 }

@@ -230,29 +230,6 @@ func TestHeartbeatsThroughAnSDK(t *testing.T) {
 	})
 }
 
-// Once the client has answered there are no heartbeats, however long the host takes to
-// hear of the answer.
-func TestNoHeartbeatsOnceAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		s, frames := r.attach(elicitation.SessionInfo{}), &screen{t: t}
-		origin := elicitation.Origin{Session: s, ProgressToken: protocol.StringID("p")}
-		call := r.begin(origin, elicitation.ViaFrames(frames), "up")
-		defer call.End()
-		done := func(elicitation.Outcome) { time.Sleep(time.Hour) }
-		offered, err := call.Offer(t.Context(), form("Sure?"), nil, done)
-		if err != nil {
-			t.Fatal(err)
-		}
-		offered.ConfirmDelivery()
-		time.Sleep(3 * time.Second)
-		_ = r.HandleReply(s.Sender(), result(offered.Request().ID, yes))
-		if got := frames.reported(); len(got) != 1 {
-			t.Errorf("the client heard %+v, want one heartbeat", got)
-		}
-	})
-}
-
 // The result of a call may follow its end at once: progress that is on its way has
 // left by then, and what waits for its turn is not sent.
 func TestEndWaitsForProgress(t *testing.T) {
@@ -350,7 +327,7 @@ func TestProgressThatNobodyWants(t *testing.T) {
 		"no way": r.begin(elicitation.Origin{Session: session,
 			ProgressToken: protocol.StringID("p")}, elicitation.ViaAsker(deaf), "up"),
 		"host's delivery": r.begin(elicitation.Origin{Session: session,
-			ProgressToken: protocol.StringID("p")}, elicitation.Via{}, "up"),
+			ProgressToken: protocol.StringID("p")}, byHand(), "up"),
 	} {
 		if err := call.RelayProgress(t.Context(), &protocol.Progress{Progress: 1}); err == nil {
 			t.Errorf("%s: no error", name)

@@ -70,7 +70,6 @@ func (r *Router) takeSlot(c *Call) *Error {
 		const message = "Too many elicitations are pending"
 		return retryLaterError(ReasonCapacity, message, limit)
 	}
-	r.findOrAddUpstreamLocked(c.upstream) // stays until the slot is given back
 	return nil
 }
 
@@ -84,7 +83,6 @@ func (r *Router) freeSlot(c *Call) {
 // freeSlotLocked gives back the slot of one question of a call.
 func (r *Router) freeSlotLocked(c *Call) {
 	r.slots.giveBackForCall(c)
-	r.dropIdleUpstreamLocked(c.upstream)
 	if r.draining && r.slots.countPending() == 0 {
 		r.signalIdleLocked()
 	}

@@ -49,17 +49,17 @@ func TestLimits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, test.options)
 			sessions := map[string]*elicitation.Session{}
-			var offers []*elicitation.Offered
+			var offers []*offered
 			ask := func(i int) error {
 				w := test.place(i)
 				if sessions[w.session] == nil {
 					sessions[w.session] = r.attach(elicitation.SessionInfo{ID: w.session,
 						Principal: protocol.Principal{Subject: w.subject}})
 				}
-				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, elicitation.Via{},
+				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, byHand(),
 					elicitation.UpstreamKey(w.upstream))
 				t.Cleanup(call.End)
-				o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+				o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
 				if err == nil {
 					offers = append(offers, o)
 				}
@@ -106,10 +106,10 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	asked := 0
 	ask := func(s *elicitation.Session) (limit string) {
 		asked++
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{},
+		call := r.begin(elicitation.Origin{Session: s}, byHand(),
 			elicitation.UpstreamKey(fmt.Sprint("up", asked)))
 		t.Cleanup(call.End)
-		_, err := call.Offer(t.Context(), form("m"), nil, nil)
+		_, err := offer(call, t.Context(), form("m"), nil, nil)
 		if e, ok := errors.AsType[*elicitation.Error](err); ok {
 			var data struct {
 				RetryAfterMs int

@@ -58,7 +58,7 @@ func (e *AuditEvent) logLevel() event.Level {
 	case e.Violation != "", e.Unseen:
 		return event.LevelWarn
 	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
-		e.Kind == EventLeaked, e.Kind == EventReplyLost:
+		e.Kind == EventLeaked:
 		return event.LevelWarn
 	}
 	return event.LevelInfo

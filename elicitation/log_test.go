@@ -173,12 +173,12 @@ func TestMessagesInLogs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 			defer call.End()
 			message, _ := json.Marshal(test.message)
-			if _, err := call.Offer(t.Context(),
+			if _, err := offer(call, t.Context(),
 				json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`), nil,
-				func(elicitation.Outcome) {}); err != nil {
+				func(outcome) {}); err != nil {
 				t.Fatal(err)
 			}
 			got := r.logs.All()[0].ContextMap()["message"].(string)
@@ -273,7 +273,7 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice})
 	begin := func(s *elicitation.Session, id int64, upstream elicitation.UpstreamKey) {
 		t.Cleanup(r.begin(elicitation.Origin{Session: s, Request: protocol.IntID(id)},
-			elicitation.Via{}, upstream).End)
+			byHand(), upstream).End)
 	}
 	begin(s, 1, "same")
 	begin(s, 2, "same")

@@ -13,7 +13,7 @@ import (
 type metrics struct {
 	requests, timeouts, pending, durations event.Instrument
 	completed                              func(protocol.ElicitAction) event.Instrument
-	errors, rejections, lost               func(Reason) event.Instrument
+	errors, rejections                     func(Reason) event.Instrument
 	cancels                                func(CancelledBy) event.Instrument
 }
 
@@ -43,8 +43,6 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 			Help: "Elicitations that were withdrawn."},
 		{Name: "elicitation_rejected_total", Labels: []string{"reason"},
 			Help: "Elicitations that were refused and never created."},
-		{Name: "elicitation_replies_lost_total", Labels: []string{"reason"},
-			Help: "Accepted replies that another replica did not get."},
 	})
 	if err != nil {
 		return nil, err
@@ -55,13 +53,12 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 		completed: event.KeepSeries(vectors[4], protocol.ActionAccept, protocol.ActionDecline,
 			protocol.ActionCancel, actionUnseen),
 		errors: event.KeepSeries(vectors[5], ReasonDelivery, ReasonClientError, ReasonInvalidReply,
-			ReasonInvalidContent, ReasonAnswerLost),
+			ReasonInvalidContent),
 		cancels: event.KeepSeries(vectors[6], ByUpstream, ByClient, ByCallEnd, BySession,
 			ByShutdown),
 		rejections: event.KeepSeries(vectors[7], ReasonNoSession, ReasonAmbiguous,
 			ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge, ReasonSecret,
-			ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonStore, ReasonDelivery),
-		lost: event.KeepSeries(vectors[8], ReasonDelivery, ReasonTimeout, ReasonShutdown),
+			ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonDelivery),
 	}, nil
 }
 

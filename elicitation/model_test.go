@@ -77,15 +77,14 @@ type modelCall struct {
 }
 
 type modelQuestion struct {
-	*elicitation.Offered
+	*offered
 	call     *modelCall
-	upID     protocol.ID
 	born     time.Time
 	due      time.Time
 	end      string // empty while pending
 	answered bool
 	mu       sync.Mutex
-	outcomes []elicitation.Outcome
+	outcomes []outcome
 }
 
 func pick[T any](m *model, of []T) (v T, ok bool) {
@@ -143,7 +142,7 @@ func (m *model) beginOne() {
 		return
 	}
 	up := elicitation.UpstreamKey([]string{"", "a", "b"}[m.rand.IntN(3)])
-	c, err := m.Begin(m.Context(), elicitation.Origin{Session: s.Session}, elicitation.Via{}, up)
+	c, err := m.Begin(m.Context(), elicitation.Origin{Session: s.Session}, byHand(), up)
 	if (err != nil) != s.gone {
 		m.Errorf("Begin: %v, session gone: %v", err, s.gone)
 	}
@@ -209,11 +208,11 @@ func (m *model) offer() {
 			}) >= o.Limits.PerUpstream:
 		want = elicitation.ReasonCapacity
 	}
-	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(),
+	q := &modelQuestion{call: c, born: time.Now(),
 		due: time.Now().Add(o.Timeout)}
 	var err error
-	q.Offered, err = c.Offer(m.Context(), form("m"), &elicitation.ElicitOptions{UpstreamID: q.upID},
-		func(o elicitation.Outcome) {
+	q.offered, err = offer(c.Call, m.Context(), form("m"), nil,
+		func(o outcome) {
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			q.outcomes = append(q.outcomes, o)
@@ -325,15 +324,7 @@ func (m *model) withdraw() {
 	if !ok {
 		return
 	}
-	if m.rand.IntN(2) == 0 {
-		q.Cancel()
-	} else if q.call.up != "" {
-		if did, want := m.CancelUpstream(q.call.up, q.upID), q.end == ""; did != want {
-			m.Errorf("CancelUpstream is %v, want %v", did, want)
-		}
-	} else {
-		return
-	}
+	q.Cancel()
 	m.finish("cancelled", false, q.is)
 }
 

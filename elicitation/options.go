@@ -3,7 +3,6 @@ package elicitation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -65,7 +64,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxTimeout is how long a question lasts at most, however it is extended
 	// and whatever a question asks for, 0: 10 minutes, or Timeout if that
-	// is longer. For so long [Router.ForwardReply] tries to bring a reply.
+	// is longer.
 	MaxTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question, from
 	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and
@@ -110,15 +109,6 @@ type Options struct {
 	Metrics event.MetricSink
 	// Audit gets each event as a value, nil: none.
 	Audit AuditSink
-
-	// Store keeps the questions of [Call.Offer] for [Router.Resolve] at other replicas, nil:
-	// Resolve knows those of this router.
-	Store QuestionStore
-	// Keys seal what is in the QuestionStore, and the ids of questions, so that no id that somebody
-	// made up is looked for there. It is required with a QuestionStore, and all replicas with a
-	// common one have the same: a keyring that is derived for this purpose alone,
-	// ring.Derive([KeyPurpose]). Without a QuestionStore it is not used.
-	Keys Sealer
 }
 
 // Validation says what becomes of accepted content that does not fit the form.
@@ -147,9 +137,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
 	}
-	if err := o.checkKeys(); err != nil {
-		return o, err
-	}
 	if o.URLPolicy == nil {
 		o.URLPolicy = DefaultURLPolicy
 	}
@@ -172,21 +159,6 @@ func (l *Limits) fillDefaults() {
 	l.PerPrincipal = cmp.Or(l.PerPrincipal, defaultMaxPerPrincipal)
 	l.PerSession = cmp.Or(l.PerSession, defaultMaxPerSession)
 	l.PerUpstream = cmp.Or(l.PerUpstream, l.Pending)
-}
-
-// checkKeys refuses options whose records other replicas could not read.
-func (o *Options) checkKeys() error {
-	if o.Store == nil {
-		return nil
-	}
-	if o.Keys == nil {
-		return errors.New("elicitation options: Keys is required with a Store")
-	}
-	if ring, ok := o.Keys.(interface{ Ephemeral() bool }); ok && ring.Ephemeral() {
-		return errors.New("elicitation options: Keys is an ephemeral keyring, which no other " +
-			"replica has")
-	}
-	return nil
 }
 
 func (o *Options) fillDurations() error {

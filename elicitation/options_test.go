@@ -6,7 +6,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -94,17 +93,5 @@ func TestOptionsFromEnvTakeWhatIsSet(t *testing.T) {
 	got, err := elicitation.OptionsFromEnv(func(string) (string, bool) { return "7", false })
 	if err != nil || got.Timeout != 0 || got.SweepInterval != 0 || got.Limits.Pending != 0 {
 		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
-// Stores that other replicas could not read are refused at once.
-func TestStoresNeedKeysOfTheFleet(t *testing.T) {
-	for name, o := range map[string]elicitation.Options{
-		"no keys of the fleet": {Store: newMapStore()},
-		"keys of one replica":  {Store: newMapStore(), Keys: keys.EphemeralKeyring()},
-	} {
-		if _, err := elicitation.New(&o); err == nil {
-			t.Errorf("%s: no error", name)
-		}
 	}
 }

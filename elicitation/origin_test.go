@@ -13,7 +13,6 @@ import (
 )
 
 func TestElicitFrom(t *testing.T) {
-	one, two := protocol.IntID(1), protocol.StringID("1")
 	for _, test := range []struct {
 		name     string
 		upstream elicitation.UpstreamKey
@@ -22,17 +21,9 @@ func TestElicitFrom(t *testing.T) {
 	}{
 		{"only call on the connection", "alone", nil, "s3"},
 		{"two calls, nothing known", "shared", nil, "ambiguous_origin"},
-		{"related id", "shared", &elicitation.ElicitOptions{RelatedID: one}, "s1"},
-		{"related id set later", "shared", &elicitation.ElicitOptions{RelatedID: two}, "s2"},
 		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
-		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", RelatedID: two}, "s2"},
-		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", RelatedID: two},
-			"no_session"},
-		{"related id of no call", "shared",
-			&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)},
-			"no_session"},
-		{"the only call is not the related one", "alone",
-			&elicitation.ElicitOptions{RelatedID: one},
+		{"call id of no call", "shared", &elicitation.ElicitOptions{CallID: "third"}, "no_session"},
+		{"the only call is another one", "alone", &elicitation.ElicitOptions{CallID: "first"},
 			"no_session"},
 		{"unknown connection", "other", nil, "no_session"},
 		{"no connection", "", nil, "no_session"},
@@ -54,8 +45,8 @@ func TestElicitFrom(t *testing.T) {
 				t.Cleanup(c.End)
 				return c
 			}
-			begin("s1", elicitation.Origin{CallID: "first", RelatedID: one}, "shared")
-			begin("s2", elicitation.Origin{CallID: "second"}, "shared").SetRelatedID(two)
+			begin("s1", elicitation.Origin{CallID: "first"}, "shared")
+			begin("s2", elicitation.Origin{CallID: "second"}, "shared")
 			begin("s3", elicitation.Origin{}, "alone")
 			begin("s4", elicitation.Origin{}, "ended").End()
 			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
@@ -106,10 +97,10 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				first := r.beginIn(ctx,
-					elicitation.Origin{Session: s1, RelatedID: protocol.IntID(1)},
+					elicitation.Origin{Session: s1, CallID: "1"},
 					elicitation.ViaFrames(r.answers(s1, yes)), "up")
 				sc := r.answers(s2, yes)
-				second := r.begin(elicitation.Origin{Session: s2, RelatedID: protocol.IntID(2)},
+				second := r.begin(elicitation.Origin{Session: s2, CallID: "2"},
 					elicitation.ViaFrames(sc), "up")
 				test.leave(cancel, s1)
 				synctest.Wait()
@@ -117,13 +108,13 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				refused(t, err, elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
 				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"),
-					&elicitation.ElicitOptions{RelatedID: protocol.IntID(1)})
+					&elicitation.ElicitOptions{CallID: "1"})
 				refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
 				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-					&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)}); err != nil {
+					&elicitation.ElicitOptions{CallID: "2"}); err != nil {
 					t.Error(err)
 				}
 				first.End()
@@ -138,35 +129,31 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 func TestQuestionOfAnAbortedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		turn := func(ctx context.Context, who protocol.Principal, related protocol.ID) (*screen,
+		turn := func(ctx context.Context, who protocol.Principal, id string) (*screen,
 			func()) {
-			release, err := r.AcquireUpstream(t.Context(), "up")
-			if err != nil {
-				t.Fatal(err)
-			}
 			s := r.attach(elicitation.SessionInfo{Principal: who})
 			sc := r.answers(s, yes)
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, RelatedID: related},
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, CallID: id},
 				elicitation.ViaFrames(sc), "up")
-			return sc, func() { call.End(); release() }
+			return sc, call.End
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		_, end := turn(ctx, alice(), protocol.IntID(1))
+		_, end := turn(ctx, alice(), "1")
 		cancel()
 		end()
-		sc, end := turn(t.Context(), bob(), protocol.IntID(2))
+		sc, end := turn(t.Context(), bob(), "2")
 		_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
 		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 		if n := len(sc.requests()); n != 0 {
 			t.Fatalf("bob was asked %d times", n)
 		}
 		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-			&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)}); err != nil {
+			&elicitation.ElicitOptions{CallID: "2"}); err != nil {
 			t.Error(err)
 		}
 		end()
 		time.Sleep(10 * time.Minute)
-		_, end = turn(t.Context(), bob(), protocol.IntID(3))
+		_, end = turn(t.Context(), bob(), "3")
 		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), nil); err != nil {
 			t.Error(err)
 		}
@@ -183,7 +170,7 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range 5000 {
-		r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Via{},
+		r.beginIn(ctx, elicitation.Origin{Session: s}, byHand(),
 			elicitation.UpstreamKey(fmt.Sprint("up ", i))).End()
 	}
 	for _, test := range []struct {
@@ -191,7 +178,7 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 		want bool
 	}{{"up 0", false}, {"up 4999", true}} {
 		t.Run(string(test.up), func(t *testing.T) {
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nobody answers
 			_, err := r.ElicitFrom(ctx, test.up, form("m"), nil)
@@ -203,52 +190,47 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// An upstream that uses the id of a request again withdraws the question that it asked last, then
-// the one before, and none that has ended.
-func TestUpstreamThatUsesIdsAgain(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	defer call.End()
-	var ended []int
-	for i := range 3 {
-		o, err := call.Offer(t.Context(), form("m"),
-			&elicitation.ElicitOptions{UpstreamID: protocol.IntID(1)},
-			func(elicitation.Outcome) { ended = append(ended, i) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			o.Cancel()
-		}
-	}
-	for i, want := range []bool{true, true, false} {
-		if got := r.CancelUpstream("up", protocol.IntID(1)); got != want {
-			t.Errorf("cancellation %d found a question: %v", i, got)
-		}
-	}
-	if fmt.Sprint(ended) != "[0 2 1]" {
-		t.Errorf("questions ended in the order %v", ended)
-	}
-	r.settled()
-}
-
 // An id of a call that two clients' calls have on one connection tells neither of them apart.
 func TestCallIDThatIsUsedTwice(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	for _, who := range []protocol.Principal{alice(), bob()} {
 		s := r.attach(elicitation.SessionInfo{Principal: who})
-		defer r.begin(elicitation.Origin{Session: s, CallID: "c", RelatedID: protocol.IntID(1)},
+		defer r.begin(elicitation.Origin{Session: s, CallID: "c"},
 			r.unused(), "up").End()
 	}
-	for name, opts := range map[string]elicitation.ElicitOptions{
-		"call": {CallID: "c"}, "request": {RelatedID: protocol.IntID(1)},
-		"both": {CallID: "c", RelatedID: protocol.IntID(1)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := r.ElicitFrom(t.Context(), "up", form("m"), &opts)
-			refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
-		})
+	_, err := r.ElicitFrom(t.Context(), "up", form("m"), &elicitation.ElicitOptions{CallID: "c"})
+	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+}
+
+// A question that names its call is that call's, and its client does not read the name.
+func TestQuestionThatNamesItsCall(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	screens := map[string]*screen{}
+	for _, id := range []string{"first", "second"} {
+		s := r.attach(elicitation.SessionInfo{ID: id})
+		screens[id] = r.answers(s, yes)
+		defer r.begin(elicitation.Origin{Session: s, CallID: id},
+			elicitation.ViaFrames(screens[id]), "up").End()
+	}
+	ask := func(meta string) error {
+		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
+			schema+`,"_meta":`+meta+`}`), nil)
+		return err
+	}
+	if err := ask(`{"rondo/call":"second","k":1}`); err != nil {
+		t.Fatal(err)
+	}
+	asked := screens["second"].requests()
+	if len(asked) != 1 || len(screens["first"].requests()) != 0 {
+		t.Fatal("another client was asked")
+	}
+	if params := string(asked[0].Params); contains(params, "rondo/call") || !contains(params, `"k":1`) {
+		t.Errorf("the client gets %s", params)
+	}
+	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,
+		"No client session available")
+	for _, meta := range []string{`{"rondo/call":1}`, `{}`, `{"rondo/call":""}`} {
+		refused(t, ask(meta), elicitation.ReasonAmbiguous, -32601, "No client session available")
 	}
 }
 

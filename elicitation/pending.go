@@ -3,7 +3,6 @@ package elicitation
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 //	Created → Delivered → Completed | TimedOut | Cancelled | Failed
 //	Created → TimedOut | Cancelled | Failed
 //
-// Where the host gave a [Receipt] an answered question stays Delivered until the host has
-// reported on it. A reply to a question in Created emits EventDelivered first.
+// A reply to a question in Created emits EventDelivered first.
 type state uint8
 
 const (
@@ -39,22 +37,15 @@ type pendingQuestion struct {
 	router        *Router
 	call          *Call
 	id            protocol.ID
-	upstreamID    protocol.ID
 	upstreamToken protocol.ProgressToken
 	kind          protocol.InputKind
 	message       string // fit for logs
 	check         answerCheck
 	url           *urlElicitation // of a URL with an elicitationId
 	onProgress    func(*protocol.Progress)
-	receipt       *Receipt // nil: an answer counts when it arrives
-	done          func(Outcome)
-	offered       bool // by Call.Offer: the host delivers it
-	stored        bool // in Options.Store
+	outcomes      chan outcome // gets the one that it has
 	created       time.Time
 	timeout       time.Duration
-	// routerDelivers means that the router writes the request, by the call's frames
-	// and not by an Asker or the host.
-	routerDelivers bool
 
 	// mu is held while the state changes and the events about it are emitted, so
 	// that the events of a question come in the order of its states. Router.mu may
@@ -66,17 +57,13 @@ type pendingQuestion struct {
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
-	memberWaits     []waiting.Wait     // the same for the members of the call, in their order
 	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
-	answer          *outcome           // that waits for the receipt
 	withdrawalSent  bool               // by the router
-	resolved        bool               // by Resolve, whose caller has the answer
 }
 
-// An outcome is the terminal state of a question and why. [Outcome] is the part of
-// it that the host gets.
+// An outcome is the terminal state of a question and why.
 type outcome struct {
 	state  state
 	result *protocol.ElicitResult // when completed
@@ -85,8 +72,6 @@ type outcome struct {
 	// replied means that the client has answered: the question was delivered,
 	// whatever the transport reports, and there is nothing to withdraw.
 	replied bool
-	// resolved means that the answer was claimed with Resolve.
-	resolved bool
 	// unseen means that the client refused sooner than Options.MinHumanTime.
 	unseen bool
 }
@@ -134,12 +119,11 @@ func (out outcome) eventKind() AuditKind {
 // the request for the client:
 //
 //	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
-//	begin:         slot → id → URL elicitation → request → store → Created
+//	begin:         slot → URL elicitation → request → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
 func (c *Call) openQuestion(
-	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
-	offered bool,
+	ctx context.Context, params json.RawMessage, opts *ElicitOptions,
 ) (*pendingQuestion, *protocol.Request, error) {
 	if opts == nil {
 		opts = &ElicitOptions{}
@@ -148,9 +132,7 @@ func (c *Call) openQuestion(
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
-	p := c.newPendingQuestion(q, opts, done)
-	opts.Receipt.setQuestion(p)
-	p.offered = offered
+	p := c.newPendingQuestion(q, opts)
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -158,48 +140,13 @@ func (c *Call) openQuestion(
 	return p, request, nil
 }
 
-// admitQuestion reads a question and decides whether this client may be asked it.
-// Capabilities come before the parameters: a client that declared nothing causes no
-// work.
-func (c *Call) admitQuestion(ctx context.Context,
-	params json.RawMessage) (*parsedQuestion, *Error) {
-	r := c.router
-	if refused := c.checkUsable(ctx); refused != nil {
-		return nil, refused
-	}
-	if refused := c.checkCapabilities(""); refused != nil {
-		return nil, refused
-	}
-	q, refused := parseQuestion(params)
-	if refused != nil {
-		return nil, refused
-	}
-	if refused := q.checkSchema(&r.opts, r.forms); refused != nil {
-		return nil, refused
-	}
-	if refused := c.checkCapabilities(q.kind); refused != nil {
-		return nil, refused
-	}
-	if refused := c.checkSecrets(q); refused != nil {
-		return nil, refused
-	}
-	if q.kind == protocol.KindElicitURL {
-		return q, c.checkURL(ctx, q.url)
-	}
-	return q, nil
-}
-
 // newPendingQuestion returns a question that has not begun.
-func (c *Call) newPendingQuestion(
-	q *parsedQuestion, opts *ElicitOptions, done func(Outcome),
-) *pendingQuestion {
+func (c *Call) newPendingQuestion(q *parsedQuestion, opts *ElicitOptions) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
-		router: r, call: c,
-		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
+		router: r, call: c, id: protocol.StringID(newID()), upstreamToken: q.token, kind: q.kind,
 		check: r.answerCheckFor(q), onProgress: opts.Progress,
-		receipt: opts.Receipt, done: done,
-		timeout: opts.Timeout, routerDelivers: c.via.frames != nil,
+		outcomes: make(chan outcome, 1), timeout: opts.Timeout,
 	}
 	if r.recordsEvents() {
 		p.message = r.redactMessage(q.message)
@@ -225,14 +172,7 @@ func (p *pendingQuestion) begin(
 			p.router.freeSlot(p.call)
 		}
 	}()
-	var err error
-	if p.id, err = p.router.newQuestionID(ctx); err != nil {
-		return nil, newFailure(ReasonStore, "The question cannot be given an id", err)
-	}
 	if request, refused = p.encodeRequest(q); refused != nil {
-		return nil, refused
-	}
-	if refused = p.storeQuestion(ctx); refused != nil {
 		return nil, refused
 	}
 	if refused = p.publish(ctx); refused != nil {
@@ -274,11 +214,11 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.notifyWaitBegan()
+	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
 	p.created = time.Now()
 	if refused := r.insertQuestion(p); refused != nil {
 		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
-		p.endWaits()
+		r.callHost("watcher", p.wait.End)
 		if resume != nil {
 			resume()
 		}
@@ -286,16 +226,13 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.resumeTimeout = resume
 	p.expires = p.created.Add(p.timeout)
-	if p.routerDelivers && deliveryTimeout < p.timeout {
+	if p.call.via.frames != nil && deliveryTimeout < p.timeout {
 		p.expires = p.created.Add(deliveryTimeout) // until it is delivered
 	}
 	r.metrics.countCreated()
 	p.emitStateLocked(EventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	p.call.startHeartbeats()
-	for _, member := range p.call.members {
-		member.startHeartbeats()
-	}
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
 			p.finishCancelled(ByUpstream, context.Cause(ctx))
@@ -304,56 +241,17 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// notifyWaitBegan tells the middleware around the client's request that it waits: around each
-// of them where several could have caused the question.
-func (p *pendingQuestion) notifyWaitBegan() {
-	r := p.router
-	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
-	p.memberWaits = make([]waiting.Wait, len(p.call.members))
-	for i, member := range p.call.members {
-		r.callHost("watcher", func() { p.memberWaits[i].Begin(member.ctx, p) })
-	}
-}
-
-func (p *pendingQuestion) endWaits() {
-	p.router.callHost("watcher", p.wait.End)
-	for i := range p.memberWaits {
-		p.router.callHost("watcher", p.memberWaits[i].End)
-	}
-}
-
-// waitOf returns the wait of a member of the question's call.
-func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
-	i := slices.Index(p.call.members, member)
-	if i < 0 {
-		return nil
-	}
-	return &p.memberWaits[i]
-}
-
-// finish ends the question, or has it wait for its receipt. The first call decides the
-// outcome, and that call alone counts it, reports it and frees the slot; finish reports
-// whether out was decided on. It may be called from any goroutine: replies, timers,
-// contexts and deliveries race for it. No lock may be held.
+// finish ends the question. The first call decides the outcome, and that call alone counts it,
+// reports it and frees the slot; finish reports whether out was decided on. It may be called
+// from any goroutine: replies, timers, contexts and deliveries race for it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
-	if p.hasOutcome() { // whoever comes late asks no store
-		return false
-	}
-	asked := out.resolved
-	out = p.endStored(out)
 	p.mu.Lock()
-	if p.hasOutcomeLocked() {
+	if p.state.isTerminal() {
 		p.mu.Unlock()
 		return false
 	}
-	p.resolved = out.resolved
 	out.unseen = p.isUnseenLocked(out)
-	var withdrawal *protocol.Notification
-	if out.state == stateCompleted && p.receipt != nil && !out.resolved {
-		p.awaitReceiptLocked(out)
-	} else {
-		withdrawal = p.endLocked(out)
-	}
+	p.endLocked(out)
 	p.mu.Unlock()
 
 	// Nothing writes these fields once the outcome is decided.
@@ -361,38 +259,18 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.unwatchUpstream != nil {
 		p.unwatchUpstream()
 	}
-	p.endWaits()
+	r.callHost("watcher", p.wait.End)
 	if p.resumeTimeout != nil {
 		r.callHost("clock", p.resumeTimeout)
 	}
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	result := Outcome{Result: out.result, Unseen: out.unseen, Withdraw: withdrawal,
-		Resolved: out.resolved}
-	if out.err != nil {
-		result.Err = out.err
-	}
 	heartbeats := p.call.stopHeartbeats() // no further one begins
-	// Stop waits for one in flight: after done, since a stuck one must not hold up the
-	// answer.
-	defer heartbeats.Stop()
-	for _, member := range p.call.members {
-		defer member.stopHeartbeats().Stop()
-	}
-	p.done(result)
-	return out.resolved == asked // else the answer was claimed at another replica
-}
-
-func (p *pendingQuestion) hasOutcome() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hasOutcomeLocked()
-}
-
-// hasOutcomeLocked reports whether the outcome is decided.
-func (p *pendingQuestion) hasOutcomeLocked() bool {
-	return p.state.isTerminal() || p.answer != nil
+	p.outcomes <- out
+	// Stop waits for one in flight: now, since a stuck one must not hold up the answer.
+	heartbeats.Stop()
+	return true
 }
 
 // isUnseenLocked reports whether the answer is a refusal that came sooner than a person can have
@@ -419,8 +297,8 @@ func (p *pendingQuestion) confirmDeliveryLocked() {
 }
 
 // endLocked enters the terminal state: it counts the outcome, emits its event and takes
-// the question out of the table. It returns what the host is to send to the client.
-func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notification) {
+// the question out of the table.
+func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()
 	}
@@ -429,12 +307,11 @@ func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notificat
 	if out.err != nil {
 		out.err.RequestID = bareID(p.id)
 	}
-	withdrawal = p.withdrawLocked(before, out)
+	p.withdrawLocked(before, out)
 	p.router.removeQuestion(p, out)
 	p.router.metrics.countEnded(out, time.Since(p.created))
 	p.emitStateLocked(out.eventKind(), &out)
 	p.timer.Stop()
-	return withdrawal
 }
 
 // finishCancelled ends the question because by withdrew it.
@@ -455,20 +332,6 @@ func (p *pendingQuestion) failDelivery(err error) {
 	p.finish(failedOutcome(ReasonDelivery, wire, err))
 }
 
-// markDelivered records that the transport has taken the question. late means that
-// the question had ended before, and that nothing has told the client so.
-func (p *pendingQuestion) markDelivered() (late bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state != stateCreated {
-		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
-	}
-	p.state, p.delivered = stateDelivered, time.Now()
-	p.emitStateLocked(EventDelivered, nil)
-	p.setExpiryLocked(p.created.Add(p.timeout))
-	return false
-}
-
 func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 	if p.expires.Equal(t) {
 		return
@@ -482,13 +345,10 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
-	unconfirmed := p.answer != nil
 	stuck := p.state == stateCreated && p.expires.Before(p.created.Add(p.timeout))
 	p.mu.Unlock()
 	switch {
 	case early:
-	case unconfirmed:
-		p.settleAnswer(errNoReceipt)
 	case stuck:
 		p.failDelivery(errStuck)
 	default:
@@ -501,7 +361,7 @@ func (p *pendingQuestion) handleTimer() {
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hasOutcomeLocked() {
+	if p.state.isTerminal() {
 		return false
 	}
 	p.confirmDeliveryLocked()

@@ -36,18 +36,6 @@ func TestCancellation(t *testing.T) {
 		{"upstream's context", func(s *scene) { s.server() }, "upstream", protocol.CodeFlowEnded,
 			"Elicitation cancelled", "the server withdrew the question",
 			elicitation.ReasonCancelled},
-		{"upstream's notification", func(s *scene) {
-			if s.CancelUpstream("up", protocol.StringID("7")) ||
-				s.CancelUpstream("other", protocol.IntID(7)) ||
-				s.CancelUpstream("up", protocol.ID{}) {
-				s.Error("another id was taken for the question's")
-			}
-			if !s.CancelUpstream("up", protocol.IntID(7)) ||
-				s.CancelUpstream("up", protocol.IntID(7)) {
-				s.Error("the question is not cancelled once")
-			}
-		}, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled",
-			"the server withdrew the question", elicitation.ReasonCancelled},
 		{"end of the call", func(s *scene) { s.call.End() }, "call", protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended",
 			"the request that asked has ended", elicitation.ReasonCancelled},
@@ -65,8 +53,7 @@ func TestCancellation(t *testing.T) {
 				defer s.call.End()
 				done := make(chan error)
 				go func() {
-					_, err := s.call.Elicit(server, form("m"),
-						&elicitation.ElicitOptions{UpstreamID: protocol.IntID(7)})
+					_, err := s.call.Elicit(server, form("m"), nil)
 					done <- err
 				}()
 				synctest.Wait()
@@ -119,11 +106,11 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 				test.end(call)
 				return func() { running = true }
 			}
-			call = r.begin(elicitation.Origin{Session: s, PauseTimeout: pause}, elicitation.Via{},
+			call = r.begin(elicitation.Origin{Session: s, PauseTimeout: pause}, byHand(),
 				"up")
 			defer call.End()
-			_, err := call.Offer(t.Context(), form("m"), nil,
-				func(elicitation.Outcome) { t.Error("it has an outcome") })
+			_, err := offer(call, t.Context(), form("m"), nil,
+				func(outcome) { t.Error("it has an outcome") })
 			refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 			if !running {
 				t.Error("the host's clock stands still")
@@ -139,7 +126,7 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 func TestQuestionHasOneOutcome(t *testing.T) {
 	const questions = 16
 	for round := range 40 {
-		r := newRig(t, elicitation.Options{Timeout: time.Duration(1+round%3) * time.Millisecond})
+		r := newRig(t, elicitation.Options{Timeout: time.Duration(1+round%3) * 20 * time.Millisecond})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		outcomes := make(chan int, 10*questions)
 		var got [questions][elicitation.Invalid + 1]atomic.Int32 // how many replies were what
@@ -147,12 +134,12 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		var wg sync.WaitGroup
 		at := func(f func()) { wg.Go(func() { <-start; f() }) }
 		ctx, cancel := context.WithCancel(t.Context())
-		call := r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		call := r.beginIn(ctx, elicitation.Origin{Session: s}, byHand(), "up")
 		for i := range questions {
 			upstream, withdraw := context.WithCancel(t.Context())
 			defer withdraw()
-			offered, err := call.Offer(upstream, form("m"), nil,
-				func(elicitation.Outcome) { outcomes <- i })
+			offered, err := offer(call, upstream, form("m"), nil,
+				func(outcome) { outcomes <- i })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -277,20 +264,15 @@ func TestConcurrentUse(t *testing.T) {
 			for n := range 30 {
 				s := r.attach(elicitation.SessionInfo{})
 				sc := r.answers(s, yes)
-				release, err := r.AcquireUpstream(t.Context(), "shared")
-				if err != nil {
-					t.Error(err)
-					return
-				}
 				call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "shared")
-				if _, err := r.ElicitFrom(t.Context(), "shared", form("m"), nil); err != nil {
+				if _, err := r.ElicitFrom(t.Context(), "shared", form("m"),
+					&elicitation.ElicitOptions{CallID: call.Origin().CallID}); err != nil {
 					t.Error(err)
 				}
 				if n%2 == 0 {
 					s.Detach()
 				}
 				call.End()
-				release()
 				s.Detach()
 			}
 		})
@@ -351,15 +333,15 @@ func TestProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{MaxTimeout: 3 * time.Minute})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 		defer call.End()
 		var heard []string
-		var outcome elicitation.Outcome
+		var ended outcome
 		params := []byte(`{"message":"m","requestedSchema":{"type":"object","properties":{}},"_meta":{"progressToken":"up-7"}}`)
-		offered, err := call.Offer(t.Context(), params,
+		offered, err := offer(call, t.Context(), params,
 			&elicitation.ElicitOptions{Progress: func(p *protocol.Progress) {
 				heard = append(heard, fmt.Sprint(p.Token, " ", p.Progress))
-			}}, func(o elicitation.Outcome) { outcome = o })
+			}}, func(o outcome) { ended = o })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,8 +369,8 @@ func TestProgressExtends(t *testing.T) {
 		if fmt.Sprint(heard) != `["up-7" 0 "up-7" 1 "up-7" 2]` {
 			t.Errorf("the upstream heard %v", heard)
 		}
-		if !errors.Is(outcome.Err, elicitation.ReasonTimeout) {
-			t.Errorf("outcome is %+v", outcome)
+		if !errors.Is(ended.Err, elicitation.ReasonTimeout) {
+			t.Errorf("outcome is %+v", ended)
 		}
 		if d := r.logs.All()[2].ContextMap()["duration_ms"]; d != 180000.0 {
 			t.Errorf("it timed out after %v ms, want 180000", d)

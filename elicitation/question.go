@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,46 +54,6 @@ func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
 		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	return q, nil
-}
-
-// checkSchema checks a form against the limits. Where content is enforced the schema
-// must also follow the grammar of forms, or answers could not be validated.
-func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
-	if q.kind != protocol.KindElicitForm {
-		return nil
-	}
-	if len(q.schema) > maxSchemaBytes {
-		err := fmt.Errorf("requestedSchema: larger than %d bytes", maxSchemaBytes)
-		return invalidQuestionError(ReasonTooLarge, err)
-	}
-	if jsonDepth(q.schema) > maxSchemaDepth {
-		err := fmt.Errorf("requestedSchema: nested deeper than %d", maxSchemaDepth)
-		return invalidQuestionError(ReasonTooLarge, err)
-	}
-	if o.Validation == ValidateEnforce {
-		if _, err := forms.parseForm(q.schema); err != nil {
-			return invalidQuestionError(ReasonInvalidQuestion, err)
-		}
-	}
-	return nil
-}
-
-// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of
-// this module are: what a person types into one passes through clients, gateways and their
-// logs.
-func (c *Call) checkSecrets(q *parsedQuestion) *Error {
-	allow := c.router.opts.AllowSecrets
-	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
-		return nil
-	}
-	var secret form.Secret
-	secret, q.form = c.router.forms.findSecret(q.schema)
-	if secret.Word == "" {
-		return nil
-	}
-	return invalidQuestionError(ReasonSecret, fmt.Errorf("requestedSchema: %q looks like a "+
-		"secret (%q), and a form is no place for one: ask for it with a URL elicitation",
-		secret.Field, secret.Word))
 }
 
 func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
@@ -223,6 +184,32 @@ func misspellsMember(key []byte) bool {
 	return false
 }
 
+// MetaCall is the member of a question's _meta that has the [Origin].CallID of the call which
+// caused it. The upstream does not send it: where the transport knows the call from the stream on
+// which the question comes, it adds the member for [Router.ElicitFrom], as package streamhttp does.
+// It is not passed on. An upstream that sends it itself gains nothing: it can put a question on the
+// stream of any call on its connection.
+const MetaCall = "rondo/call"
+
+// readCallID returns what a question names as MetaCall, "" if it names nothing that can be read.
+func readCallID(params json.RawMessage) (id string) {
+	if !bytes.Contains(params, []byte(MetaCall)) || jsonx.Check(params) != nil {
+		return ""
+	}
+	_ = jsonx.Members(params, func(key, value []byte) error {
+		if string(key) != "_meta" || jsonx.KindOf(value) != jsonx.Object {
+			return nil
+		}
+		return jsonx.Members(value, func(key, value []byte) (err error) {
+			if string(key) == MetaCall {
+				id, err = jsonx.Text(value)
+			}
+			return err
+		})
+	})
+	return id
+}
+
 // reservedMeta begins the keys of _meta that belong to one connection and mean
 // nothing, or the wrong thing, on another.
 const reservedMeta = "io.modelcontextprotocol/"
@@ -230,7 +217,7 @@ const reservedMeta = "io.modelcontextprotocol/"
 // isConnectionMeta reports whether a key of _meta belongs to the connection that it
 // came on, also for a peer that ignores case.
 func isConnectionMeta(key string) bool {
-	return strings.EqualFold(key, protocol.MetaProgressToken) ||
+	return key == MetaCall || strings.EqualFold(key, protocol.MetaProgressToken) ||
 		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
 }
 

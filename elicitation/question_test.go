@@ -113,9 +113,9 @@ func TestMembersThatDifferInCase(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil,
-				func(elicitation.Outcome) {})
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
+			offered, err := offer(call, t.Context(), json.RawMessage(test.params), nil,
+				func(outcome) {})
 			if !test.taken {
 				if !errors.Is(err, elicitation.ReasonInvalidQuestion) {
 					t.Errorf("error is %v", err)
@@ -170,11 +170,11 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 				AllowSecrets: func(up elicitation.UpstreamKey) bool { return up == "vault" },
 			})
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			defer call.End()
 			params := json.RawMessage(`{"message":"m","requestedSchema":` + test.schema + `}`)
 			for range 2 { // the second time the form is known
-				_, err := call.Offer(t.Context(), params, nil, nil)
+				_, err := offer(call, t.Context(), params, nil, nil)
 				if test.word == "" {
 					if err != nil {
 						t.Error(err)
@@ -219,11 +219,11 @@ func TestProgressTokenByRevision(t *testing.T) {
 		t.Run(fmt.Sprint(test.version, test.meta), func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 			defer call.End()
 			params := json.RawMessage(
 				`{"message":"m","requestedSchema":` + schema + test.meta + `}`)
-			o, err := call.Offer(t.Context(), params, nil, nil)
+			o, err := offer(call, t.Context(), params, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

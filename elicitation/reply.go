@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Disposition is the outcome of a client's reply; how the question itself ended is its
-// [Outcome].
+// A Disposition is the outcome of a client's reply.
 type Disposition int
 
 // The dispositions. [Router.HandleReply] returns any of them. [Router.HandleProgress] returns
@@ -71,6 +70,40 @@ func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition 
 	return p.finishByReply(p.readReply(reply))
 }
 
+// lookUpQuestion returns the pending question with an id if it was put to the sender.
+// Otherwise it returns nil and what becomes of the reply; beside a question the
+// disposition means nothing.
+func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
+	r.mu.Lock()
+	p := r.questions[id]
+	was, remembered := r.ended.Get(id)
+	r.mu.Unlock()
+	switch {
+	case p == nil && !remembered:
+		return nil, Unknown
+	case p == nil:
+		return nil, was.dispositionOf(from)
+	case p.call.origin.Session.info.ID != from.Session:
+		return nil, WrongSession
+	case p.call.origin.Principal != from.Principal:
+		return nil, WrongPrincipal
+	}
+	return p, Unknown
+}
+
+// dispositionOf is what becomes of a reply to a question that has ended.
+func (q endedQuestion) dispositionOf(from Sender) Disposition {
+	switch {
+	case q.session != from.Session:
+		return WrongSession
+	case q.principal != from.Principal:
+		return WrongPrincipal
+	case q.answered:
+		return Duplicate
+	}
+	return Expired
+}
+
 // HandleProgress takes a notifications/progress that a client sent. When its token
 // is that of a question, which must have been put to this session and principal,
 // the question's timeout starts anew, within Options.MaxTimeout, and the upstream
@@ -104,22 +137,10 @@ func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Dispositi
 // finishByReply ends the question with what the client replied, and returns what became
 // of the reply.
 func (p *pendingQuestion) finishByReply(out outcome) Disposition {
-	if !p.finish(out) {
+	switch {
+	case !p.finish(out):
 		return p.dispositionOfLate()
-	}
-	return dispositionOfReply(out.isInvalidReply())
-}
-
-// isInvalidReply reports whether the question failed because the client's reply cannot be
-// used.
-func (out outcome) isInvalidReply() bool {
-	return out.err != nil && out.err.Reason != ReasonClientError &&
-		out.err.Reason != ReasonAnswerLost
-}
-
-// dispositionOfReply is what becomes of the reply that ended a question.
-func dispositionOfReply(invalid bool) Disposition {
-	if invalid {
+	case out.err != nil && out.err.Reason != ReasonClientError:
 		return Invalid
 	}
 	return Accepted
@@ -143,6 +164,16 @@ var (
 
 func invalidReply(reason Reason, err error) *Error {
 	return newFailure(reason, "The client's answer is not valid", err)
+}
+
+// readReply returns the outcome of a question that the client answered.
+func (p *pendingQuestion) readReply(reply *protocol.Response) outcome {
+	if reply.Error != nil {
+		wire := *reply.Error
+		wire.Data = cloneJSON(wire.Data)
+		return p.readError(&wire)
+	}
+	return p.readResult(reply.Result)
 }
 
 // readError returns the outcome of a question that the client answered with an error.

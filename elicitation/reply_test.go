@@ -119,9 +119,6 @@ func TestErrorReply(t *testing.T) {
 	if up := outcome.Response(protocol.IntID(4)); string(up.Error.Data) != `{"k":1}` {
 		t.Errorf("data is %s", up.Error.Data)
 	}
-	if outcome.Withdraw != nil {
-		t.Error("a question that was answered is withdrawn")
-	}
 	r.wantEvents("created delivered error")
 	r.settled()
 }
@@ -135,7 +132,7 @@ func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	offered.Cancel()
 	r.complete(s.Sender(), result(first, yes), elicitation.Expired)
 	for range 2048 {
-		o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+		o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,16 +205,16 @@ func TestConversionNeedsEnforcement(t *testing.T) {
 	} {
 		r := newRig(t, elicitation.Options{Validation: test.how})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-		var outcome elicitation.Outcome
-		offered, err := call.Offer(t.Context(), json.RawMessage(asks), nil,
-			func(o elicitation.Outcome) { outcome = o })
+		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
+		var ended outcome
+		offered, err := offer(call, t.Context(), json.RawMessage(asks), nil,
+			func(o outcome) { ended = o })
 		if err != nil {
 			t.Fatal(err)
 		}
 		offered.ConfirmDelivery()
 		r.complete(s.Sender(), result(offered.Request().ID, came), elicitation.Accepted)
-		if raw, err := outcome.Result.MarshalJSON(); err != nil || string(raw) != test.want {
+		if raw, err := ended.Result.MarshalJSON(); err != nil || string(raw) != test.want {
 			t.Errorf("validation %d: got %s, %v; want %s", test.how, raw, err, test.want)
 		}
 		last := r.logs.All()[r.logs.Len()-1].ContextMap()
@@ -250,9 +247,9 @@ func TestEnforceRefusesUncheckableForms(t *testing.T) {
 		elicitation.ValidateWarn} {
 		r := newRig(t, elicitation.Options{Validation: how})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-		_, err := call.Offer(t.Context(), json.RawMessage(nested), nil,
-			func(elicitation.Outcome) {})
+		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
+		_, err := offer(call, t.Context(), json.RawMessage(nested), nil,
+			func(outcome) {})
 		if refuses := errors.Is(err,
 			elicitation.ReasonInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
 			t.Errorf("validation %d: %v", how, err)

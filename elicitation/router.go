@@ -18,22 +18,21 @@ import (
 // It is the table of all sessions, calls, pending questions and URL elicitations. The
 // file of each of these types has what happens to it.
 type Router struct {
-	opts     Options
-	metrics  *metrics
-	forms    *formCache
-	slots    slots
-	forwards *replyForwards
+	opts    Options
+	metrics *metrics
+	forms   *formCache
+	slots   slots
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
-	upstreams map[UpstreamKey]*upstreamConn
+	upstreams map[UpstreamKey][]*Call // begun and not ended, by connection
 	questions map[protocol.ID]*pendingQuestion
 	urls      map[urlKey]*urlElicitation
 	calls     map[*Call]struct{} // begun and not ended
 	// ended are the questions that ended last, so that a late reply can be told from
 	// one that was made up.
 	ended     *recent.Map[protocol.ID, endedQuestion]
-	abandoned abandonedTable
+	abandoned abandonedCalls
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is pending
 	sweep     *time.Timer
@@ -46,12 +45,6 @@ const (
 	// times what is pending by default.
 	maxEndedQuestions = 2048
 )
-
-// An upstreamConn is one connection to an upstream server while something uses it.
-type upstreamConn struct {
-	calls []*Call
-	turns turnQueue // for AcquireUpstream
-}
 
 // An endedQuestion is what is remembered of a question that has ended.
 type endedQuestion struct {
@@ -73,40 +66,20 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, forms: newFormCache(), slots: newSlots(&o), forwards: newReplyForwards(),
+		opts: o, forms: newFormCache(), slots: newSlots(&o),
 		sessions:  make(map[string]*Session),
-		upstreams: make(map[UpstreamKey]*upstreamConn),
+		upstreams: make(map[UpstreamKey][]*Call),
 		questions: make(map[protocol.ID]*pendingQuestion),
 		urls:      make(map[urlKey]*urlElicitation),
 		calls:     make(map[*Call]struct{}),
 		ended:     recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
-		abandoned: newAbandonedTable(o.MaxTimeout),
+		abandoned: newAbandonedCalls(o.MaxTimeout),
 		idle:      make(chan struct{}),
 	}
 	if r.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("elicitation options: Metrics: %w", err)
 	}
 	return r, nil
-}
-
-func (r *Router) findOrAddUpstreamLocked(key UpstreamKey) *upstreamConn {
-	u := r.upstreams[key]
-	if u == nil {
-		u = &upstreamConn{}
-		r.upstreams[key] = u
-	}
-	return u
-}
-
-// dropIdleUpstreamLocked forgets a connection that no call, question or turn uses.
-func (r *Router) dropIdleUpstreamLocked(key UpstreamKey) {
-	u := r.upstreams[key]
-	if u == nil || len(u.calls) > 0 || u.turns.held {
-		return
-	}
-	if r.slots.upstreams.UsedBy(key) == 0 {
-		delete(r.upstreams, key)
-	}
 }
 
 // removeSession removes a session and returns its pending questions. No further ones
@@ -131,8 +104,7 @@ func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 func (r *Router) insertCallLocked(c *Call) {
 	c.origin.Session.calls[c] = struct{}{}
 	if c.upstream != "" {
-		u := r.findOrAddUpstreamLocked(c.upstream)
-		u.calls = append(u.calls, c)
+		r.upstreams[c.upstream] = append(r.upstreams[c.upstream], c)
 	}
 	r.calls[c] = struct{}{}
 	r.startSweepLocked()
@@ -144,14 +116,11 @@ func (r *Router) removeCallLocked(c *Call) {
 	if len(r.calls) == 0 {
 		r.sweep.Stop()
 	}
-	if u := r.upstreams[c.upstream]; u != nil {
-		u.calls = removeCall(u.calls, c)
-		r.dropIdleUpstreamLocked(c.upstream)
+	left := slices.DeleteFunc(r.upstreams[c.upstream],
+		func(other *Call) bool { return other == c })
+	if r.upstreams[c.upstream] = left; len(left) == 0 {
+		delete(r.upstreams, c.upstream)
 	}
-}
-
-func removeCall(calls []*Call, c *Call) []*Call {
-	return slices.DeleteFunc(calls, func(other *Call) bool { return other == c })
 }
 
 // insertQuestion stores a question, which holds a slot, unless its call is over by now.
@@ -169,7 +138,6 @@ func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	}
 	r.questions[p.id] = p
 	p.call.questions = append(p.call.questions, p)
-	p.call.insertSharedLocked()
 	return nil
 }
 
@@ -183,7 +151,6 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	c.questions = slices.DeleteFunc(c.questions, func(other *pendingQuestion) bool {
 		return other == p
 	})
-	c.removeSharedLocked()
 	r.ended.Put(p.id, endedQuestion{
 		session: c.origin.Session.info.ID, principal: c.origin.Principal,
 		answered: out.replied,
@@ -194,66 +161,9 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	r.freeSlotLocked(c)
 }
 
-// lookUpQuestion returns the pending question with an id if it was put to the sender.
-// Otherwise it returns nil and what becomes of the reply; beside a question the
-// disposition means nothing.
-func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
-	r.mu.Lock()
-	p := r.questions[id]
-	was, remembered := r.ended.Get(id)
-	r.mu.Unlock()
-	switch {
-	case p == nil && !remembered:
-		return nil, Unknown
-	case p == nil:
-		return nil, was.dispositionOf(from)
-	case p.call.origin.Session.info.ID != from.Session:
-		return nil, WrongSession
-	case p.call.origin.Principal != from.Principal:
-		return nil, WrongPrincipal
-	}
-	return p, Unknown
-}
-
-// dispositionOf is what becomes of a reply to a question that has ended.
-func (q endedQuestion) dispositionOf(from Sender) Disposition {
-	switch {
-	case q.session != from.Session:
-		return WrongSession
-	case q.principal != from.Principal:
-		return WrongPrincipal
-	case q.answered:
-		return Duplicate
-	}
-	return Expired
-}
-
-// findQuestion returns the pending question that an upstream asked on a connection with
-// the given id, nil if there is none.
-func (r *Router) findQuestion(upstream UpstreamKey, id protocol.ID) *pendingQuestion {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	u := r.upstreams[upstream]
-	if u == nil {
-		return nil
-	}
-	var found *pendingQuestion
-	for _, c := range u.calls {
-		for _, asking := range append([]*Call{c}, c.shared...) {
-			for _, p := range asking.questions {
-				if p.upstreamID == id && (found == nil || p.created.After(found.created)) {
-					found = p // the last one, should an upstream use an id again
-				}
-			}
-		}
-	}
-	return found
-}
-
 // Shutdown takes no more sessions, calls or questions, and waits for the
-// questions that are pending, and for replies on their way to other replicas. When ctx ends
-// first the questions are cancelled, and their clients told, and the replies are lost; the
-// error is then the cause of ctx. It returns a few seconds after
+// questions that are pending. When ctx ends first they are cancelled, and their clients told;
+// the error is then the cause of ctx. It returns a few seconds after
 // ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
 // may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
@@ -275,9 +185,6 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		r.cancelPending(&ending)
-	}
-	if cause := r.awaitForwards(ctx); err == nil {
-		err = cause
 	}
 	r.forgetAllURLs()
 	r.waitForWithdrawals(&ending)
@@ -311,7 +218,7 @@ func (r *Router) cancelPending(ending *sync.WaitGroup) {
 // take: a transport that ignores its context, or code of the host that does not return,
 // must not hold up the shutdown.
 func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
-	limit := time.NewTimer(storeTimeout + withdrawTimeout)
+	limit := time.NewTimer(2*time.Second + withdrawTimeout)
 	defer limit.Stop()
 	select {
 	case <-r.idle:

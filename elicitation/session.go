@@ -14,7 +14,7 @@ import (
 // A SessionInfo describes the session of a client.
 type SessionInfo struct {
 	// ID is the host's id of the session. No two sessions that are attached at
-	// the same time may share it, with a [QuestionStore] across replicas. "": a random one.
+	// the same time may share it. "": a random one.
 	ID string
 	// Principal is who opened the session.
 	Principal protocol.Principal
@@ -27,11 +27,6 @@ type SessionInfo struct {
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
-	// Via is how a question reaches the client outside all of its requests: on the one
-	// stream of a client on stdio, or on the one that it has opened to listen over HTTP.
-	// A question that several calls of this session could have caused, and no others, is
-	// asked there; see [Router.ElicitFrom]. Zero: it is refused.
-	Via Via
 	// Notify carries notifications that belong to no request, such as the
 	// completion of a URL elicitation. Nil: there is no such stream.
 	Notify FrameDeliverer

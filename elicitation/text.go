@@ -19,8 +19,7 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 	switch {
 	case err.Err == nil:
 		return ""
-	case err.Reason == ReasonAnswerLost,
-		err.Reason == ReasonDelivery && p.call.via.asker != nil:
+	case err.Reason == ReasonDelivery && p.call.via.asker != nil:
 		// An SDK's error may quote the answer that it could not read or write.
 		return describeErrorKind(err.Err)
 	case err.Reason == ReasonDelivery:
@@ -35,8 +34,7 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 // by the operating system's number, or else by the type of what lies at its root.
 func describeErrorKind(err error) string {
 	for _, known := range [...]error{
-		errStuck, errAnswerLost, errNoReceipt, context.DeadlineExceeded, context.Canceled, io.EOF,
-		io.ErrUnexpectedEOF,
+		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
 		io.ErrClosedPipe, net.ErrClosed, os.ErrDeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

@@ -166,7 +166,7 @@ func (r *Router) HandleURLCompletion(
 	}
 	expired := time.Now().After(u.expires)
 	frames := u.session.info.Notify
-	if frames == nil && !u.call.isOverLocked() {
+	if frames == nil && !u.call.over {
 		frames = u.call.via.frames
 	}
 	r.forgetURLLocked(u)
@@ -190,72 +190,4 @@ func (r *Router) HandleURLCompletion(
 			"elicitation: URL completion: %w: %w", ReasonDelivery, err)
 	}
 	return Accepted, nil
-}
-
-// RelayURLRequired makes an upstream's error for the call fit for the client. The
-// error -32042 of revision 2025-11-25 means that the person must visit URLs
-// first: they pass the same gate and policy as questions do, and get
-// elicitationIds of the router's, so that [Router.HandleURLCompletion] can tell
-// this client alone when a visit is over. Any other error is returned as it is.
-//
-// The second result, an [*Error], says that the client cannot be told; its Wire
-// is the response instead. wire is not changed.
-func (c *Call) RelayURLRequired(ctx context.Context,
-	wire *protocol.Error) (*protocol.Error, error) {
-	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
-		return wire, nil
-	}
-	asked, ok := wire.URLElicitations()
-	if refused := c.checkCapabilities(protocol.KindElicitURL); refused != nil {
-		return nil, c.rejectQuestion(nil, refused)
-	}
-	if !ok {
-		return nil, c.rejectQuestion(nil, malformedURLRequired(nil))
-	}
-	out := &protocol.URLElicitationRequiredError{Message: wire.Message}
-	for _, q := range asked {
-		u, refused := c.rememberRequiredURL(ctx, q)
-		if refused != nil {
-			return nil, c.rejectQuestion(nil, refused)
-		}
-		relayed := *q
-		relayed.ElicitationID = u.clientID
-		out.Elicitations = append(out.Elicitations, &relayed)
-	}
-	legacy, err := out.Legacy()
-	if err != nil {
-		return nil, c.rejectQuestion(nil, malformedURLRequired(err))
-	}
-	return legacy, nil
-}
-
-func malformedURLRequired(err error) *Error {
-	return newFailure(ReasonInvalidQuestion, "The server's error is malformed", err)
-}
-
-// rememberRequiredURL stores a URL elicitation that comes with an error, and so without
-// a pending question.
-func (c *Call) rememberRequiredURL(
-	ctx context.Context, q *protocol.ElicitURL,
-) (*urlElicitation, *Error) {
-	r := c.router
-	if refused := c.checkURL(ctx, q.URL); refused != nil {
-		// The client gets the error, not the upstream, and it has made no mistake.
-		key := urlrule.Keys([]*protocol.ElicitURL{q}, 1)[0]
-		refused.Wire = (&urlrule.Refusal{Key: key}).Wire()
-		return nil, refused
-	}
-	u, refused := r.urlElicitationFor(c, q.ElicitationID)
-	if refused != nil {
-		return nil, refused
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if refused = c.checkUsableLocked(); refused == nil {
-		refused = r.rememberURLLocked(u)
-	}
-	if refused != nil {
-		return nil, refused
-	}
-	return u, nil
 }

@@ -299,57 +299,6 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 	r.settled()
 }
 
-// The error that asks for visits reaches the client with ids of the router's.
-func TestURLRequired(t *testing.T) {
-	upstreams := func(url, id string) *protocol.Error {
-		e, err := (&protocol.URLElicitationRequiredError{Message: "Sign in first",
-			Elicitations: []*protocol.ElicitURL{
-				{Message: "Sign in", URL: url, ElicitationID: id},
-			}}).Legacy()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}
-	r := newRig(t, elicitation.Options{})
-	stream := &screen{t: t}
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	got, err := call.RelayURLRequired(t.Context(), upstreams("https://id.example/?a=b", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	visits, ok := got.URLElicitations()
-	if !ok || len(visits) != 1 || visits[0].URL != "https://id.example/?a=b" ||
-		visits[0].ElicitationID == "1" || got.Message != "Sign in first" {
-		t.Fatalf("the client gets %s", got.Data)
-	}
-	_, err = call.RelayURLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
-	refused(t, err, elicitation.ReasonInvalidQuestion, -32603, `internal error: the URL of question "2" is not allowed, so nothing was asked`)
-	_, err = call.RelayURLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
-	refused(t, err, elicitation.ReasonInvalidQuestion, -32603, "The server's error is malformed")
-	other := protocol.Errorf(-32000, "busy")
-	if same, err := call.RelayURLRequired(t.Context(), other); same != other || err != nil {
-		t.Errorf("another error becomes %v, %v", same, err)
-	}
-	call.End()
-	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "3"))
-	refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
-	r.wantCompletion("up", "1", elicitation.Accepted)
-	var p protocol.ElicitationCompleted
-	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 ||
-		jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != visits[0].ElicitationID {
-		t.Errorf("the session got %v", told)
-	}
-
-	plain := r.attach(elicitation.SessionInfo{ID: "s2", Capabilities: caps(true, false)})
-	call = r.begin(elicitation.Origin{Session: plain}, elicitation.Via{}, "up")
-	defer call.End()
-	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "4"))
-	refused(t, err, elicitation.ReasonCapability, -32602, "Client does not support URL elicitation")
-	r.settled()
-}
-
 // What an answer about a URL carries besides is not passed on.
 func TestURLAnswersHaveNoContent(t *testing.T) {
 	r := newRig(t, elicitation.Options{})

@@ -40,13 +40,8 @@ func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params stri
 		w.t.Fatal(err)
 	}
 	q := m.(*protocol.Request)
-	if opts == nil {
-		opts = &elicitation.ElicitOptions{}
-	}
-	opts.UpstreamID = q.ID
 	answer, err := w.ElicitFrom(ctx, up, q.Params, opts)
-	outcome := elicitation.Outcome{Result: answer, Err: err}
-	return encode(w.t, outcome.Response(q.ID))
+	return encode(w.t, outcome{answer, err}.Response(q.ID))
 }
 
 func encode(t *testing.T, m protocol.Message) string {
@@ -221,27 +216,13 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		{name: "two calls",
 			run: func(w *wired) string {
 				other := w.attach(elicitation.SessionInfo{ID: "s2"})
-				defer w.begin(elicitation.Origin{Session: other}, elicitation.Via{}, "up").End()
+				defer w.begin(elicitation.Origin{Session: other}, byHand(), "up").End()
 				return w.ask(w.t.Context(), "up", askDeploy, nil)
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonAmbiguous, -32601, "downstream_session", "",
 				"call_id", nil, "candidates", int64(2), "error", "2 calls could have caused it")},
 			metrics: map[string]float64{"rejected_total{ambiguous_origin}": 1}},
-		{name: "two calls of one client",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"decline"}}`)
-				defer w.begin(elicitation.Origin{Session: w.session}, w.unused(), "up").End()
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
-			},
-			upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`,
-			client:   []string{seenByAll},
-			logs: []entry{
-				question("created", 0, "candidates", int64(2), "call_id", nil),
-				question("delivered", 0, "candidates", int64(2), "call_id", nil),
-				question("completed", 0, "candidates", int64(2), "call_id", nil, "action",
-					"decline")},
-			metrics: map[string]float64{"completed_total{decline}": 1}},
 		{name: "client without elicitation",
 			caps:     protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
@@ -255,16 +236,15 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			metrics:  map[string]float64{"rejected_total{mode}": 1}},
 		{name: "too many", opts: elicitation.Options{Limits: elicitation.Limits{PerSession: 1}},
 			run: func(w *wired) string {
-				_, err := w.call.Offer(w.t.Context(), json.RawMessage(askDeploy), nil, nil)
-				if err != nil {
-					w.t.Fatal(err)
-				}
+				go w.call.Elicit(w.t.Context(), json.RawMessage(askDeploy), nil)
+				synctest.Wait()
 				return w.ask(w.t.Context(), "up", askDeploy, nil)
 			},
 			upstream: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":`+
 				`"Too many elicitations are pending","data":{"retryAfterMs":5000,"limit":"session"}}}`,
 				protocol.CodeBusy),
-			logs: []entry{created, rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy),
+			client: []string{seenByAll},
+			logs: []entry{created, delivered, rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy),
 				"error", "limit: session")},
 			metrics: map[string]float64{"rejected_total{capacity}": 1, "pending": 1}},
 		{name: "the client cancels its request",
@@ -357,19 +337,6 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			logs: []entry{created, delivered, question("completed", 0, "action", "accept",
 				"violation", `form: field "ok": must be a boolean, got string`)},
 			metrics: map[string]float64{"completed_total{accept}": 1}},
-		{name: "content that the upstream does not get",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"ok":"x"}}}`)
-				var receipt elicitation.Receipt
-				w.ask(w.t.Context(), "up", askDeploy, &elicitation.ElicitOptions{Receipt: &receipt})
-				receipt.Fail(errors.New("its text may quote an answer"))
-				return ""
-			},
-			client: []string{seenByAll},
-			logs: []entry{created, delivered, question("error", 0, "reason", "answer_lost",
-				"code", int64(-32603), "error", "error of type *errors.errorString",
-				"violation", `form: field "ok": must be a boolean, got string`)},
-			metrics: map[string]float64{"errors_total{answer_lost}": 1}},
 		{name: "a form that asks for a secret",
 			run: func(w *wired) string {
 				return w.ask(w.t.Context(), "up", `{"message":"Deploy?","requestedSchema":`+
@@ -384,43 +351,19 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			run: func(w *wired) string {
 				w.session.Detach()
 				origin := elicitation.Origin{Session: w.session, CallID: "c1"}
-				_, err := w.Begin(w.t.Context(), origin, elicitation.Via{}, "up")
-				return encode(w.t, elicitation.Outcome{Err: err}.Response(protocol.IntID(1)))
+				_, err := w.Begin(w.t.Context(), origin, byHand(), "up")
+				return encode(w.t, outcome{Err: err}.Response(protocol.IntID(1)))
 			},
 			upstream: noSession, // here the client
 			logs:     []entry{rejected(elicitation.ReasonNoSession, -32601, "message", "")},
 			metrics:  map[string]float64{"rejected_total{no_session}": 1}},
-		{name: "a call that finds too many before it",
-			run: func(w *wired) string {
-				release, err := w.AcquireUpstream(w.t.Context(), "queue")
-				if err != nil {
-					w.t.Fatal(err)
-				}
-				defer release()
-				waiting, cancel := context.WithCancel(w.t.Context())
-				defer cancel()
-				for range 100 {
-					go w.AcquireUpstream(waiting, "queue")
-				}
-				synctest.Wait()
-				_, err = w.AcquireUpstream(w.t.Context(), "queue")
-				return encode(w.t, elicitation.Outcome{Err: err}.Response(protocol.IntID(1)))
-			},
-			upstream: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":`+
-				`"Too many calls wait for the connection","data":{"retryAfterMs":5000,"limit":"queue"}}}`,
-				protocol.CodeBusy), // here the client
-			logs: []entry{rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy),
-				"message", "",
-				"downstream_session", "", "call_id", nil, "upstream_session", "queue",
-				"error", "limit: queue")},
-			metrics: map[string]float64{"rejected_total{capacity}": 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &wired{rig: newRig(t, test.opts), t: t, screen: &screen{t: t}}
 				via := elicitation.ViaFrames(w.screen)
 				w.session = w.attach(elicitation.SessionInfo{ID: "s1",
-					Capabilities: test.caps, Via: via})
+					Capabilities: test.caps})
 				w.call = w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, via, "up")
 				defer w.call.End()
 				got := test.run(w)

@@ -45,6 +45,8 @@ type file struct {
 	// Name is that of this replica, Replicas are the URLs of all by name.
 	Name     string            `json:"name"`
 	Replicas map[string]string `json:"replicas"`
+
+	lookupEnv func(name string) (string, bool) // of users' tokens, nil: os.LookupEnv
 }
 
 // A fileUpstream has a URL or a command.
@@ -72,31 +74,41 @@ func runConfigured(ctx context.Context, path string, stdout, stderr io.Writer) e
 	if err := decoder.Decode(&f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	registry := prometheus.NewRegistry()
-	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	logger := zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)),
-		zap.InfoLevel))
-	opts, ring, err := f.options(logger, registry)
+	handler, drain, err := f.build(stderr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return listen(ctx, f.Listen, handler, drain, stdout)
+}
+
+// build returns a handler for clients at /mcp and Prometheus at /metrics, and what ends the gateway
+// after people have had time to answer.
+func (f *file) build(logs io.Writer) (_ http.Handler, drain func(), err error) {
+	registry := prometheus.NewRegistry()
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	logger := zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(logs)),
+		zap.InfoLevel))
+	opts, ring, err := f.options(logger, registry)
+	if err != nil {
+		return nil, nil, err
+	}
 	g, err := frontdoor.New(opts)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	handler, err := f.handler(g, ring)
 	if err != nil {
-		return errors.Join(err, g.Close())
+		return nil, nil, errors.Join(err, g.Close())
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return listen(ctx, f.Listen, mux, func() {
+	return mux, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = g.Shutdown(ctx) // people have had their time
 		_ = handler.Shutdown(ctx)
-	}, stdout)
+	}, nil
 }
 
 // options returns those of the gateway, and the keys of a fleet, which are nil without one.
@@ -162,9 +174,12 @@ func (u fileUpstream) upstream() (frontdoor.Upstream, error) {
 func (f *file) handler(g *frontdoor.Gateway, ring *keys.Keyring) (*serverhttp.Handler, error) {
 	opts := &serverhttp.Options{}
 	if len(f.Users) > 0 {
-		names := map[string]string{}
+		names, lookupEnv := map[string]string{}, f.lookupEnv
+		if lookupEnv == nil {
+			lookupEnv = os.LookupEnv
+		}
 		for variable, name := range f.Users {
-			token, ok := os.LookupEnv(variable)
+			token, ok := lookupEnv(variable)
 			if !ok || token == "" {
 				return nil, fmt.Errorf("users: %s is not set", variable)
 			}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 
 // demo starts two upstreams and a gateway, and has two users call through the gateway at the same
 // time.
-func demo(ctx context.Context, stdout io.Writer) error {
+func demo(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	ship, stop, err := serve(officialUpstream())
@@ -29,35 +28,55 @@ func demo(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer stop()
-	handler, err := rondoUpstream()
+	database, err := rondoUpstream()
 	if err != nil {
 		return err
 	}
-	data, stop, err := serve(handler)
+	data, stop, err := serve(database)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	var logs bytes.Buffer
-	g, err := newGateway(ctx, config{
-		upstreams: map[string]string{"ship": ship, "data": data + "/mcp"},
-		users:     map[string]string{"alice": "alice", "bob": "bob"}}, &logs)
+	f := &file{
+		Users:     map[string]string{"alice": "alice", "bob": "bob"}, // tokens are names
+		lookupEnv: func(name string) (string, bool) { return name, true },
+		Upstreams: []fileUpstream{{Name: "ship", URL: ship}, {Name: "data", URL: data + "/mcp"}},
+	}
+	logs := &readyLog{Writer: stderr, left: len(f.Upstreams), ready: make(chan struct{})}
+	handler, drain, err := f.build(logs)
 	if err != nil {
 		return err
 	}
-	gateway, stop, err := serve(g.handler())
+	defer drain()
+	select {
+	case <-logs.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	gateway, stop, err := serve(handler)
 	if err != nil {
-		g.shutdown()
 		return err
 	}
-	err = callTogether(ctx, gateway, stdout)
-	g.shutdown()
-	stop()
-	if err != nil {
-		return err
+	defer stop()
+	return callTogether(ctx, gateway, stdout)
+}
+
+// A readyLog passes log entries on, and closes ready when the gateway has connected to all of its
+// upstreams.
+type readyLog struct {
+	io.Writer
+	left  int
+	ready chan struct{}
+}
+
+// Write implements [io.Writer]. The logger writes one entry at a time.
+func (l *readyLog) Write(entry []byte) (int, error) {
+	if bytes.Contains(entry, []byte(`"gateway.upstream_ready"`)) {
+		if l.left--; l.left == 0 {
+			close(l.ready)
+		}
 	}
-	fmt.Fprintln(stdout, "\n== its log")
-	return printLog(&logs, stdout)
+	return l.Writer.Write(entry)
 }
 
 // serve serves on a port that is free, and returns what ends that.
@@ -103,7 +122,7 @@ func user(ctx context.Context, gateway, name string, table *table) error {
 	var seen []string
 	c, err := client.New(transport, &client.Options{
 		Info: protocol.Implementation{Name: name, Version: "1.0.0"},
-		Era:  protocol.Legacy,
+		Era:  map[string]protocol.Era{"alice": protocol.Modern, "bob": protocol.Legacy}[name],
 		ElicitForm: func(ctx context.Context,
 			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			seen = append(seen, q.Message)
@@ -195,28 +214,6 @@ func metrics(ctx context.Context, url string, stdout io.Writer) error {
 			!strings.Contains(line, "_bucket") && !strings.Contains(line, "_sum") {
 			fmt.Fprintln(stdout, line)
 		}
-	}
-	return lines.Err()
-}
-
-// printLog prints what was logged about questions.
-func printLog(logs io.Reader, stdout io.Writer) error {
-	lines := bufio.NewScanner(logs)
-	for lines.Scan() {
-		var entry struct {
-			Msg        string  `json:"msg"`
-			Upstream   string  `json:"upstream_session"`
-			Downstream string  `json:"downstream_session"`
-			Message    string  `json:"message"`
-			Action     string  `json:"action"`
-			Duration   float64 `json:"duration_ms"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
-			return fmt.Errorf("the gateway logged %q: %w", lines.Text(), err)
-		}
-		name, _, _ := strings.Cut(entry.Upstream, "/")
-		fmt.Fprintf(stdout, "%-21s %s -> %-5s %s %s\n", entry.Msg, name, entry.Downstream,
-			entry.Message, entry.Action)
 	}
 	return lines.Err()
 }

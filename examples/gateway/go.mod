@@ -31,7 +31,6 @@ replace github.com/rondo-mcp/rondo => ../..
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/rondo-mcp/rondo/elicitation/gosdk v0.1.0
 	go.uber.org/zap v1.28.0
 )
 
@@ -41,5 +40,3 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 )
-
-replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk

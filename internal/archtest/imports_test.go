@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"client/clienthttp":         {"protocol", "client"},
 	"client/oauth":              {"protocol", "client", "client/clienthttp"},
 	"elicitation":               {"protocol", "roundtrip/event"},
+	"elicitation/streamhttp":    {"protocol", "roundtrip/event", "elicitation"},
 	"elicitation/gateway": withRoundtrip("protocol", "client", "client/clienthttp", "client/oauth",
 		"server", "server/replicas", "server/serverhttp"),
 
@@ -62,22 +63,20 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/testing/cputime":     true,
-	"internal/testing/fleettest":   true,
-	"internal/testing/gatewaytest": true,
-	"internal/testing/guardchaos":  true,
-	"internal/testing/oauthtest":   true,
-	"internal/testing/proctest":    true,
-	"internal/testing/servertest":  true,
-	"internal/testing/taskchaos":   true,
-	"internal/testing/testkit":     true,
-	"internal/testing/wiretest":    true,
+	"internal/testing/cputime":    true,
+	"internal/testing/fleettest":  true,
+	"internal/testing/guardchaos": true,
+	"internal/testing/oauthtest":  true,
+	"internal/testing/proctest":   true,
+	"internal/testing/servertest": true,
+	"internal/testing/taskchaos":  true,
+	"internal/testing/testkit":    true,
+	"internal/testing/wiretest":   true,
 }
 
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and
 // why.
 var mayUseHTTP = map[string]string{
-	"internal/testing/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
 	"elicitation/gateway": "serves the pages of logins at upstreams",
@@ -209,8 +208,7 @@ func isTelemetry(importPath string) bool {
 // TestAdaptersCompileNoTelemetry: a server that exists has loggers and metrics of its own, in
 // versions of its own, and must be able to keep them.
 func TestAdaptersCompileNoTelemetry(t *testing.T) {
-	for _, dir := range []string{"server/hosted/gosdk", "server/hosted/mcpgo", "elicitation/gosdk",
-		"elicitation/mcpgo"} {
+	for _, dir := range []string{"server/hosted/gosdk", "server/hosted/mcpgo"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(dir))
 		out, err := cmd.Output()

@@ -33,10 +33,8 @@
 // results and the _meta of requests that stand for themselves in a session,
 // requests from the server outside of one (eras_test.go).
 //
-// Gateways: what an upstream server asks passes through one that is built on the
-// official Go SDK, between two people with clients of any make
-// (gateway_test.go, gateway_ts_test.go). elicitation/gateway stands between clients of five makes
-// and servers of six, over HTTP and as processes, in all four pairings of eras:
+// Gateways: elicitation/gateway stands between clients of five makes and servers of six, over HTTP
+// and as processes, in all four pairings of eras, for two people at the same time:
 // frontdoor_ts_test.go prints the table of questions that were shown and of what the servers did.
 //
 // Replicas: three processes of examples/everything behind a real nginx and a real

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,51 @@ func TestFrontDoor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A guest connects somebody to the gateway.
+type guest func(t *testing.T, endpoint string, who *person) peer
+
+// takeTwoThrough takes two people through a gateway at the same time. A person who is asked what is
+// another's fails the test.
+func takeTwoThrough(t *testing.T, endpoint string, connect guest) {
+	var all sync.WaitGroup
+	for _, user := range []struct {
+		env, answer, want, region, size, wizard, visit string
+	}{
+		{"ada", `{"reason":"ada said so"}`, "deployed to ada: ada said so", "eu", `{"cores":8}`, "8 cores in eu for ada@example.com, saw eu", "{}"},
+		{"bob", "decline", "left bob alone: declined", "us", `{"cores":4}`, "4 cores in us for bob@example.com, saw us", "decline"},
+	} {
+		visited := map[string]string{"{}": "visit accepted",
+			"decline": "visit declined"}[user.visit]
+		who := newPerson(t, answers{
+			"Deploy to " + user.env + "?":     user.answer,
+			"Which region?":                   `{"name":"` + user.region + `"}`,
+			"How big in " + user.region + "?": user.size,
+			"Who is told?":                    `{"email":"` + user.env + `@example.com"}`,
+			"Sign in":                         user.visit,
+		})
+		client := connect(t, endpoint, who)
+		all.Go(func() {
+			ctx := within(t, patience)
+			for _, call := range []struct {
+				request request
+				want    string
+			}{
+				{tool("deploy", map[string]string{"env": user.env}), user.want},
+				{tool("wizard", nil), user.wizard},
+				{tool("sign_in", nil), visited},
+			} {
+				got, err := client.do(ctx, call.request)
+				if err != nil || got != call.want {
+					t.Errorf("%s of %s: got %q, %v, want %q", call.request.Target, user.env,
+						got, err, call.want)
+				}
+			}
+			who.wantAsked(1)
+		})
+	}
+	all.Wait()
 }
 
 func checkSampling(t *testing.T, endpoint string, connect guest) {

@@ -9,14 +9,18 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
+	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -137,6 +141,32 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 	all["npm everything process legacy"] = behindDoor{up, everythingCalls(),
 		func(t *testing.T) int { return countIn(t, sent, `"`+protocol.MethodCallTool+`"`) }}
 	return all
+}
+
+// serveNodeEverything starts the server over HTTP and returns its endpoint.
+func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint string) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	cmd := exec.Command(dir.node(), script, "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	p := proctest.Start(t, cmd)
+	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
+	p.Line() // it starts
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+			return "http://127.0.0.1:" + port + "/mcp"
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func countIn(t *testing.T, file, what string) int {

@@ -44,21 +44,13 @@ require (
 
 replace github.com/rondo-mcp/rondo => ../..
 
-require (
-	github.com/google/uuid v1.6.0
-	github.com/rondo-mcp/rondo/elicitation/gosdk v0.1.0
-)
-
-replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
-
-
+require github.com/google/uuid v1.6.0 // indirect
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/zitadel/oidc/v3 v3.52.0
 	go.uber.org/zap v1.28.0
 )
-
 
 require (
 	github.com/rondo-mcp/rondo/server/hosted/gosdk v0.1.0

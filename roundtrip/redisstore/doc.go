@@ -1,6 +1,5 @@
 // Package redisstore makes states single-use across the replicas of a server, and keeps the
-// large ones and the tasks, in a Redis that they share. It also keeps the questions of forwarders
-// that own no connection.
+// large ones and the tasks, in a Redis that they share.
 //
 //	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 //	shared, err := redisstore.New(ctx, client, nil)
@@ -69,34 +68,9 @@
 // is full, requests with a proof get 503. In a failover, or when Redis comes back empty, a request
 // of the last three minutes that somebody has read whole could be sent again.
 //
-// # Questions
-//
-// A forwarder without a connection of its own is, for example, an external processor of Envoy: a
-// proxy shows it what passes through.
-//
-//	questions, err := redisstore.NewQuestionStore(client, nil)
-//	...
-//	router, err := elicitation.New(&elicitation.Options{
-//		Store: questions, Keys: ring.Derive(elicitation.KeyPurpose),
-//	})
-//
-// One instance sees the question on its way to the client, puts it with [elicitation.Call.Offer],
-// and gives the proxy the request of [elicitation.Offered.Request] in its place. Whichever
-// instance sees the reply hands it to [elicitation.Router.Resolve], and gives the proxy the
-// response for the upstream.
-//
-// A [QuestionStore] keeps one hash for each question, under [QuestionOptions].Prefix and a digest
-// of its id: the record, which the router has sealed, and how the question ended. It expires a
-// little after the longest time that the question may last. What can be read in Redis is how many
-// questions there are and when and how they ended. Who can write there can keep answers from
-// arriving, and cannot make up or redirect one. Of all replies to a question one is claimed. After
-// a failover a reply that comes again may be claimed again; the connection of the upstream
-// refuses it, since it has had its response.
-//
 // # What an operator has to do
 //
-// Set maxmemory-policy to noeviction; [New] refuses another. For questions alone a policy that
-// spares what still has long to live is enough. Set appendonly to yes.
+// Set maxmemory-policy to noeviction; [New] refuses another. Set appendonly to yes.
 //
 // Set ContextTimeoutEnabled in the options of the client. Without it the client ignores the
 // deadline of a call. When Redis does not answer, a request is then refused only after

@@ -1,0 +1,126 @@
+package elicitation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// admitQuestion reads a question and decides whether this client may be asked it.
+// Capabilities come before the parameters: a client that declared nothing causes no
+// work.
+func (c *Call) admitQuestion(ctx context.Context,
+	params json.RawMessage) (*parsedQuestion, *Error) {
+	r := c.router
+	if refused := c.checkUsable(ctx); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkCapabilities(""); refused != nil {
+		return nil, refused
+	}
+	q, refused := parseQuestion(params)
+	if refused != nil {
+		return nil, refused
+	}
+	if refused := q.checkSchema(&r.opts, r.forms); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkCapabilities(q.kind); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkSecrets(q); refused != nil {
+		return nil, refused
+	}
+	if q.kind == protocol.KindElicitURL {
+		return q, c.checkURL(ctx, q.url)
+	}
+	return q, nil
+}
+
+// checkCapabilities refuses what the client of the call has not declared. It is called
+// before the question is read, with an empty kind, and again when its kind is known.
+func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
+	version := c.origin.Session.info.Version
+	form, url := supportedModes(c.capabilities(), version)
+	if c.via.frames != nil && version.Era() == protocol.Modern {
+		form, url = false, false // servers send no requests there
+	}
+	switch {
+	case !form && !url:
+		return newRefusal(ReasonCapability, protocol.Errorf(
+			protocol.CodeMethodNotFound, "Client does not support elicitation"))
+	case kind == protocol.KindElicitForm && !form:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support form elicitation"))
+	case kind == protocol.KindElicitURL && !url:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+	}
+	return nil
+}
+
+// checkUsable refuses a question of a call that is over, or of an upstream's request,
+// ctx, that has ended.
+func (c *Call) checkUsable(ctx context.Context) *Error {
+	c.router.mu.Lock()
+	refused := c.checkUsableLocked()
+	c.router.mu.Unlock()
+	if refused == nil && ctx.Err() != nil {
+		refused = noSessionError(ReasonNoSession, context.Cause(ctx))
+	}
+	return refused
+}
+
+// checkUsableLocked is called with router.mu held.
+func (c *Call) checkUsableLocked() *Error {
+	switch {
+	case c.router.draining:
+		return shutdownError()
+	case c.over, c.origin.Session.detached:
+		return noSessionError(ReasonNoSession, nil)
+	}
+	return nil
+}
+
+// checkSchema checks a form against the limits. Where content is enforced the schema
+// must also follow the grammar of forms, or answers could not be validated.
+func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
+	if q.kind != protocol.KindElicitForm {
+		return nil
+	}
+	if len(q.schema) > maxSchemaBytes {
+		err := fmt.Errorf("requestedSchema: larger than %d bytes", maxSchemaBytes)
+		return invalidQuestionError(ReasonTooLarge, err)
+	}
+	if jsonDepth(q.schema) > maxSchemaDepth {
+		err := fmt.Errorf("requestedSchema: nested deeper than %d", maxSchemaDepth)
+		return invalidQuestionError(ReasonTooLarge, err)
+	}
+	if o.Validation == ValidateEnforce {
+		if _, err := forms.parseForm(q.schema); err != nil {
+			return invalidQuestionError(ReasonInvalidQuestion, err)
+		}
+	}
+	return nil
+}
+
+// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of
+// this module are: what a person types into one passes through clients, gateways and their
+// logs.
+func (c *Call) checkSecrets(q *parsedQuestion) *Error {
+	allow := c.router.opts.AllowSecrets
+	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
+		return nil
+	}
+	var secret form.Secret
+	secret, q.form = c.router.forms.findSecret(q.schema)
+	if secret.Word == "" {
+		return nil
+	}
+	return invalidQuestionError(ReasonSecret, fmt.Errorf("requestedSchema: %q looks like a "+
+		"secret (%q), and a form is no place for one: ask for it with a URL elicitation",
+		secret.Field, secret.Word))
+}

@@ -1,4 +1,0 @@
-package gosdk
-
-// CloseIdle closes the connections to other replicas.
-func CloseIdle(d *Downstream) { d.forwarder.CloseIdle() }

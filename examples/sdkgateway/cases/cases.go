@@ -1,0 +1,404 @@
+// Package cases holds gateways against what a question's upstream, client and operator have to see,
+// in each way in which it ends or is refused.
+package cases
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
+)
+
+// A Builder returns the handler of a gateway before the upstream at url. stop closes its connection.
+type Builder func(ctx context.Context, router *elicitation.Router, url string) (
+	handler http.Handler, stop func(), err error)
+
+const (
+	form = `{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":` +
+		`{"who":{"type":"string"}}}}`
+	visit = `{"mode":"url","message":"Sign in","url":"https://example.com/in","elicitationId":"v1"}`
+	bad   = `{"mode":"form","message":"Deploy?"}`
+
+	both = `{"elicitation":{"form":{},"url":{}}}`
+)
+
+// A scene is a question, what the client does, and what everybody reads.
+type scene struct {
+	name, tool, declares, question string
+	reply                          string // of the client, "": it is silent
+	upstream                       string // what the upstream reads; before "*" where one is in it
+	events                         string // of the log, without "elicitation."
+	fields                         string // action, reason, code and error of the last entry
+	series                         string // what is counted, beside requests and durations
+}
+
+// An SDK reports the delivery when the answer comes.
+var scenes = []scene{
+	{"accept", "ask", both, form, `"result":{"action":"accept","content":{"who":"ann"}}`,
+		`{"action":"accept","content":{"who":"ann"}}`, "created delivered completed", "accept",
+		"completed_total{accept}"},
+	{"decline", "ask", both, form, `"result":{"action":"decline"}`,
+		`{"action":"decline"}`, "created delivered completed", "decline", "completed_total{decline}"},
+	{"cancel", "ask", both, form, `"result":{"action":"cancel"}`,
+		`{"action":"cancel"}`, "created delivered completed", "cancel", "completed_total{cancel}"},
+	{"timeout", "ask", both, form, "",
+		`{"code":23224,"message":"Elicitation timed out"}`, "created timeout", "23224", "timeout_total"},
+	{"the client's error", "ask", both, form, `"error":{"code":-32000,"message":"no eyes"}`,
+		`{"code":-32000,"message":"no eyes"}`, "created delivered error", "client_error -32000",
+		"errors_total{client_error}"},
+	{"no result", "ask", both, form, `"result":{"action":5}`,
+		`{"code":-32603,"message":"The client's answer is not valid"}`, "created delivered error",
+		"invalid_reply -32603 the result is not that of an elicitation", "errors_total{invalid_reply}"},
+	{"no call", "outside", both, form, "",
+		`{"code":-32601,"message":"No client session available"}`, "rejected",
+		"no_session -32601", "rejected_total{no_session}"},
+	{"no capability", "ask", `{}`, form, "",
+		`{"code":-32601,"message":"Client does not support elicitation"}`, "rejected",
+		"capability -32601", "rejected_total{capability}"},
+	{"no forms", "ask", `{"elicitation":{"url":{}}}`, form, "",
+		`{"code":-32602,"message":"Client does not support form elicitation"}`, "rejected",
+		"mode -32602", "rejected_total{mode}"},
+	{"no URLs", "ask", `{"elicitation":{}}`, visit, "",
+		`{"code":-32602,"message":"Client does not support URL elicitation"}`, "rejected",
+		"mode -32602", "rejected_total{mode}"},
+	{"malformed", "ask", both, bad, "",
+		`{"code":-32602,"message":"Invalid elicitation request: *`, "rejected",
+		"invalid_question -32602", "rejected_total{invalid_question}"},
+}
+
+// Run plays all scenes, and then has two clients asked at once on the shared connection.
+func Run(t *testing.T, build Builder) {
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) {
+			g := start(t, build, s.reply == "")
+			text := g.connect(t, "ann", s.declares, s.reply).call(t, s.tool, s.question)
+			if s.tool == "outside" {
+				text = g.upstream.askOutside(s.question)
+			}
+			if want, _, isPrefix := strings.Cut(s.upstream, "*"); text != s.upstream &&
+				!(isPrefix && strings.HasPrefix(text, want)) {
+				t.Errorf("the upstream reads %s, want %s", text, s.upstream)
+			}
+			g.checkLog(t, s)
+			g.checkSeries(t, s)
+		})
+	}
+	t.Run("two clients", func(t *testing.T) {
+		g := start(t, build, false)
+		var all sync.WaitGroup
+		for _, name := range []string{"ann", "bob"} {
+			c := g.connect(t, name, both,
+				`"result":{"action":"accept","content":{"who":"`+name+`"}}`)
+			all.Go(func() {
+				for range 20 {
+					text := c.call(t, "ask", strings.Replace(form, "Deploy?", "For "+name, 1))
+					if !strings.Contains(text, `"who":"`+name+`"`) {
+						t.Errorf("the call of %s got %s", name, text)
+					}
+				}
+				for _, params := range c.asked {
+					if !strings.Contains(params, "For "+name) {
+						t.Errorf("%s was asked %s", name, params)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// A running gateway.
+type running struct {
+	url      string
+	upstream *upstream
+	logs     *observer.ObservedLogs
+	registry *prometheus.Registry
+}
+
+func start(t *testing.T, build Builder, isSilent bool) *running {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	g := &running{upstream: newUpstream(), logs: logs, registry: prometheus.NewRegistry()}
+	opts := &elicitation.Options{Log: zaplog.New(zap.New(core)), Metrics: prom.New(g.registry),
+		MinHumanTime: -1}
+	if isSilent {
+		opts.Timeout = 50 * time.Millisecond
+	}
+	router, err := elicitation.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := httptest.NewServer(g.upstream)
+	handler, stop, err := build(t.Context(), router, up.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := httptest.NewServer(handler)
+	g.url = down.URL
+	t.Cleanup(func() {
+		stop()
+		for _, s := range []*httptest.Server{up, down} {
+			s.CloseClientConnections()
+			s.Close()
+		}
+	})
+	return g
+}
+
+func (g *running) checkLog(t *testing.T, s scene) {
+	t.Helper()
+	var events []string
+	for _, e := range g.logs.All() {
+		f := e.ContextMap()
+		events = append(events, strings.TrimPrefix(e.Message, "elicitation."))
+		who, message := "ann", "Deploy?"
+		if s.tool == "outside" {
+			who = ""
+		}
+		if s.question == visit {
+			message = "Sign in"
+		}
+		if id, _ := f["request_id"].(string); len(id) != 32 || f["upstream_session"] != "up" ||
+			f["downstream_session"] != who || f["message"] != message || f["duration_ms"] == nil {
+			t.Errorf("the entry %s has %v", e.Message, f)
+		}
+	}
+	if got := strings.Join(events, " "); got != s.events {
+		t.Fatalf("logged %q, want %q", got, s.events)
+	}
+	last, fields := g.logs.All()[len(events)-1].ContextMap(), ""
+	for _, name := range []string{"action", "reason", "code", "error"} {
+		if v := last[name]; v != nil && v != "" {
+			fields += fmt.Sprint(" ", v)
+		}
+	}
+	if fields = strings.TrimSpace(fields); fields != s.fields {
+		t.Errorf("the last entry has %q, want %q", fields, s.fields)
+	}
+}
+
+func (g *running) checkSeries(t *testing.T, s scene) {
+	t.Helper()
+	want := []string{s.series}
+	if !strings.HasPrefix(s.series, "rejected") {
+		want = append(want, "requests_total")
+	}
+	families, err := g.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "elicitation_")
+			for _, l := range m.GetLabel() {
+				name += "{" + l.GetValue() + "}"
+			}
+			if n := m.GetCounter().GetValue() + m.GetGauge().GetValue(); n != 0 {
+				got = append(got, name)
+				if n != 1 {
+					t.Errorf("%s is %v", name, n)
+				}
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("counted are %q, want %q", got, want)
+	}
+}
+
+// An envelope is what is read of any message.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// outcome is what a response says.
+func (e *envelope) outcome() string {
+	if e.Error != nil {
+		return string(e.Error)
+	}
+	return string(e.Result)
+}
+
+// An upstream has the tools ask, which returns what became of its question, and outside, which
+// returns at once.
+type upstream struct {
+	mu      sync.Mutex
+	asked   int
+	waiting map[string]chan string
+	outside chan string // messages for the stream of the session
+}
+
+func newUpstream() *upstream {
+	return &upstream{waiting: map[string]chan string{}, outside: make(chan string)}
+}
+
+// ServeHTTP implements [http.Handler].
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	write := func(message string) {
+		fmt.Fprintf(w, "data: %s\n\n", message)
+		_ = http.NewResponseController(w).Flush()
+	}
+	if r.Method == http.MethodGet {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case message := <-u.outside:
+				write(message)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	var m envelope
+	if json.NewDecoder(r.Body).Decode(&m) != nil {
+		return // DELETE
+	}
+	result := `{}`
+	switch m.Method {
+	case "initialize":
+		w.Header().Set("Mcp-Session-Id", "s")
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+			`"serverInfo":{"name":"up","version":"1"}}`
+	case "tools/list":
+		result = `{"tools":[{"name":"ask","inputSchema":{"type":"object"}},` +
+			`{"name":"outside","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		var call struct {
+			Name      string
+			Arguments struct{ Question json.RawMessage }
+		}
+		_ = json.Unmarshal(m.Params, &call)
+		text := "done"
+		w.Header().Set("Content-Type", "text/event-stream")
+		if call.Name == "ask" {
+			text = u.ask(string(call.Arguments.Question), write)
+		}
+		quoted, _ := json.Marshal(text)
+		write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`,
+			m.ID, quoted))
+		return
+	case "":
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.waiting[string(m.ID)] <- m.outcome()
+	}
+	if m.Method == "" || m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+func (u *upstream) ask(question string, write func(string)) (outcome string) {
+	answer := make(chan string, 1)
+	u.mu.Lock()
+	u.asked++
+	id := fmt.Sprint(u.asked)
+	u.waiting[id] = answer
+	u.mu.Unlock()
+	write(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":` + question + `}`)
+	return <-answer
+}
+
+// askOutside asks on the stream of the session.
+func (u *upstream) askOutside(question string) string {
+	return u.ask(question, func(message string) { u.outside <- message })
+}
+
+// A client answers each question with the same reply.
+type client struct {
+	url, session, reply string
+	asked               []string // parameters of questions
+}
+
+func (g *running) connect(t *testing.T, name, declares, reply string) *client {
+	t.Helper()
+	c := &client{url: g.url, reply: reply}
+	c.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":`+declares+`,"clientInfo":{"name":"`+name+`","version":"1"}}}`)
+	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c
+}
+
+// call calls a tool and returns the text of its result.
+func (c *client) call(t *testing.T, tool, question string) string {
+	response := c.post(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+tool+
+		`","arguments":{"question":`+question+`}}}`)
+	var result struct{ Content []struct{ Text string } }
+	if json.Unmarshal(response.Result, &result) != nil || len(result.Content) != 1 {
+		t.Errorf("the result is %s", response.outcome())
+		return ""
+	}
+	return result.Content[0].Text
+}
+
+// post sends a message and returns the response to it.
+func (c *client) post(t *testing.T, message string) (response envelope) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url,
+		strings.NewReader(message))
+	if err != nil {
+		t.Error(err)
+		return response
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return response
+	}
+	defer answer.Body.Close()
+	if id := answer.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		text, _ := io.ReadAll(answer.Body)
+		_ = json.Unmarshal(text, &response)
+		return response
+	}
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		data, isData := strings.CutPrefix(lines.Text(), "data:")
+		var m envelope
+		if !isData || json.Unmarshal([]byte(data), &m) != nil {
+			continue
+		}
+		if m.Method == "" {
+			return m
+		}
+		if m.Method == "elicitation/create" {
+			c.asked = append(c.asked, string(m.Params))
+			if c.reply != "" {
+				c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply))
+			}
+		}
+	}
+	return response
+}
