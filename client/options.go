@@ -114,6 +114,11 @@ type Options struct {
 	// Relay is for programs that pass results on: they are encoded as they came
 	// ([protocol.RelayResult]).
 	Relay bool
+	// RelayElicit is for programs that pass questions on: it gets the parameters of each
+	// elicitation/create that a legacy server pushes, as they came, in place of ElicitForm and
+	// ElicitURL, and forms and URLs that [Client.Begin] and [Client.Resume] return are not
+	// checked. The client declares Manual then.
+	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
 	// Warn receives what goes wrong without an error for the caller. Log it.
 	//   - A tool is left out of a list because its definition is invalid.
@@ -224,6 +229,9 @@ func (o *Options) warn(ctx context.Context, err error) {
 
 // declaredCapabilities returns what the handlers can answer.
 func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
+	if o.RelayElicit != nil && o.Manual != nil {
+		return *o.Manual
+	}
 	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
 	if o.Tasks {
 		caps.Extensions = maps.Clone(o.Extensions)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,6 +100,17 @@ func (p *pushHandler) preparePush(
 	origin QuestionOrigin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
+	if relay := c.opts.RelayElicit; relay != nil && req.Method == protocol.MethodElicit {
+		params := bytes.Clone(req.Params) // the message may alias a buffer
+		return questionTask{origin, protocol.KindElicitForm,
+			func(ctx context.Context) (json.RawMessage, error) {
+				result, err := relay(ctx, params)
+				if err != nil {
+					return nil, err
+				}
+				return result.MarshalJSON()
+			}}, nil, nil
+	}
 	version := p.session.agreedVersion()
 	if !c.questions.declaresMethod(version, req.Method) {
 		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q",

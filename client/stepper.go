@@ -99,6 +99,9 @@ func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 // checkQuestion checks that a question may be put to a person, and returns it
 // in the form in which it may be shown.
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
+	if c.opts.RelayElicit != nil && q.Request.Kind().Method() == protocol.MethodElicit {
+		return q.Request, nil
+	}
 	shown, _, err := c.questions.checkQuestion(c.manualCapabilities(), q.Request)
 	if err != nil {
 		return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}

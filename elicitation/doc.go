@@ -109,7 +109,7 @@
 // elicitation.delivered, elicitation.completed, elicitation.timeout,
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
 // fields event, which repeats that name, request_id, upstream_session,
-// downstream_session, message, action and duration_ms, and where they apply mode,
+// downstream_session, message, action and duration_ms, and where they apply subject, mode,
 // call_id, client_request, candidates, reason, by, code, violation and error, and unseen where the
 // client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
 // seen. elicitation.leaked reports a call whose host forgot [Call.End], and
@@ -130,7 +130,9 @@
 //	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
 //
 // Whenever no question begins or ends, requests = completed + timeouts + errors + cancelled +
-// pending.
+// pending. Of questions that are [Relayed] this holds for the sum of all processes, once they are
+// no longer pending where they were asked; what is missing are those with which no client has
+// come back.
 //
 // # Replicas
 //

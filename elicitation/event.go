@@ -93,7 +93,7 @@ func (r *Router) recordsEvents() bool { return r.opts.Log != nil || r.opts.Audit
 
 func (r *Router) emitEvent(ctx context.Context, e *AuditEvent) {
 	if r.opts.Log != nil {
-		r.callHost("logger", func() { writeLog(ctx, r.opts.Log, e) })
+		r.callHost("logger", func() { r.writeLog(ctx, e) })
 	}
 	if r.opts.Audit != nil {
 		r.callHost("audit sink", func() { r.opts.Audit.Audit(*e) })
@@ -152,12 +152,12 @@ func (p *pendingQuestion) emitStateLocked(kind AuditKind, out *outcome) {
 	e.Duration = e.Time.Sub(p.created)
 	p.call.describeIn(&e)
 	if out != nil {
-		p.describeOutcome(out, &e)
+		p.call.describeOutcome(out, &e)
 	}
 	p.router.emitEvent(p.call.ctx, &e)
 }
 
-func (p *pendingQuestion) describeOutcome(out *outcome, e *AuditEvent) {
+func (c *Call) describeOutcome(out *outcome, e *AuditEvent) {
 	e.Violation = escapeForLog(out.detail)
 	if out.result != nil {
 		e.Action, e.Unseen = out.result.Action, out.unseen
@@ -169,7 +169,7 @@ func (p *pendingQuestion) describeOutcome(out *outcome, e *AuditEvent) {
 	if out.state == stateFailed {
 		e.Reason = out.err.Reason
 	}
-	e.Err = p.explainFailure(out.err)
+	e.Err = c.explainFailure(out.err)
 }
 
 // describeCandidates fills in what an event has of the calls one of which caused a question: all of

@@ -9,12 +9,15 @@ import (
 // A logEntry is an event as a log entry. Its message is the event's name, and so is
 // the field event: where the encoder calls the message of an entry "message", the field
 // of that name hides it. The first seven fields are always there.
-type logEntry AuditEvent
+type logEntry struct {
+	*AuditEvent
+	subject string // of an authenticated principal
+}
 
 // writeLog writes the log entry of an event.
-func writeLog(ctx context.Context, log event.LogSink, e *AuditEvent) {
-	if level := e.logLevel(); log.Enabled(ctx, level) {
-		log.Write(ctx, level, string(e.Kind), (*logEntry)(e))
+func (r *Router) writeLog(ctx context.Context, e *AuditEvent) {
+	if level := e.logLevel(); r.opts.Log.Enabled(ctx, level) {
+		r.opts.Log.Write(ctx, level, string(e.Kind), &logEntry{e, r.subjectOf(e.Principal)})
 	}
 }
 
@@ -28,6 +31,7 @@ func (e *logEntry) AddTo(out event.Encoder) {
 	out.AddString("action", string(e.Action))
 	out.AddFloat64("duration_ms", float64(e.Duration.Microseconds())/1000)
 	for _, f := range [...]struct{ name, value string }{
+		{"subject", e.subject},
 		{"mode", string(e.Mode)},
 		{"call_id", escapeForLog(e.CallID)},
 		{"client_request", escapeForLog(e.Request.String())},

@@ -69,6 +69,10 @@ func (m *metrics) countCreated() {
 
 func (m *metrics) countEnded(out outcome, took time.Duration) {
 	m.pending.Add(-1)
+	m.countOutcome(out, took)
+}
+
+func (m *metrics) countOutcome(out outcome, took time.Duration) {
 	switch out.state {
 	case stateCompleted:
 		action := out.result.Action

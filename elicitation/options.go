@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -101,6 +102,10 @@ type Options struct {
 	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
 
+	// Subject names an authenticated principal in the log, as the field subject, for example by
+	// p.Subject. Nil: a digest of the principal, by which what one person was asked can be found
+	// and which names nobody. Calls may overlap.
+	Subject func(p protocol.Principal) string
 	// Log gets one entry for each event, nil: none. zaplog.New and sloglog.New of
 	// server/middleware make one.
 	Log event.LogSink
@@ -139,6 +144,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.URLPolicy == nil {
 		o.URLPolicy = DefaultURLPolicy
+	}
+	if o.Subject == nil {
+		o.Subject = digestOf
 	}
 	return o, nil
 }

@@ -326,9 +326,11 @@ func (p *pendingQuestion) Cancel(cause error) {
 	go p.router.callHost("callback", func() { p.finishCancelled(ByShutdown, cause) })
 }
 
+const textUndelivered = "Elicitation could not be delivered"
+
 // failDelivery ends the question because the transport did not take it.
 func (p *pendingQuestion) failDelivery(err error) {
-	wire := protocol.Errorf(protocol.CodeInternalError, "Elicitation could not be delivered")
+	wire := protocol.Errorf(protocol.CodeInternalError, textUndelivered)
 	p.finish(failedOutcome(ReasonDelivery, wire, err))
 }
 

@@ -22,6 +22,7 @@ type Router struct {
 	metrics *metrics
 	forms   *formCache
 	slots   slots
+	relayed *relayedQuestions
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
@@ -79,6 +80,7 @@ func New(opts *Options) (*Router, error) {
 	if r.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("elicitation options: Metrics: %w", err)
 	}
+	r.relayed = newRelayedQuestions(r.metrics, o.Timeout)
 	return r, nil
 }
 
@@ -113,6 +115,11 @@ func (r *Router) insertCallLocked(c *Call) {
 func (r *Router) removeCallLocked(c *Call) {
 	delete(c.origin.Session.calls, c)
 	delete(r.calls, c)
+	for _, u := range c.origin.Session.urls.All() { // which may be kept for longer
+		if u.call == c {
+			u.call = nil
+		}
+	}
 	if len(r.calls) == 0 {
 		r.sweep.Stop()
 	}
@@ -187,6 +194,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		r.cancelPending(&ending)
 	}
 	r.forgetAllURLs()
+	r.relayed.expiry.Stop()
 	r.waitForWithdrawals(&ending)
 	return err
 }

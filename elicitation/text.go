@@ -2,6 +2,8 @@ package elicitation
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,18 +14,19 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // explainFailure returns what caused the end of a question, fit for logs.
-func (p *pendingQuestion) explainFailure(err *Error) string {
+func (c *Call) explainFailure(err *Error) string {
 	switch {
 	case err.Err == nil:
 		return ""
-	case err.Reason == ReasonDelivery && p.call.via.asker != nil:
+	case err.Reason == ReasonDelivery && c.via.frames == nil:
 		// An SDK's error may quote the answer that it could not read or write.
 		return describeErrorKind(err.Err)
 	case err.Reason == ReasonDelivery:
-		return p.router.redactTransportError(err.Err)
+		return c.router.redactTransportError(err.Err)
 	case err.Reason == ReasonInvalidReply:
 		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
 	}
@@ -92,4 +95,18 @@ func peekMessage(params json.RawMessage) string {
 		})
 	}
 	return text
+}
+
+// subjectOf names an authenticated principal in the log, and nobody else.
+func (r *Router) subjectOf(p protocol.Principal) string {
+	if p.Anonymous() || p.IsLocal() {
+		return ""
+	}
+	return escapeForLog(r.opts.Subject(p))
+}
+
+// digestOf is the default of Options.Subject.
+func digestOf(p protocol.Principal) string {
+	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
+	return hex.EncodeToString(sum[:8])
 }

@@ -51,10 +51,11 @@ func (c *Call) checkURL(ctx context.Context, url string) *Error {
 type urlElicitation struct {
 	key      urlKey
 	session  *Session
-	call     *Call
 	clientID string // the elicitationId that the client gets
 
-	expires time.Time // guarded by router.mu
+	// Guarded by router.mu.
+	call    *Call // nil: it has ended
+	expires time.Time
 }
 
 type urlKey struct {
@@ -166,8 +167,12 @@ func (r *Router) HandleURLCompletion(
 	}
 	expired := time.Now().After(u.expires)
 	frames := u.session.info.Notify
-	if frames == nil && !u.call.over {
-		frames = u.call.via.frames
+	if u.call != nil && !u.call.over {
+		if d, ok := u.call.via.asker.(FrameDeliverer); ok {
+			frames = d
+		} else if frames == nil {
+			frames = u.call.via.frames
+		}
 	}
 	r.forgetURLLocked(u)
 	r.mu.Unlock()

@@ -130,6 +130,9 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 	}
 	request.era.revertFailedOpen(request, err)
 	response.Error = request.era.spellError(ctx, request, response.Error)
+	if request.onResponse != nil {
+		request.onResponse()
+	}
 }
 
 // runHandler calls the middleware and the handler, and recovers their panics.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,6 +22,8 @@ import (
 // server and bound to the caller and the request.
 type flowState struct {
 	relay.State
+	// Questions are those of the last round that a modern upstream has returned, by its keys.
+	Questions map[string]*elicitation.Relayed `json:"questions,omitempty"`
 	// Login is what the call waits for before it goes on; nil: it waits for no login.
 	Login *loginState `json:"login,omitempty"`
 }
@@ -98,6 +101,11 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	if err != nil {
 		return nil, err
 	}
+	request := requestFrom(ctx)
+	err = request.completeQuestions(call, conn, state.Questions, retry.InputResponses)
+	if err != nil {
+		return nil, err
+	}
 	*protocol.RetryOf(params) = retry
 	upstream, done := g.detach(ctx)
 	defer done()
@@ -111,23 +119,44 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	if pending == nil {
 		return u.publishResult(result), nil
 	}
-	return u.askClient(pending, roundtrip.RoundOf(ctx).Number)
+	return u.askClient(request, conn, call, pending, roundtrip.RoundOf(ctx).Number)
 }
 
 // askClient returns the questions of a modern upstream as those of the gateway.
-func (u *upstream) askClient(pending *client.Pending, round int) (protocol.Result, error) {
-	var asks protocol.InputRequests
-	for _, q := range pending.Questions() {
-		if err := u.checkQuestion(q.Request); err != nil {
-			return nil, err
-		}
-		asks = append(asks, protocol.KeyedRequest{Key: q.Key, Request: q.Request})
-	}
+func (u *upstream) askClient(request *request, conn *connection, call *server.Call,
+	pending *client.Pending, round int,
+) (protocol.Result, error) {
 	// A modern upstream may use a key again in another round; the gateway's are new in each.
-	questions, next := relay.NoteReturned(asks, pending.State(), func(number int, _ string) string {
-		return "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(number)
-	})
+	questions, state := relay.NoteReturned(pending.Questions(), pending.State(),
+		func(number int, _ string) string {
+			return "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(number)
+		})
+	next := flowState{State: state, Questions: map[string]*elicitation.Relayed{}}
+	for i, q := range questions {
+		if q.Request.Kind().Method() != protocol.MethodElicit {
+			continue
+		}
+		opened, err := request.openQuestion(call, conn, q.Key, q.Request)
+		if err != nil {
+			return nil, u.explainRefusal(call, q.Request, err)
+		}
+		next.Questions[state.Asked[i].Peer] = opened
+	}
 	return relay.Ask(questions, next), nil
+}
+
+// explainRefusal returns why the client is not asked what a modern upstream has returned. The
+// upstream keeps nothing of the call, so that the client alone can be told.
+func (u *upstream) explainRefusal(call *server.Call, q protocol.InputRequest, err error) error {
+	refused, ok := errors.AsType[*elicitation.Error](err)
+	if ok && errors.Is(refused, elicitation.ReasonCapability) {
+		capabilities := call.Capabilities()
+		if missing := capabilities.Missing(q); !missing.IsZero() {
+			return protocol.MissingCapabilities(missing)
+		}
+		return &upstreamError{u.config.Name, "asks something that may not be passed on", err}
+	}
+	return err
 }
 
 // parkCall calls a legacy upstream, once, and waits for the first outcome. There is room for the
@@ -139,8 +168,14 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	// The call of the first leg, and the HTTP request under it, are not kept.
 	wanted := wantsProgress(call)
 	var life context.Context
+	session, info := requestFrom(ctx).session, clientOf(call)
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
 		life = ctx
+		_, end, err := g.begin(ctx, session, info, conn, &asker{router: g.router, parked: parked})
+		if err != nil {
+			return nil, err
+		}
+		defer end()
 		return g.runParked(withProgress(ctx, wanted, parked.WaitingCaller), u, conn, parked, params)
 	}
 	return g.park.Run(ctx, g.carrySpan(ctx), call, run,
@@ -227,20 +262,14 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		}
 		g.requests.Add(1)
 		defer g.requests.Add(-1)
-		ctx = context.WithValue(ctx, sessionKey{}, req.Session())
-		return g.park.WatchRequest(ctx, req, next)
+		r := &request{gateway: g, session: req.Session()}
+		result, err := g.park.WatchRequest(r.withQuestions(ctx), req, next)
+		r.endQuestions(req, result, err)
+		return result, err
 	}
 }
 
 func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
-
-type sessionKey struct{} // in the contexts of requests
-
-// sessionFrom returns the session of a request, nil in revision 2026-07-28.
-func sessionFrom(ctx context.Context) *server.Session {
-	session, _ := ctx.Value(sessionKey{}).(*server.Session)
-	return session
-}
 
 // withProgress returns a context whose calls report progress to the request that waits for them,
 // where the client wants it.

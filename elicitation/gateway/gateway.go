@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -28,6 +29,8 @@ type Gateway struct {
 	limits    Limits
 	sink      event.LogSink // nil: silent
 	park      *relay.Park
+	router    *elicitation.Router
+	sessions  sessions
 	metrics   *metrics
 	tracer    roundtrip.Tracer // nil: nobody traces
 	logins    *logins
@@ -50,7 +53,8 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: opts.Limits, sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer}
+	g := &Gateway{limits: opts.Limits, sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
+		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}
 	if g.limits.Entries < 0 || g.limits.Connections < 0 {
 		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
 			"or 0 for the default: an upstream decides how many there are")
@@ -59,10 +63,14 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
 			"make calls upstream again that have run already")
 	}
+	asks := opts.questions()
+	if g.router, err = elicitation.New(&asks); err != nil {
+		return nil, fmt.Errorf("gateway: Elicitation: %w", err)
+	}
 	g.park = relay.NewPark(relay.Limits{
 		Calls: opts.Limits.Calls, CallsPerPrincipal: opts.Limits.CallsPerPrincipal,
-		Time: opts.Limits.CallTime, Owner: g.ownerToken, Resumed: g.noteResumed,
-		Place: "gateway",
+		Time:  orDefault(opts.Limits.CallTime, asks.Timeout+5*time.Minute),
+		Owner: g.ownerToken, Resumed: g.noteResumed, Place: "gateway",
 	})
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	with := opts.Server
@@ -74,6 +82,7 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
 	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
+	with.Roundtrip.HumanTimeout = asks.Timeout
 	with.ListTTL = orDefault(with.ListTTL, listTTL)
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
@@ -187,6 +196,9 @@ const drainPause = 20 * time.Millisecond
 func (g *Gateway) Close() error {
 	g.end(errClosed)
 	<-g.park.Drain()
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // no question waits any more but those of code that does not return
+	_ = g.router.Shutdown(over)
 	for _, u := range g.upstreams {
 		u.stopViews()
 	}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -29,11 +32,19 @@ type Options struct {
 	Logins *Logins
 	// Limits bound the calls to upstreams.
 	Limits Limits
+	// Elicitation configures the questions of upstreams, as [elicitation.OptionsFromEnv] reads it
+	// for example. Zero values are the router's defaults, but for these: Timeout is
+	// Server.Roundtrip.HumanTimeout, or 10 minutes, and takes its place; MinHumanTime is that of
+	// Server.Roundtrip; Limits.Pending is Limits.Calls, and PerPrincipal and PerSession are
+	// Limits.CallsPerPrincipal; Log and Metrics are those of the gateway. AllowSecrets admits what
+	// [Questions].Secrets does not. Validation is [elicitation.ValidateEnforce], since the
+	// gateway's server checks what it asks.
+	Elicitation elicitation.Options
 	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
 	Log event.LogSink
-	// Metrics gets the metrics of parked calls: elicitation_parked, and
-	// elicitation_resumes_total by outcome. Nil: there are none. Those of questions are the
-	// server's.
+	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and those of
+	// parked calls: elicitation_parked, and elicitation_resumes_total by outcome. Nil: there are
+	// none.
 	Metrics event.MetricSink
 }
 
@@ -47,8 +58,8 @@ type Limits struct {
 	// negative: no limit. Anonymous callers together may have all but a quarter of Calls where
 	// others authenticate.
 	CallsPerPrincipal int
-	// CallTime is how long such a call may take, people's time included. 0: 10 minutes,
-	// negative: no limit.
+	// CallTime is how long such a call may take, people's time included. 0: 5 minutes more than
+	// one question may take, negative: no limit.
 	CallTime time.Duration
 	// Entries is how many tools, prompts, resources or templates one upstream may publish, each.
 	// 0: 1,000. The rest is left out, and the log says so, once.
@@ -119,6 +130,38 @@ func HTTP(
 		}
 		return clienthttp.New(url, &with)
 	}
+}
+
+// questions returns the options of the router.
+func (o *Options) questions() elicitation.Options {
+	with := o.Elicitation
+	if with.Timeout == 0 {
+		with.Timeout = orDefault(o.Server.Roundtrip.HumanTimeout, 10*time.Minute)
+	}
+	if with.MinHumanTime == 0 {
+		with.MinHumanTime = o.Server.Roundtrip.MinHumanTime
+	}
+	with.Validation = elicitation.ValidateEnforce
+	perPrincipal := orDefault(o.Limits.CallsPerPrincipal, 64)
+	limits := &with.Limits
+	limits.Pending = orDefault(limits.Pending, orDefault(o.Limits.Calls, 1000))
+	limits.PerPrincipal = orDefault(limits.PerPrincipal, perPrincipal)
+	limits.PerSession = orDefault(limits.PerSession, perPrincipal)
+	if with.Log == nil {
+		with.Log = o.Log
+	}
+	if with.Metrics == nil {
+		with.Metrics = o.Metrics
+	}
+	mayAsk := with.AllowSecrets
+	with.AllowSecrets = func(connection elicitation.UpstreamKey) bool {
+		name, _, _ := strings.Cut(string(connection), "/")
+		return mayAsk != nil && mayAsk(connection) ||
+			slices.ContainsFunc(o.Upstreams, func(u Upstream) bool {
+				return u.Name == name && u.Ask.Secrets
+			})
+	}
+	return with
 }
 
 // claimNames returns the names of the upstreams, or what is wrong with them.

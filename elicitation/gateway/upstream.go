@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/internal/relay"
@@ -37,6 +38,8 @@ type upstream struct {
 	names   *naming.Names
 	own     *view // what it shows to the gateway itself
 
+	dialed atomic.Int64 // connections, ever
+
 	mu          sync.Mutex
 	views       map[string]*view // what it shows to others, by the keys of their credentials
 	connections []*connection
@@ -59,7 +62,8 @@ type connection struct {
 	negotiated atomic.Bool
 	parked     atomic.Pointer[relay.Parked] // the call that a legacy connection serves
 	caller     protocol.Principal           // of the calls of a legacy connection
-	visits     visits
+	name       elicitation.UpstreamKey      // at the router
+	router     *elicitation.Router
 	account    protocol.Principal // whose share of the connections is used, while there are users
 	users      int
 	lastUsed   time.Time
@@ -179,7 +183,6 @@ func (g *Gateway) connect(
 		}
 		if !conn.modern() {
 			conn.caller = call.Principal // nobody else has it
-			conn.visits.setSession(sessionFrom(ctx))
 		}
 		return conn, giveBackOnce(u, conn), nil
 	}
@@ -372,7 +375,8 @@ func (u *upstream) dial(
 	if err != nil {
 		return nil, u.explain(err)
 	}
-	conn := &connection{key: key}
+	conn := &connection{key: key, router: u.gateway.router, name: elicitation.UpstreamKey(
+		u.config.Name + "/" + strconv.FormatInt(u.dialed.Add(1), 10))}
 	if p, ok := peer.(interface{ Done() <-chan struct{} }); ok {
 		conn.ended = p.Done()
 	}
@@ -403,16 +407,16 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
 			}
 		},
-		Relay: true, Extensions: manual.Extensions,
+		Relay: true, RelayElicit: conn.elicit, Extensions: manual.Extensions,
 		Warn: func(_ context.Context, err error) {
+			if _, refused := errors.AsType[*elicitation.Error](err); refused {
+				return // the router has told the log
+			}
 			if conn.negotiated.Load() { // what came before is about eras
 				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
 		Timeout: -1, // of the client's request, or Limits.CallTime
-	}
-	if d.forms {
-		opts.ElicitForm = conn.askForm(u)
 	}
 	if d.urls {
 		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
@@ -438,30 +442,14 @@ func (c *connection) listener(ctx context.Context) *server.Call {
 	return call
 }
 
-// ask passes a question that the upstream pushes to the client of the call.
+// ask passes what is no elicitation, and which the upstream pushes, to the client of the call.
 func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.Answer, error) {
 	parked := c.parked.Load()
 	if parked == nil {
-		return relay.Answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
-			"no client session available: the question belongs to no call")
+		return relay.Answer{}, protocol.Errorf(protocol.CodeMethodNotFound,
+			elicitation.MessageNoSession)
 	}
-	return parked.Ask(ctx, q)
-}
-
-func (c *connection) askForm(
-	u *upstream,
-) func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-	return func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
-		request := &protocol.ElicitForm{Message: q.Message, Schema: q.Schema}
-		if err := u.checkQuestion(request); err != nil {
-			return nil, err
-		}
-		a, err := c.ask(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		return a.ElicitResult(), nil
-	}
+	return parked.Ask(ctx, q, nil)
 }
 
 func (c *connection) askModel(
@@ -490,20 +478,6 @@ func (c *connection) askRoots(
 		return nil, protocol.Errorf(-1, "the client refused to list its roots")
 	}
 	return result.Roots, nil
-}
-
-// checkQuestion refuses a form that asks for a secret, unless the upstream may.
-func (u *upstream) checkQuestion(q protocol.InputRequest) error {
-	f, ok := q.(*protocol.ElicitForm)
-	if !ok || u.config.Ask.Secrets {
-		return nil
-	}
-	if secret := form.FindPeerSecret(f.Schema); secret != (form.Secret{}) {
-		return protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: the form looks as if it asked for a secret (%s): ask for one by URL",
-			secret.Word)
-	}
-	return nil
 }
 
 // maxReported is how many faults of one upstream the log is told of.

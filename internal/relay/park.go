@@ -262,12 +262,16 @@ func (p *Park) resume(
 func (p *Park) await(
 	ctx context.Context, parked *Parked, l *leg, round int,
 ) (protocol.Result, error) {
-	if request := requestFrom(ctx); request != nil {
+	request := requestFrom(ctx)
+	if request != nil {
 		request.parked = parked
 	}
 	o, err := parked.await(ctx, l)
 	if err != nil {
 		return nil, err
+	}
+	if request != nil {
+		request.shows = o.questions
 	}
 	if o.questions == nil {
 		return o.result, o.err
@@ -285,7 +289,10 @@ func (p *Park) await(
 }
 
 // A request is one request of a client, all its rounds in a session included.
-type request struct{ parked *Parked }
+type request struct {
+	parked *Parked
+	shows  []*question // by its result
+}
 
 type requestKey struct{}
 
@@ -306,6 +313,13 @@ func (p *Park) WatchRequest(
 		return result, err
 	}
 	_, asked := result.(*protocol.InputRequiredResult)
+	if asked {
+		req.OnWritten(func() {
+			for _, q := range r.shows {
+				q.written()
+			}
+		})
+	}
 	if r.parked.session != nil || !asked && ctx.Err() == nil {
 		r.parked.cancel(ErrClientLeft) // does nothing to a call that is over
 	}

@@ -108,7 +108,7 @@ func (p *parking) deploy(ctx context.Context, call *parked) (protocol.Result, er
 }
 
 func ask(ctx context.Context, call *parked, message string) (string, error) {
-	a, err := call.Ask(ctx, &protocol.ElicitForm{Message: message, Schema: []byte(form)})
+	a, err := call.Ask(ctx, &protocol.ElicitForm{Message: message, Schema: []byte(form)}, nil)
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -77,6 +78,7 @@ type question struct {
 	number  int // in the order in which they were asked
 	request protocol.InputRequest
 	answer  chan Answer // has room for one
+	written func()      // is told when the client was sent the question
 }
 
 func newParked(cancel context.CancelCauseFunc) *Parked {
@@ -187,9 +189,16 @@ func (p *Parked) showQuestions() {
 
 // Ask puts a question to the client and waits for the answer until ctx ends, because the question
 // is withdrawn or the call is over; the error is the cause of ctx then. In a session the error may
-// be one of [server.Call.Push].
-func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer, error) {
+// be one of [server.Call.Push]. watch, which may be nil, is told of the question; without Extended
+// its time is the server's in a session.
+func (p *Parked) Ask(
+	ctx context.Context, request protocol.InputRequest, watch *waiting.Push,
+) (Answer, error) {
+	if watch == nil {
+		watch = &waiting.Push{Written: func(string) {}}
+	}
 	if p.session != nil {
+		ctx = waiting.WithPush(ctx, watch)
 		raw, err := p.session.Push(ctx, request)
 		if err != nil {
 			return Answer{}, err
@@ -200,6 +209,7 @@ func (p *Parked) Ask(ctx context.Context, request protocol.InputRequest) (Answer
 	p.mu.Lock()
 	p.keys++
 	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
+	q.written = func() { watch.Written(q.key) }
 	p.open = append(p.open, q)
 	p.settleSoonLocked()
 	p.mu.Unlock()

@@ -80,7 +80,7 @@ func (l *leg) askParked(ctx context.Context, q protocol.InputRequest) (json.RawM
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
 			"the client does not support: %s", missing)
 	}
-	answer, err := l.parked.Ask(ctx, q)
+	answer, err := l.parked.Ask(ctx, q, nil)
 	if err != nil {
 		return nil, err
 	}

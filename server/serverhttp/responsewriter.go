@@ -61,6 +61,7 @@ type responseWriter struct {
 	streaming      bool
 	ended          bool
 	err            error       // of writing; nothing is written after it
+	onWritten      func()      // is told when the response is out; nil: nobody
 	keepAliveTimer *time.Timer // runs out when a stream needs a comment, nil: never
 }
 
@@ -224,7 +225,13 @@ func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
 	default:
 		rw.writeJSONLocked(status, *buf)
 	}
+	if rw.onWritten != nil && rw.err == nil {
+		rw.onWritten()
+	}
 }
+
+// OnWritten is as [server.Request.OnWritten].
+func (rw *responseWriter) OnWritten(f func()) { rw.onWritten = f }
 
 // writeJSONLocked makes message the whole response.
 func (rw *responseWriter) writeJSONLocked(status int, message []byte) {

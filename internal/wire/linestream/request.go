@@ -24,7 +24,12 @@ type request struct {
 	// Guarded by stream.mu.
 	waiting  bool // for a person, and is counted in stream.waitingCount
 	answered bool // a goroutine that its handler left behind may wait on
+
+	onWritten func() // is told when the response is out; nil: nobody
 }
+
+// OnWritten has f called when the response was written. Who serves the request calls it.
+func (r *request) OnWritten(f func()) { r.onWritten = f }
 
 // SetWaiting implements [waiting.Listener].
 func (r *request) SetWaiting(waiting bool) {
@@ -119,6 +124,9 @@ func (st *Stream) answerRequest(id protocol.ID, r *request, response *protocol.R
 		st.announceEnd(response)
 	}
 	reply(response)
+	if r.onWritten != nil && response != nil {
+		r.onWritten()
+	}
 }
 
 // freeRequest frees the id of a request that has been served, and reports whether it

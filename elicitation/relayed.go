@@ -1,0 +1,155 @@
+package elicitation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Relayed is a question that its upstream has returned with a result (2026-07-28
+// basic/patterns/mrtr): nobody waits for the answer, which may come to another process. The host
+// keeps the Relayed in the state that the client brings back, sealed, and whichever process gets
+// the answer ends it.
+//
+// So its time-out is counted by the process to which the client comes too late, and never for a
+// client that does not come at all: no question is counted as completed and as timed out. Until
+// the answer comes to the process that asked, and no longer than its time, the question is pending
+// there.
+type Relayed struct {
+	ID      string             `json:"id"`
+	Mode    protocol.InputKind `json:"mode"`
+	Message string             `json:"message,omitempty"` // fit for logs
+	Created time.Time          `json:"created"`
+	Expires time.Time          `json:"expires"`
+}
+
+// OpenRelayed makes a question of the parameters of elicitation/create that an upstream returned.
+// It is refused as [Call.Elicit] refuses it, with an [*Error], but for the limits on what is
+// pending: nothing here waits for the answer.
+func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relayed, error) {
+	parsed, refused := c.admitQuestion(ctx, params)
+	if refused != nil {
+		return nil, c.rejectQuestion(params, refused)
+	}
+	r, now := c.router, time.Now()
+	q := &Relayed{ID: newID(), Mode: parsed.kind, Created: now, Expires: now.Add(r.opts.Timeout)}
+	if r.recordsEvents() {
+		q.Message = r.redactMessage(parsed.message)
+	}
+	r.metrics.requests.Add(1)
+	r.relayed.add(q.ID)
+	c.emitRelayed(q, &AuditEvent{Kind: EventCreated})
+	return q, nil
+}
+
+// DeliverRelayed records that the transport has taken the result with the question. It may be
+// called after [Call.End].
+func (c *Call) DeliverRelayed(q *Relayed) { c.emitRelayed(q, &AuditEvent{Kind: EventDelivered}) }
+
+// CompleteRelayed records the client's answer, nil: it sent none that can be used. An answer that
+// comes too late is an [*Error] that is [ReasonTimeout], and must not be used. It is called once.
+func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
+	switch {
+	case time.Now().After(q.Expires):
+		out := timeoutOutcome()
+		c.endRelayed(q, out)
+		return out.err
+	case result == nil:
+		c.endRelayed(q, outcome{state: stateFailed,
+			err: invalidReply(ReasonInvalidReply, errNoResult)})
+		return nil
+	}
+	out := outcome{state: stateCompleted, result: result}
+	out.unseen = result.Action != protocol.ActionAccept &&
+		humantime.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
+	c.endRelayed(q, out)
+	return nil
+}
+
+// FailRelayed records that there will be no answer, because the request in which the question was
+// asked ended without one: as timed out where its time is over, as cancelled where the client has
+// given the request up, and else as failed with cause. It is called once, and not beside
+// [Call.CompleteRelayed].
+func (c *Call) FailRelayed(q *Relayed, cause error) {
+	switch wire, said := protocol.AsError(cause); {
+	case !time.Now().Before(q.Expires):
+		c.endRelayed(q, timeoutOutcome())
+	case c.ctx.Err() != nil:
+		c.endRelayed(q, c.router.cancelledOutcome(ByClient, context.Cause(c.ctx)))
+	case said:
+		c.endRelayed(q, outcome{state: stateFailed,
+			err: &Error{Reason: ReasonClientError, Wire: wire}})
+	default:
+		c.endRelayed(q, outcome{state: stateFailed,
+			err: newFailure(ReasonDelivery, textUndelivered, errors.Join(cause))})
+	}
+}
+
+func (c *Call) endRelayed(q *Relayed, out outcome) {
+	if out.err != nil {
+		out.err.RequestID = q.ID
+	}
+	c.router.relayed.remove(q.ID)
+	c.router.metrics.countOutcome(out, time.Since(q.Created))
+	e := AuditEvent{Kind: out.eventKind()}
+	c.describeOutcome(&out, &e)
+	c.emitRelayed(q, &e)
+}
+
+// emitRelayed emits an event about a question.
+func (c *Call) emitRelayed(q *Relayed, e *AuditEvent) {
+	if !c.router.recordsEvents() {
+		return
+	}
+	e.Time, e.RequestID, e.Upstream = time.Now(), q.ID, c.upstream
+	e.Mode, e.Message, e.Duration = q.Mode, q.Message, time.Since(q.Created)
+	c.describeIn(e)
+	c.router.emitEvent(c.ctx, e)
+}
+
+// maxRelayed is how many relayed questions a process counts as pending, 100 bytes each. Beyond it
+// they are asked all the same.
+const maxRelayed = 10_000
+
+// relayedQuestions are those that this process has asked, until their end here or for their time.
+type relayedQuestions struct {
+	metrics *metrics
+	expiry  *recent.Queue[string]
+
+	mu   sync.Mutex
+	open map[string]*recent.Entry[string]
+}
+
+func newRelayedQuestions(m *metrics, timeout time.Duration) *relayedQuestions {
+	t := &relayedQuestions{metrics: m, open: map[string]*recent.Entry[string]{}}
+	t.expiry = recent.NewQueue(timeout, t.remove)
+	return t
+}
+
+func (t *relayedQuestions) add(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= maxRelayed {
+		return
+	}
+	e := &recent.Entry[string]{}
+	t.open[id] = e
+	t.expiry.Add(e, id)
+	t.metrics.pending.Add(1)
+}
+
+func (t *relayedQuestions) remove(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.open[id]; e != nil {
+		t.expiry.Remove(e)
+		delete(t.open, id)
+		t.metrics.pending.Add(-1)
+	}
+}
