@@ -91,11 +91,15 @@ func (c *Call) FailRelayed(q *Relayed, cause error) {
 	}
 }
 
+// endRelayed counts the outcome of a question, unless a copy of the request that brought it has
+// come to this process before.
 func (c *Call) endRelayed(q *Relayed, out outcome) {
 	if out.err != nil {
 		out.err.RequestID = q.ID
 	}
-	c.router.relayed.remove(q.ID)
+	if c.router.relayed.end(q.ID) {
+		return
+	}
 	c.router.metrics.countOutcome(out, time.Since(q.Created))
 	e := AuditEvent{Kind: out.eventKind()}
 	c.describeOutcome(&out, &e)
@@ -122,12 +126,14 @@ type relayedQuestions struct {
 	metrics *metrics
 	expiry  *recent.Queue[string]
 
-	mu   sync.Mutex
-	open map[string]*recent.Entry[string]
+	mu    sync.Mutex
+	open  map[string]*recent.Entry[string]
+	ended *recent.Map[string, struct{}] // lately
 }
 
 func newRelayedQuestions(m *metrics, timeout time.Duration) *relayedQuestions {
-	t := &relayedQuestions{metrics: m, open: map[string]*recent.Entry[string]{}}
+	t := &relayedQuestions{metrics: m, open: map[string]*recent.Entry[string]{},
+		ended: recent.New[string, struct{}](maxEndedQuestions, 0)}
 	t.expiry = recent.NewQueue(timeout, t.remove)
 	return t
 }
@@ -144,9 +150,24 @@ func (t *relayedQuestions) add(id string) {
 	t.metrics.pending.Add(1)
 }
 
+// end removes a question, and reports whether it has ended before.
+func (t *relayedQuestions) end(id string) (again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, again = t.ended.Get(id)
+	t.ended.Put(id, struct{}{})
+	t.removeLocked(id)
+	return again
+}
+
+// remove removes a question that is not pending here any more.
 func (t *relayedQuestions) remove(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.removeLocked(id)
+}
+
+func (t *relayedQuestions) removeLocked(id string) {
 	if e := t.open[id]; e != nil {
 		t.expiry.Remove(e)
 		delete(t.open, id)

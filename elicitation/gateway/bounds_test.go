@@ -84,6 +84,12 @@ func TestQuestionsLeftOutAreAskedAgainInOrder(t *testing.T) {
 
 func modernRaw(t *testing.T, url, tool, state, responses string) string {
 	t.Helper()
+	return modernRawAs(t, url, "", tool, state, responses)
+}
+
+// modernRawAs sends one leg of a user, by hand.
+func modernRawAs(t *testing.T, url, user, tool, state, responses string) string {
+	t.Helper()
 	params := `"name":"` + tool + `","arguments":{},"_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},` +
@@ -98,6 +104,7 @@ func modernRaw(t *testing.T, url, tool, state, responses string) string {
 	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	req.Header.Set("Mcp-Method", "tools/call")
 	req.Header.Set("Mcp-Name", tool)
+	req.Header.Set("Authorization", user)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,343 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
+)
+
+// askWhatever is a server with a tool x that asks whether the client can be asked or not, and
+// returns what it was answered.
+func askWhatever(t *testing.T, era protocol.Era) string {
+	t.Helper()
+	if era == protocol.Legacy {
+		_, url := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
+			event(fmt.Sprintf(rawAsk, "99", "Who?"))
+			text, _ := json.Marshal(<-answers)
+			event(fmt.Sprintf(strings.Replace(rawDone, `"done"`, "%s", 1), id, text))
+		})
+		return url
+	}
+	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Responses json.RawMessage `json:"inputResponses"`
+				State     *string         `json:"requestState"`
+			} `json:"params"`
+		}
+		_ = json.Unmarshal(body, &m)
+		result := `"resultType":"complete","tools":[{"name":"x","inputSchema":{"type":"object"}}],` +
+			`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,` +
+			`"cacheScope":"private"`
+		if text, _ := json.Marshal(string(m.Params.Responses)); m.Params.State != nil {
+			result = `"resultType":"complete","content":[{"type":"text","text":` + string(text) + `}]`
+		} else if m.Method == "tools/call" {
+			result = `"resultType":"input_required","requestState":"s","inputRequests":{"q":` +
+				fmt.Sprintf(strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1), "Who?") + `}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
+	}))
+	t.Cleanup(func() { l.CloseClientConnections(); l.Close() })
+	return l.URL
+}
+
+// A ledger is what a gateway says of questions.
+type ledger struct {
+	registry *prometheus.Registry
+	logs     *observer.ObservedLogs
+}
+
+func newLedger(opts *gateway.Options) *ledger {
+	core, logs := observer.New(zapcore.DebugLevel)
+	l := &ledger{prometheus.NewRegistry(), logs}
+	opts.Log, opts.Metrics = zaplog.New(zap.New(core)), prom.New(l.registry)
+	return l
+}
+
+// series returns the series of questions that are not zero.
+func (l *ledger) series(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := l.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, label := range m.GetLabel() {
+				name += "{" + label.GetName() + "=" + label.GetValue() + "}"
+			}
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
+			if value != 0 {
+				all[name] = value
+			}
+		}
+	}
+	return all
+}
+
+// sums returns how many questions there were, and how many have ended or are pending.
+func sums(series map[string]float64) (requests, accounted float64) {
+	for name, value := range series {
+		kind, _, _ := strings.Cut(name, "{")
+		switch kind {
+		case "elicitation_requests_total":
+			requests += value
+		case "elicitation_completed_total", "elicitation_timeout_total", "elicitation_errors_total",
+			"elicitation_cancelled_total", "elicitation_pending":
+			accounted += value
+		}
+	}
+	return requests, accounted
+}
+
+// events takes the entries about questions, without what differs each time.
+func (l *ledger) events() (lines []string) {
+	for _, e := range l.logs.TakeAll() {
+		if !strings.HasPrefix(e.Message, "elicitation.") {
+			continue
+		}
+		f := e.ContextMap()
+		line := strings.TrimPrefix(e.Message, "elicitation.")
+		for _, name := range []string{"action", "reason", "by", "code", "violation"} {
+			if v := fmt.Sprint(f[name]); f[name] != nil && v != "" {
+				line += " " + name + "=" + v
+			}
+		}
+		for _, name := range []string{"request_id", "upstream_session", "downstream_session"} {
+			if f[name] == "" {
+				line += " without " + name
+			}
+		}
+		if f["message"] != "Who?" || f["subject"] == nil || f["duration_ms"] == nil {
+			line += fmt.Sprintf(" message=%v subject=%v", f["message"], f["subject"])
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Every question is in the log and in the metrics, however it ends and whoever asks whom.
+func TestEveryQuestionIsInOneLedger(t *testing.T) {
+	accepted := func() (*protocol.ElicitResult, error) { return client.Accept(target{"ann"}) }
+	slow := func() (*protocol.ElicitResult, error) {
+		time.Sleep(700 * time.Millisecond)
+		return accepted()
+	}
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		modern := clientEra == protocol.Modern
+		relayed := upstreamEra == protocol.Modern
+		for _, c := range []struct {
+			name   string
+			answer func() (*protocol.ElicitResult, error) // nil: the client cannot be asked
+			want   string
+			text   string // that the client gets
+		}{
+			{"accept", accepted, "created|delivered|completed action=accept", `"ann"`},
+			{"decline", func() (*protocol.ElicitResult, error) { return client.Decline(), nil },
+				"created|delivered|completed action=decline", "decline"},
+			{"cancel", func() (*protocol.ElicitResult, error) { return client.Cancel(), nil },
+				"created|delivered|completed action=cancel", "cancel"},
+			{"timeout", slow, "created|delivered|timeout code=23224", "Elicitation timed out"},
+			{"error", func() (*protocol.ElicitResult, error) {
+				return nil, protocol.Errorf(-32000, "no eyes")
+			}, "created|delivered|error reason=client_error code=-32000", "no eyes"},
+			{"no capability", nil, "rejected reason=capability code=-32601", "-32601"},
+		} {
+			opts := &gateway.Options{
+				Upstreams: []gateway.Upstream{{Name: "ops",
+					Connect: gateway.HTTP(askWhatever(t, upstreamEra), nil), Era: upstreamEra}},
+				Elicitation: elicitation.Options{Timeout: 500 * time.Millisecond, MinHumanTime: -1,
+					Subject: func(p protocol.Principal) string { return p.Subject }},
+			}
+			books := newLedger(opts)
+			_, url := serveGateway(t, opts, byUser)
+			with := client.Options{Era: clientEra}
+			if c.answer != nil {
+				with.ElicitForm = func(context.Context, *client.FormQuestion,
+				) (*protocol.ElicitResult, error) {
+					return c.answer()
+				}
+			}
+			mcp := connectUser(t, url, "ann", with)
+			awaitTool(t, mcp, "ops_x")
+			var got string
+			want := c.want
+			if c.name == "error" && modern { // which has no way to send one
+				content := `"` + strings.Repeat("x", 1<<20) + `"` // more than a question takes
+				if relayed {
+					content = "5" // does not fit
+				}
+				got = answerWith(t, url, `{"action":"accept","content":{"name":`+content+`}}`)
+				want, c.text = "created|delivered|error reason=invalid_reply code=-32603", ""
+			} else {
+				result, err := mcp.CallTool(t.Context(), "ops_x", nil)
+				got = fmt.Sprint(textOf(result), err)
+			}
+			if c.name == "error" && relayed && !modern {
+				want = "created|delivered|error reason=delivery code=-32603"
+			}
+			switch {
+			case c.name == "no capability" && relayed:
+				c.text = "elicitation.form"
+			case c.name == "timeout" && relayed && !modern:
+				c.text = "nobody answered in time"
+			}
+			if !strings.Contains(got, c.text) {
+				t.Errorf("%s: the call ended with %s", c.name, got)
+			}
+			events := books.await(t, want)
+			series := books.series(t)
+			requests, accounted := sums(series)
+			t.Logf("%s: %s\n%v\n%v", c.name, got, strings.Join(events, "|"), series)
+			if strings.Join(events, "|") != want {
+				t.Errorf("%s: got %v, want %s", c.name, events, want)
+			}
+			if requests != accounted {
+				t.Errorf("%s: %v questions, %v accounted for: %v", c.name, requests, accounted, series)
+			}
+		}
+	})
+}
+
+// await waits for the entries of a question.
+func (l *ledger) await(t *testing.T, want string) (events []string) {
+	t.Helper()
+	for range 300 {
+		events = append(events, l.events()...)
+		if len(events) >= len(strings.Split(want, "|")) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return events
+}
+
+// answerWith calls the tool x and answers its question.
+func answerWith(t *testing.T, url, answer string) string {
+	t.Helper()
+	key, state := askedBy(t, modernRawAs(t, url, "ann", "ops_x", "", ""))
+	return modernRawAs(t, url, "ann", "ops_x", state, `{"`+key+`":`+answer+`}`)
+}
+
+// askedBy returns the key of the question in a response, and the state.
+func askedBy(t *testing.T, response string) (key, state string) {
+	t.Helper()
+	var r struct {
+		Result struct {
+			InputRequests map[string]json.RawMessage `json:"inputRequests"`
+			RequestState  string                     `json:"requestState"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(response), &r); err != nil || len(r.Result.InputRequests) != 1 {
+		t.Fatalf("got %s, %v", response, err)
+	}
+	for key = range r.Result.InputRequests {
+	}
+	return key, r.Result.RequestState
+}
+
+// connectUser returns a client of a user.
+func connectUser(t *testing.T, url, user string, opts client.Options) *client.Client {
+	t.Helper()
+	transport, err := clienthttp.New(url, &clienthttp.Options{Authorizer: asUser(user)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Cache = &client.CacheOptions{Disabled: true}
+	c, err := client.New(transport, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// A question that an upstream returns may be answered at another process than asked it. It is
+// counted once: by the process that gets the answer, as completed or, where that comes too late, as
+// timed out.
+func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
+			t.Parallel()
+			upstream := askWhatever(t, protocol.Modern)
+			key, err := keys.NewKey("test", []byte(strings.Repeat("0123456789abcdef", 2)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ring, err := keys.NewKeyring(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var books [2]*ledger
+			var urls [2]string
+			for i := range books {
+				opts := &gateway.Options{
+					Server: server.Options{Info: protocol.Implementation{Name: "g", Version: "1"},
+						Roundtrip: roundtrip.Options{Sealer: ring}},
+					Upstreams: []gateway.Upstream{{Name: "ops",
+						Connect: gateway.HTTP(upstream, nil), Era: protocol.Modern}},
+					Elicitation: elicitation.Options{Timeout: time.Second, MinHumanTime: -1},
+				}
+				books[i] = newLedger(opts)
+				_, urls[i] = serveGateway(t, opts, byUser)
+				awaitTool(t, connectUser(t, urls[i], "ann", client.Options{Era: protocol.Modern}),
+					"ops_x")
+			}
+			question, state := askedBy(t, modernRawAs(t, urls[0], "ann", "ops_x", "", ""))
+			if got := books[0].series(t)["elicitation_pending"]; got != 1 {
+				t.Errorf("%v are pending where it was asked", got)
+			}
+			want := "elicitation_completed_total{action=accept}"
+			if late {
+				time.Sleep(1200 * time.Millisecond)
+				want = "elicitation_timeout_total"
+			}
+			got := modernRawAs(t, urls[1], "ann", "ops_x", state,
+				`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
+			if strings.Contains(got, "Elicitation timed out") != late {
+				t.Errorf("got %s", got)
+			}
+			modernRawAs(t, urls[1], "ann", "ops_x", state, // a copy, which counts for nothing
+				`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
+			time.Sleep(1200 * time.Millisecond) // no process knows of it any more
+			asked, answered := books[0].series(t), books[1].series(t)
+			t.Log(asked, answered)
+			if len(asked) != 1 || asked["elicitation_requests_total"] != 1 {
+				t.Errorf("the process that asked counts %v", asked)
+			}
+			if len(answered) != 2 || answered[want] != 1 ||
+				answered["elicitation_duration_seconds"] != 1 {
+				t.Errorf("the process that was answered counts %v", answered)
+			}
+		})
+	}
+}
