@@ -31,9 +31,9 @@ type Options struct {
 	Limits Limits
 	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
 	Log event.LogSink
-	// Metrics gets the metrics of parked calls: elicitation_parked, and
-	// elicitation_resumes_total by outcome. Nil: there are none. Those of questions are the
-	// server's.
+	// Metrics gets the metrics of parked calls and of upstreams: elicitation_parked,
+	// elicitation_resumes_total by outcome, and elicitation_upstream_failures_total by upstream and
+	// why. Nil: there are none. Those of questions are the server's.
 	Metrics event.MetricSink
 }
 
