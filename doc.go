@@ -31,7 +31,8 @@
 //   - client: calls servers and has the person answer their questions;
 //     client/clienthttp speaks Streamable HTTP.
 //   - elicitation: takes the questions of a gateway's upstream servers to the
-//     clients whose calls caused them.
+//     clients whose calls caused them. elicitation/gateway is a gateway as a whole;
+//     elicitation/streamhttp is for gateways built on another SDK.
 //   - roundtrip/roundtriptest: tests for handlers of your own.
 //   - examples: programs to run and to copy from.
 //

@@ -185,6 +185,18 @@ type QuestionError struct {
 	Err error
 }
 
+// An undeclaredError is an [errUndeclared] that says which capability.
+type undeclaredError struct{ missing protocol.ClientCapabilities }
+
+// Error names the capability.
+func (e *undeclaredError) Error() string { return fmt.Sprintf("%s: %v", e.missing, errUndeclared) }
+
+// Unwrap returns [errUndeclared].
+func (e *undeclaredError) Unwrap() error { return errUndeclared }
+
+// MissingCapabilities returns what is not declared, for a program that passes questions on.
+func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { return e.missing }
+
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
 	text := fmt.Sprintf(

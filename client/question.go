@@ -278,7 +278,7 @@ func (h *questionHandlers) checkQuestion(
 	caps *protocol.ClientCapabilities, req protocol.InputRequest,
 ) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
-		return nil, nil, fmt.Errorf("%s: %w", missing, errUndeclared)
+		return nil, nil, &undeclaredError{missing}
 	}
 	switch req := req.(type) {
 	case *protocol.ElicitForm:

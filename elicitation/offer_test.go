@@ -133,7 +133,9 @@ func elicit(ctx context.Context, c *elicitation.Call, params json.RawMessage,
 }
 
 // HandleReply returns when a question in hand that the reply ended has its outcome.
-func (r *rig) HandleReply(from elicitation.Sender, reply *protocol.Response) elicitation.Disposition {
+func (r *rig) HandleReply(
+	from elicitation.Sender, reply *protocol.Response,
+) elicitation.Disposition {
 	d := r.Router.HandleReply(from, reply)
 	if d == elicitation.Accepted || d == elicitation.Invalid {
 		hands.mu.Lock()

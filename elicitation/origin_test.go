@@ -224,7 +224,8 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 	if len(asked) != 1 || len(screens["first"].requests()) != 0 {
 		t.Fatal("another client was asked")
 	}
-	if params := string(asked[0].Params); contains(params, "rondo/call") || !contains(params, `"k":1`) {
+	params := string(asked[0].Params)
+	if contains(params, "rondo/call") || !contains(params, `"k":1`) {
 		t.Errorf("the client gets %s", params)
 	}
 	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,

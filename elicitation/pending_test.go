@@ -126,7 +126,8 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 func TestQuestionHasOneOutcome(t *testing.T) {
 	const questions = 16
 	for round := range 40 {
-		r := newRig(t, elicitation.Options{Timeout: time.Duration(1+round%3) * 20 * time.Millisecond})
+		timeout := time.Duration(1+round%3) * 20 * time.Millisecond
+		r := newRig(t, elicitation.Options{Timeout: timeout})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		outcomes := make(chan int, 10*questions)
 		var got [questions][elicitation.Invalid + 1]atomic.Int32 // how many replies were what

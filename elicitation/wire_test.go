@@ -244,8 +244,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 				`"Too many elicitations are pending","data":{"retryAfterMs":5000,"limit":"session"}}}`,
 				protocol.CodeBusy),
 			client: []string{seenByAll},
-			logs: []entry{created, delivered, rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy),
-				"error", "limit: session")},
+			logs: []entry{created, delivered, rejected(elicitation.ReasonCapacity,
+				int64(protocol.CodeBusy), "error", "limit: session")},
 			metrics: map[string]float64{"rejected_total{capacity}": 1, "pending": 1}},
 		{name: "the client cancels its request",
 			run: func(w *wired) string {

@@ -180,26 +180,20 @@
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it; and an answer that waits for another replica
-//	elicitation.Options.DeliveryTimeout   10 s
+//		the same, whatever extends it
+//	the delivery of a question            10 s
 //		until the client's transport has taken the question; the question fails
 //	elicitation.Options.Heartbeat         15 s
 //		as roundtrip.Options.Heartbeat, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
-//	bridge.Options.QuestionTimeout        5 min
-//		one question to a client of 2026-07-28 before an upstream that waits; in place of
-//		elicitation.Options.Timeout, and MaxTimeout bounds it
-//	bridge.Options.TTL                    10 min
-//		such a call with all its questions; it is cancelled upstream, and the client told
-//	bridge.Options.Grace                  30 s
-//		such a call whose client went away while it waited; likewise. Also how long an
-//		outcome is kept for a client that has lost it
+//	gateway.Limits.CallTime               10 min
+//		a call of an older upstream with all its questions, before a client of either kind;
+//		it is cancelled upstream, and the client told
+//	such a call whose client left         30 s
+//		likewise. Also how long an outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
 //		until the upstream reports that it is completed; the client is not told any more
-//	reaching the store of questions       30 s
-//		a reply that Router.Resolve looks up gets an error; less, if the host's context
-//		ends earlier
 //	questions over mcp-go's HTTP client   30 s
 //		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
 //

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,6 +25,36 @@ var (
 	// response: the connection broke, or the server ended it.
 	errNoResponse = errors.New("stream ended without a response")
 )
+
+// A malformedError means that what arrived is no answer: not JSON, no message, one with another
+// id, too large, or of another content type.
+type malformedError struct {
+	err    error
+	offset int
+}
+
+// newMalformedError returns the error for what is no answer. data is what should be JSON, nil where
+// that is not the trouble.
+func newMalformedError(data []byte, err error) error {
+	e := &malformedError{err, -1}
+	if data == nil {
+		return e
+	}
+	if at, ok := errors.AsType[*jsonx.SyntaxError](jsonx.Check(data)); ok {
+		e.offset = at.Offset
+	}
+	return e
+}
+
+// Error returns the text of the cause.
+func (e *malformedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *malformedError) Unwrap() error { return e.err }
+
+// MalformedAt returns the byte at which JSON is not well formed, or a negative number where that is
+// not known or not the trouble. It is for packages that do not import this one.
+func (e *malformedError) MalformedAt() int { return e.offset }
 
 // maxExcerpt is how much of an error page is kept: enough to tell a proxy's
 // page from a server's, little enough to log.

@@ -230,7 +230,7 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 	messages := [][]byte{data}
 	if batch, is, err := protocol.DecodeBatch(data); is && e.session.version == protocol.V20250326 {
 		if err != nil {
-			return nil, e.badMessageError(err)
+			return nil, e.badMessageError(data, err)
 		}
 		messages = batch
 	}
@@ -257,7 +257,7 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 			e.refuseRequest(r.ID, said)
 			return nil, nil
 		}
-		return nil, e.badMessageError(err)
+		return nil, e.badMessageError(data, err)
 	}
 	switch m := m.(type) {
 	case *protocol.Notification:
@@ -281,11 +281,11 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 // badMessageError returns what an invalid message means: an error for the
 // stream of a request, since it may have been the response; nil for the stream
 // of a session.
-func (e *eventStream) badMessageError(err error) error {
+func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil
 	}
-	return errPrefix.Errorf("stream: %w", withoutCode(err))
+	return newMalformedError(data, errPrefix.Errorf("stream: %w", withoutCode(err)))
 }
 
 // answerRequest answers a request of the server in a slot.

@@ -51,18 +51,20 @@ func (x *httpExchange) readResponse(
 		}
 		m, err := protocol.DecodeMessage(body)
 		if err != nil {
-			return nil, errPrefix.Errorf("response: %w", withoutCode(err))
+			return nil, newMalformedError(body, errPrefix.Errorf("response: %w", withoutCode(err)))
 		}
 		resp, ok := m.(*protocol.Response)
 		if !ok {
-			return nil, errors.New("clienthttp: response: body is not a response message")
+			return nil, newMalformedError(nil,
+				errors.New("clienthttp: response: body is not a response message"))
 		}
 		return resp, checkResponseID(resp, id)
 	case media == mediaSSE:
 		return x.readStream(id, back)
 	}
-	return nil, errPrefix.Errorf("response: content type %.64q is neither %s nor %s",
-		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE)
+	return nil, newMalformedError(nil, errPrefix.Errorf(
+		"response: content type %.64q is neither %s nor %s",
+		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE))
 }
 
 // errServerRequest means that a server sent a request, which modern servers must
@@ -92,7 +94,8 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if err != nil {
-			return nil, errPrefix.Errorf("stream: %w", withoutCode(err))
+			return nil, newMalformedError(event.Data,
+				errPrefix.Errorf("stream: %w", withoutCode(err)))
 		}
 		switch m := m.(type) {
 		case *protocol.Notification:
@@ -165,7 +168,8 @@ func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
 	}
-	return errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id)
+	return newMalformedError(nil,
+		errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id))
 }
 
 // mediaType returns the media type of the answer without parameters.
@@ -215,9 +219,9 @@ func (x *httpExchange) readBody() ([]byte, error) {
 
 // newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
-	return errPrefix.Errorf(
+	return newMalformedError(nil, errPrefix.Errorf(
 		"%s: %w: more than %d bytes", what, errResponseTooLarge, x.transport.maxBytes,
-	)
+	))
 }
 
 // readExcerpt reads the start of a body that is no message.

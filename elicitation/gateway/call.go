@@ -72,6 +72,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	}()
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
+		g.noteFailedConnection(ctx, u, err)
 		return nil, err
 	}
 	if conn.modern() {
@@ -114,7 +115,9 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	result, pending, err := conn.client.Begin(
 		withProgress(upstream, wantsProgress(call), waiting), params)
 	if err != nil {
-		return nil, u.explainLack(u.explainCall(err))
+		shown := u.explainLack(call, u.explainCall(err))
+		g.noteFailedCall(ctx, u, err, shown)
+		return nil, shown
 	}
 	if pending == nil {
 		return u.publishResult(result), nil
@@ -188,9 +191,9 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 			}
 			g.metrics.parked.Add(-1)
 			if err != nil {
-				err = u.explainCall(err)
-				g.logUpstreamFailure(u, err)
-				return nil, err
+				shown := u.explainCall(err)
+				g.noteFailedCall(life, u, err, shown)
+				return nil, shown
 			}
 			return u.publishResult(result), nil
 		})
@@ -225,11 +228,13 @@ func (c *connection) call(
 	return nil, fmt.Errorf("gateway: unexpected parameters %T", params)
 }
 
+var errPanicked = errors.New("gateway: panic")
+
 // recoverPanic makes a panic the error of what runs outside of a request: an authorizer must
 // not end the process here, as it does not in a handler.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
-		failure, stack := fmt.Errorf("gateway: panic: %v", v), string(debug.Stack())
+		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())
 		*err = failure
 		g.log(event.LevelError, "gateway.panic", func(out event.Encoder) {
 			out.AddString("error", failure.Error())
@@ -293,14 +298,14 @@ func withProgress(
 // explain returns the error of an upstream as the client gets it: what the upstream said as it
 // is, and everything else as a sentence that names the upstream and nothing behind it.
 func (u *upstream) explain(err error) error {
+	if isMalformed(err) {
+		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
+	}
 	if said, ok := protocol.AsError(err); ok {
 		return said
 	}
 	if question, ok := errors.AsType[*client.QuestionError](err); ok {
 		return &upstreamError{u.config.Name, "asks something that may not be passed on", question}
-	}
-	if _, ok := errors.AsType[*client.ResponseError](err); ok {
-		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
 	}
 	if _, ok := errors.AsType[*loginNeeded](err); ok {
 		return &upstreamError{u.config.Name, "wants you to log in there: call one of its tools", err}
@@ -314,7 +319,11 @@ func (u *upstream) explain(err error) error {
 // explainCall is explain for a call that was sent: it may have done something.
 func (u *upstream) explainCall(err error) error {
 	explained, ok := u.explain(err).(*upstreamError)
-	if !ok || explained.what != "cannot be reached" {
+	switch {
+	case ok && isMalformed(err):
+		explained.what += ". " + relay.UnknownEffect
+		return explained
+	case !ok || explained.what != "cannot be reached":
 		return u.explain(err)
 	}
 	explained.what = "did not answer. " + relay.UnknownEffect
@@ -326,19 +335,31 @@ func (u *upstream) explainCall(err error) error {
 	return explained
 }
 
-// explainLack returns the error of a modern upstream that misses capabilities of the client. One
-// that the gateway does not pass on is none that the client could declare.
-func (u *upstream) explainLack(err error) error {
+// explainLack returns the error of a modern upstream that misses capabilities of the client, or
+// asks what needs them although nobody has declared them. One that the gateway does not pass on is
+// none that the client could declare.
+func (u *upstream) explainLack(call *server.Call, err error) error {
+	lack, asks := errors.AsType[undeclared](err)
 	said, _ := protocol.AsError(err)
-	needed, ok := said.RequiredCapabilities()
-	if !ok {
+	needed, needs := said.RequiredCapabilities()
+	switch {
+	case asks:
+		needed = lack.MissingCapabilities()
+	case !needs:
 		return err
 	}
-	if kept := u.capabilities(needed).declare().Lacks(needed); !kept.IsZero() {
+	missing := call.Capabilities().Lacks(needed)
+	switch kept := u.capabilities(needed).declare().Lacks(needed); {
+	case !kept.IsZero():
 		return &upstreamError{u.config.Name,
 			fmt.Sprintf("needs %s, which this gateway does not let it use", kept), nil}
+	case missing.IsZero():
+		return err
+	case call.Version.Era() == protocol.Legacy: // the code is one of modern revisions
+		return protocol.Errorf(protocol.CodeCannotAsk,
+			"the client does not support: %s; use a client that does", missing)
 	}
-	return err
+	return protocol.MissingCapabilities(missing)
 }
 
 // An upstreamError tells the client which upstream failed; the cause is for the log.

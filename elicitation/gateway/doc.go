@@ -9,7 +9,7 @@
 //
 // It publishes the tools, prompts and resources of its upstreams, and passes on what they ask to
 // the client of the call that they ask in, and to no other. Hosts that have their own server and
-// client, or the official SDK's or mcp-go's, use package elicitation and its adapters.
+// client, or the official SDK's or mcp-go's, use package elicitation: examples/sdkgateway.
 //
 // # Four pairings
 //

@@ -90,7 +90,8 @@ func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := c.Resume(t.Context(), answered(t, next, confirmation{true})); err != nil {
+			_, _, err = c.Resume(t.Context(), answered(t, next, confirmation{true}))
+			if err != nil {
 				t.Error(err)
 			}
 			close(release)
@@ -120,7 +121,8 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 		server.AddTool(srv, server.Tool{Name: "x"}, func(
 			ctx context.Context, _ *server.ToolCall, _ struct{},
 		) (outcome, error) {
-			if _, err := roundtrip.Ask[target](ctx, "where", "Where?"); errors.Is(err, roundtrip.ErrPending) {
+			_, err := roundtrip.Ask[target](ctx, "where", "Where?")
+			if errors.Is(err, roundtrip.ErrPending) {
 				return nil, err
 			}
 			return server.Text("left as it is"), nil

@@ -92,7 +92,7 @@ func New(opts *Options) (*Gateway, error) {
 	if g.server, err = server.New(&with); err != nil {
 		return nil, err
 	}
-	if g.metrics, err = newMetrics(opts.Metrics); err != nil {
+	if g.metrics, err = newMetrics(opts.Metrics, opts.Upstreams); err != nil {
 		return nil, fmt.Errorf("gateway: Metrics: %w", err)
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
@@ -228,19 +228,6 @@ func (g *Gateway) carrySpan(request context.Context) context.Context {
 		return g.life
 	}
 	return g.tracer.CarrySpan(g.life, request)
-}
-
-// logUpstreamFailure tells the log why a call failed, as the client is told, but for what the
-// upstream says of it: that may quote an answer, as may the cause.
-func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
-	g.log(event.LevelWarn, "gateway.call_failed", func(out event.Encoder) {
-		out.AddString("upstream", u.config.Name)
-		if said, ok := protocol.AsError(err); ok {
-			out.AddInt64("code", said.Code)
-			return
-		}
-		out.AddString("error", err.Error())
-	})
 }
 
 // log writes an entry with the fields that fill adds, which may be called later.

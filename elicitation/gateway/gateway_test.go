@@ -294,6 +294,13 @@ func TestPromptsResourcesAndLinksArePassedOn(t *testing.T) {
 		t.Fatalf("got %s", textOf(result))
 	}
 	read, err := c.ReadResource(t.Context(), link.URI)
+	for range 500 { // resources are published after tools
+		if err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		read, err = c.ReadResource(t.Context(), link.URI)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

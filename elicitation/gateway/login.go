@@ -157,7 +157,7 @@ func (u *upstream) credentialFor(
 		return Credential{}, said
 	} else if err != nil {
 		return Credential{}, &upstreamError{
-			u.config.Name, "has no credentials for this caller", err,
+			u.config.Name, "has no credentials for this caller", &unhandled{err},
 		}
 	}
 	if source, ok := credential.Authorizer.(*oauth.Source); ok {

@@ -5,22 +5,33 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics count what the server and the router do not see: the calls that are parked.
+// metrics count what the server and the router do not see: the calls that are parked, and what
+// upstreams fail to do.
 type metrics struct {
-	parked  event.Instrument
-	resumes func(outcome string) event.Instrument
+	parked   event.Instrument
+	resumes  func(outcome string) event.Instrument
+	failures map[string]func(why failureKind) event.Instrument // by upstream
 }
 
-func newMetrics(sink event.MetricSink) (*metrics, error) {
+func newMetrics(sink event.MetricSink, upstreams []Upstream) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
 		{Name: "elicitation_parked", Gauge: true,
 			Help: "Calls that run at upstreams of older revisions."},
 		{Name: "elicitation_resumes_total", Labels: []string{"outcome"},
 			Help: "Requests that came back to such a call with answers, by how they ended."},
+		{Name: "elicitation_upstream_failures_total", Labels: []string{"upstream", "why"},
+			Help: "Calls that failed at an upstream, and attempts to read its lists that failed."},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &metrics{parked: vectors[0](), resumes: event.KeepSeries(vectors[1], relay.ResumeAsked,
-		relay.ResumeDone, relay.ResumeRefused, relay.ResumeUnknown, relay.ResumeLeft)}, nil
+	m := &metrics{parked: vectors[0](), failures: map[string]func(failureKind) event.Instrument{},
+		resumes: event.KeepSeries(vectors[1], relay.ResumeAsked, relay.ResumeDone,
+			relay.ResumeRefused, relay.ResumeUnknown, relay.ResumeLeft)}
+	for _, u := range upstreams {
+		m.failures[u.Name] = event.KeepSeries(func(why ...string) event.Instrument {
+			return vectors[2](u.Name, why[0])
+		}, failureKinds()...)
+	}
+	return m, nil
 }

@@ -43,8 +43,8 @@ type Options struct {
 	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
 	Log event.LogSink
 	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and those of
-	// parked calls: elicitation_parked, and elicitation_resumes_total by outcome. Nil: there are
-	// none.
+	// parked calls and of upstreams: elicitation_parked, elicitation_resumes_total by outcome, and
+	// elicitation_upstream_failures_total by upstream and why. Nil: there are none.
 	Metrics event.MetricSink
 }
 

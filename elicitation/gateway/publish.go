@@ -63,6 +63,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			return
 		}
 		level, cause, retry := event.LevelWarn, causeOf(err), retryPause(failures)
+		failed := u.gateway.countFailure(ctx, u, err)
 		if v != u.own { // somebody's credentials, perhaps
 			level = event.LevelInfo
 		}
@@ -70,6 +71,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			if cause != nil {
 				out.AddString("error", cause.Error())
 			}
+			failed.addFields(out)
 			out.AddFloat64("retry_after", retry.Seconds())
 		})
 		pause(ctx, retryPause(0))

@@ -58,7 +58,7 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 		v.upstream.mu.Unlock()
 		var err error
 		if credential, err = f(ctx, caller); err != nil {
-			return Credential{}, err
+			return Credential{}, &unhandled{err}
 		}
 	}
 	v.upstream.mu.Lock()

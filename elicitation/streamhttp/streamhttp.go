@@ -36,8 +36,8 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 }
 
 // TagStreams returns a transport that sends requests by base, nil: [http.DefaultTransport]. In
-// event streams that respond to a request with a context of [WithCall] it adds the id of the call to
-// each question, as [elicitation.MetaCall]. Everything else passes as it came: other messages,
+// event streams that respond to a request with a context of [WithCall] it adds the id of the call
+// to each question, as [elicitation.MetaCall]. Everything else passes as it came: other messages,
 // events of more than 256 KiB, which no router would ask, and other streams, such as the one of the
 // session. Requests may overlap, as base allows.
 func TagStreams(base http.RoundTripper) http.RoundTripper {

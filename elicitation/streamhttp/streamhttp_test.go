@@ -126,7 +126,8 @@ func TestQuestionsOnTheStreamOfACallNameIt(t *testing.T) {
 // TestEventsPassWhenTheyAreComplete: a stream is not read ahead of what was written.
 func TestEventsPassWhenTheyAreComplete(t *testing.T) {
 	r, w := io.Pipe()
-	request, err := http.NewRequestWithContext(beginCall(t), http.MethodPost, "http://up.example/", nil)
+	request, err := http.NewRequestWithContext(
+		beginCall(t), http.MethodPost, "http://up.example/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,11 +35,7 @@ type file struct {
 	// anonymous.
 	Users     map[string]string `json:"users"`
 	Upstreams []fileUpstream    `json:"upstreams"`
-	Limits    struct {
-		Calls             int    `json:"calls"`
-		CallsPerPrincipal int    `json:"callsPerPrincipal"`
-		CallTime          string `json:"callTime"` // for example 10m
-	} `json:"limits"`
+	Limits    fileLimits        `json:"limits"`
 	// Keys is the environment variable with the keys that replicas share.
 	Keys string `json:"keys"`
 	// Name is that of this replica, Replicas are the URLs of all by name.
@@ -47,6 +43,35 @@ type file struct {
 	Replicas map[string]string `json:"replicas"`
 
 	lookupEnv func(name string) (string, bool) // of users' tokens, nil: os.LookupEnv
+}
+
+// fileLimits are the limits of the gateway (frontdoor.Limits). 0, and what is left out, is the
+// default.
+type fileLimits struct {
+	Calls             int    `json:"calls"`             // that are parked, in all
+	CallsPerPrincipal int    `json:"callsPerPrincipal"` // of these, of one user
+	CallTime          string `json:"callTime"`          // of each, with people's time: 10m
+	Entries           int    `json:"entries"`           // tools, for example, of one upstream
+	Connections       int    `json:"connections"`       // for calls, to one upstream
+}
+
+// limits returns those of the gateway, or which one cannot be.
+func (l fileLimits) limits() (limits frontdoor.Limits, err error) {
+	limits = frontdoor.Limits{Calls: l.Calls, CallsPerPrincipal: l.CallsPerPrincipal,
+		Entries: l.Entries, Connections: l.Connections}
+	if l.CallTime != "" {
+		if limits.CallTime, err = time.ParseDuration(l.CallTime); err != nil {
+			return limits, fmt.Errorf("limits.callTime: %w", err)
+		}
+	}
+	for name, n := range map[string]int{"calls": l.Calls, "entries": l.Entries,
+		"callsPerPrincipal": l.CallsPerPrincipal, "connections": l.Connections,
+		"callTime": int(limits.CallTime)} {
+		if n < 0 {
+			return limits, fmt.Errorf("limits.%s: is negative; leave it out for the default", name)
+		}
+	}
+	return limits, nil
 }
 
 // A fileUpstream has a URL or a command.
@@ -125,11 +150,8 @@ func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
 		},
 		Log: zaplog.New(logger), Metrics: prom.New(registry),
 	}
-	opts.Limits.Calls, opts.Limits.CallsPerPrincipal = f.Limits.Calls, f.Limits.CallsPerPrincipal
-	if f.Limits.CallTime != "" {
-		if opts.Limits.CallTime, err = time.ParseDuration(f.Limits.CallTime); err != nil {
-			return nil, nil, fmt.Errorf("limits.callTime: %w", err)
-		}
+	if opts.Limits, err = f.Limits.limits(); err != nil {
+		return nil, nil, err
 	}
 	for _, u := range f.Upstreams {
 		upstream, err := u.upstream()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -59,8 +60,14 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 		"a url or a comma": {"upstreams": []any{map[string]any{"name": "a"}}},
 		"UNSET is not set": {"upstreams": []any{map[string]any{
 			"name": "a", "url": "http://localhost", "token": "UNSET"}}},
-		"limits.callTime": {"limits": map[string]any{"callTime": "soon"}},
-		"UNSET_KEYS":      {"keys": "UNSET_KEYS"},
+		"limits.callTime: time": {"limits": map[string]any{"callTime": "soon"}},
+		"limits.callTime: is n": {"limits": map[string]any{"callTime": "-1s"}},
+		"limits.calls of type":  {"limits": map[string]any{"calls": "many"}},
+		"limits.calls: is":      {"limits": map[string]any{"calls": -1}},
+		"limits.callsPerPrinci": {"limits": map[string]any{"callsPerPrincipal": -1}},
+		"limits.entries: is ne": {"limits": map[string]any{"entries": -1}},
+		"limits.connections: i": {"limits": map[string]any{"connections": -64}},
+		"UNSET_KEYS":            {"keys": "UNSET_KEYS"},
 		"a name begins wit": {"upstreams": []any{map[string]any{
 			"name": "A", "url": "http://localhost"}}},
 	} {
@@ -68,6 +75,33 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", want, err)
 		}
+	}
+}
+
+// TestLimitsOfTheFileAreThoseOfTheGateway: each of them, those of the shipped file too.
+func TestLimitsOfTheFileAreThoseOfTheGateway(t *testing.T) {
+	all := `{"calls": 1, "callsPerPrincipal": 2, "callTime": "3s", "entries": 4, "connections": 5}`
+	want := frontdoor.Limits{Calls: 1, CallsPerPrincipal: 2, CallTime: 3 * time.Second,
+		Entries: 4, Connections: 5}
+	var l fileLimits
+	if err := json.Unmarshal([]byte(all), &l); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.limits(); err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	shipped, err := os.ReadFile("gateway.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f file
+	if err := json.Unmarshal(shipped, &f); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Limits.limits()
+	if err != nil || got.Calls == 0 || got.CallsPerPrincipal == 0 || got.CallTime == 0 ||
+		got.Entries == 0 || got.Connections != 0 { // which differ by the kind of upstream
+		t.Errorf("the shipped file has %+v, %v", got, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"regexp"
@@ -40,21 +39,9 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDashboard shows series that there are, with labels that they have.
-func TestDashboard(t *testing.T) {
-	data, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
-	}
-	if err := json.Unmarshal(data, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+// labelsOf returns the values of the labels of each series that the gateway registers.
+func labelsOf(t *testing.T) map[string]map[string][]string {
+	t.Helper()
 	registry := prometheus.NewRegistry()
 	if _, err := elicitation.New(&elicitation.Options{Metrics: prom.New(registry)}); err != nil {
 		t.Fatal(err)
@@ -68,39 +55,73 @@ func TestDashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer configured.Close()
+	t.Cleanup(func() { _ = configured.Close() })
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{} // names of them, by series
+	all := map[string]map[string][]string{ // this one has no series before the first request
+		"rondo_requests_total": {"job": nil, "outcome": nil}}
 	for _, family := range families {
-		names := "instance" // which Prometheus adds
-		for _, label := range family.GetMetric()[0].GetLabel() {
-			names += " " + label.GetName()
+		labels := map[string][]string{"instance": nil, "job": nil} // which Prometheus adds
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = append(labels[label.GetName()], label.GetValue())
+			}
 		}
-		labels[family.GetName()] = names
+		all[family.GetName()] = labels
 	}
-	series := regexp.MustCompile(`(elicitation|rondo)_\w+`)
-	by := regexp.MustCompile(`sum by \((\w+)\)`)
-	shown := map[string]bool{}
-	for _, panel := range dashboard.Panels {
-		for _, target := range panel.Targets {
-			name := strings.TrimSuffix(series.FindString(target.Expr), "_bucket")
-			label, ok := labels[name]
+	return all
+}
+
+var (
+	selector = regexp.MustCompile(`((?:elicitation|rondo)_\w+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)=~?"([^"]*)"`)
+	summed   = regexp.MustCompile(`sum by \(([\w, ]+)\) \(?\w*\(?((?:elicitation|rondo)_\w+)`)
+)
+
+// TestOperatorsFilesNameWhatThereIs: series, labels and values of the dashboard and the alerts.
+// Each series of a gateway is shown.
+func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
+	all := labelsOf(t)
+	for _, name := range []string{"dashboard.json", "alerts.yml"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(data), `\"`, `"`)
+		shown := map[string]bool{}
+		for _, m := range selector.FindAllStringSubmatch(text, -1) {
+			series := strings.TrimSuffix(m[1], "_bucket")
+			labels, ok := all[series]
 			if !ok {
-				t.Errorf("%s shows %s, which does not exist", panel.Title, name)
+				t.Errorf("%s names %s, which does not exist", name, m[1])
 			}
-			if m := by.FindStringSubmatch(target.Expr); m != nil && m[1] != "le" &&
-				!slices.Contains(strings.Fields(label), m[1]) {
-				t.Errorf("%s sums %s by %s, which it does not have", panel.Title, name, m[1])
+			shown[series] = true
+			for _, label := range matcher.FindAllStringSubmatch(m[2], -1) {
+				for value := range strings.SplitSeq(label[2], "|") {
+					if label[1] != "job" && label[1] != "outcome" &&
+						!slices.Contains(labels[label[1]], value) {
+						t.Errorf("%s: %s has no %s %q", name, m[1], label[1], value)
+					}
+				}
 			}
-			shown[name] = true
 		}
-	}
-	for name := range labels {
-		if !shown[name] && strings.HasPrefix(name, "elicitation_") {
-			t.Errorf("no panel shows %s", name)
+		for _, m := range summed.FindAllStringSubmatch(text, -1) {
+			for label := range strings.SplitSeq(m[1], ", ") {
+				if _, ok := all[strings.TrimSuffix(m[2], "_bucket")][label]; !ok && label != "le" {
+					t.Errorf("%s sums %s by %s, which it does not have", name, m[2], label)
+				}
+			}
+		}
+		for series := range all {
+			if strings.HasPrefix(series, "elicitation_") && !shown[series] &&
+				name == "dashboard.json" {
+				t.Errorf("no panel shows %s", series)
+			}
+		}
+		if len(shown) < 5 {
+			t.Errorf("%s names %d series", name, len(shown))
 		}
 	}
 }

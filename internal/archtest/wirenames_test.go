@@ -7,6 +7,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,8 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 		{"reason or outcome", 85, reasons(t)},
 		{"log entry", 30, logEntries(t)},
 		{"metric", 30, metrics(t)},
+		{"log entry of the gateway", 10, gatewayStrings(t, `^gateway\.[a-z_]+$`)},
+		{"metric of the gateway", 3, gatewayStrings(t, `^elicitation_[a-z_]+$`)},
 	} {
 		if len(group.names) < group.least {
 			t.Errorf("%s: found %d only", group.what, len(group.names))
@@ -38,6 +41,97 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 			}
 		}
 	}
+}
+
+// gatewayFiles are those of the gateway as a whole, and of the calls that it parks.
+func gatewayFiles(t *testing.T) (files []string) {
+	t.Helper()
+	for _, dir := range []string{"elicitation/gateway", "internal/relay"} {
+		found, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, slices.DeleteFunc(found, func(file string) bool {
+			return strings.HasSuffix(file, "_test.go")
+		})...)
+	}
+	return files
+}
+
+// gatewayStrings returns the texts of the gateway that match.
+func gatewayStrings(t *testing.T, match string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	for _, file := range gatewayFiles(t) {
+		for _, text := range testkit.StringsIn(t, file) {
+			if regexp.MustCompile(match).MatchString(text) {
+				found[text] = true
+			}
+		}
+	}
+	return found
+}
+
+// TestTroubleshootingHasTheTextsOfTheGateway wants each text on the page that a client, an upstream
+// or a browser gets from a gateway.
+func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
+	page := readPage(t, troubleshooting)
+	verbs := regexp.MustCompile(`%[-+#.0-9]*[a-z]`)
+	texts := make(map[string]bool)
+	for _, file := range gatewayFiles(t) {
+		ast.Inspect(testkit.ParseFile(t, file), func(n ast.Node) bool {
+			for _, e := range textsSaid(n) {
+				for _, text := range literals(e) {
+					texts[strings.TrimSpace(verbs.ReplaceAllString(text, "…"))] = true
+				}
+			}
+			return true
+		})
+	}
+	if len(texts) < 30 {
+		t.Errorf("found %d texts only", len(texts))
+	}
+	for text := range texts {
+		if !strings.Contains(page, text) {
+			t.Errorf("%s does not have the text %q", troubleshooting, text)
+		}
+	}
+}
+
+// textsSaid returns the expressions of a node that are said to others.
+func textsSaid(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		switch types.ExprString(n.Fun) {
+		case "quota.Refuse", "protocol.Errorf", "http.Error", "refuse":
+			return n.Args
+		}
+	case *ast.CompositeLit:
+		if name := types.ExprString(n.Type); name == "upstreamError" && len(n.Elts) == 3 {
+			return n.Elts[1:2]
+		}
+	case *ast.AssignStmt:
+		if s, ok := n.Lhs[0].(*ast.SelectorExpr); ok && s.Sel.Name == "what" {
+			return n.Rhs
+		}
+	}
+	return nil
+}
+
+// literals returns the longest constant texts in an expression.
+func literals(e ast.Expr) (texts []string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		part, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		text := evaluate(part)
+		if words := strings.Fields(text); len(words) > 1 {
+			texts = append(texts, text)
+		}
+		return text == ""
+	})
+	return texts
 }
 
 // constants returns the values of the constants of a file whose names match.
@@ -92,6 +186,8 @@ func reasons(t *testing.T) map[string]bool {
 	}
 	add(all, constants(t, "internal/forms/form/fault.go", regexp.MustCompile(`^Rule`)))
 	add(all, constants(t, "elicitation/errors.go", regexp.MustCompile(`^(Reason|By)`)))
+	add(all, constants(t, "elicitation/gateway/failure.go", regexp.MustCompile(`^why`)))
+	add(all, constants(t, "internal/relay/park.go", regexp.MustCompile(`^Resume`)))
 	add(all, constants(t, "server/middleware/outcome.go", regexp.MustCompile(`^outcome`)))
 	add(all, constants(t, "server/bearer/refusal.go", regexp.MustCompile(`.`)))
 	return all

@@ -57,8 +57,8 @@ func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
 	}
 	owners := map[string]string{}
 	for who, n := range map[string]*naming.Names{"a": a, "a.b": ab} {
-		for _, own := range []string{"", "c", "_c", "b_c", "a_c", ".b_c", "+c", "ui://c", "ui://b/c",
-			"ui://a/c", "ui+ui://c"} {
+		for _, own := range []string{"", "c", "_c", "b_c", "a_c", ".b_c", "+c", "ui://c",
+			"ui://b/c", "ui://a/c", "ui+ui://c"} {
 			for _, name := range []string{n.Publish(own), n.PublishURI(own)} {
 				if other, taken := owners[name]; taken {
 					t.Errorf("%q of %s and %s", name, other, who)

@@ -14,9 +14,9 @@
 //
 //	c, err := client.New(tel.Peer(transport), tel.Questions(&client.Options{ElicitForm: ask}))
 //
-// A gateway has it in its server options, and around what Upstream.Connect returns. The adapters
-// for other SDKs take a Tracer and an Observer in their options; a request is a span there if
-// something else makes one. An elicitation.Router passes the context of a question on as it came.
+// A gateway has it in its server options, and around what Upstream.Connect returns, and a hosted
+// server in those of its front. An elicitation.Router passes the context of a question on as it
+// came.
 //
 // # What is traced
 //

@@ -50,10 +50,10 @@ func (h *Handler) endRequest(task *inflight.Request) {
 	h.requests.End(task, task)
 }
 
-// RefuseNew has what begins something get 503 with Retry-After from now on, so that a balancer offers
-// it to another replica: sessions, and requests of revision 2026-07-28 that bring no requestState.
-// Open sessions go on, as do flows. [Handler.Shutdown] should follow. It may be called more than
-// once.
+// RefuseNew has what begins something get 503 with Retry-After from now on, so that a balancer
+// offers it to another replica: sessions, and requests of revision 2026-07-28 that bring no
+// requestState. Open sessions go on, as do flows. [Handler.Shutdown] should follow. It may be
+// called more than once.
 func (h *Handler) RefuseNew() {
 	h.refusesNew.Store(true)
 	if h.forwarder != nil {

@@ -25,7 +25,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A Builder returns the handler of a gateway before the upstream at url. stop closes its connection.
+// A Builder returns the handler of a gateway before the upstream at url. stop closes its
+// connection.
 type Builder func(ctx context.Context, router *elicitation.Router, url string) (
 	handler http.Handler, stop func(), err error)
 
@@ -54,11 +55,13 @@ var scenes = []scene{
 		`{"action":"accept","content":{"who":"ann"}}`, "created delivered completed", "accept",
 		"completed_total{accept}"},
 	{"decline", "ask", both, form, `"result":{"action":"decline"}`,
-		`{"action":"decline"}`, "created delivered completed", "decline", "completed_total{decline}"},
+		`{"action":"decline"}`, "created delivered completed", "decline",
+		"completed_total{decline}"},
 	{"cancel", "ask", both, form, `"result":{"action":"cancel"}`,
 		`{"action":"cancel"}`, "created delivered completed", "cancel", "completed_total{cancel}"},
 	{"timeout", "ask", both, form, "",
-		`{"code":23224,"message":"Elicitation timed out"}`, "created timeout", "23224", "timeout_total"},
+		`{"code":23224,"message":"Elicitation timed out"}`, "created timeout", "23224",
+		"timeout_total"},
 	{"the client's error", "ask", both, form, `"error":{"code":-32000,"message":"no eyes"}`,
 		`{"code":-32000,"message":"no eyes"}`, "created delivered error", "client_error -32000",
 		"errors_total{client_error}"},

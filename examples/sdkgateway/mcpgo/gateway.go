@@ -38,6 +38,7 @@ type gateway struct {
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *server.MCPServer,
 	stop func(), err error) {
 	g := &gateway{router: router, sessions: map[string]*elicitation.Session{}}
+	//lint:ignore SA1019 on this stream upstreams of older revisions say that a visit is over
 	over, err := transport.NewStreamableHTTP(url, transport.WithContinuousListening(),
 		transport.WithHTTPBasicClient(&http.Client{Transport: streamhttp.TagStreams(nil)}))
 	if err != nil {
