@@ -29,13 +29,19 @@ type scripted struct {
 	answers    map[string]string
 	initialize string // the parameters with which it was initialized first
 	sessions   int
-	lost       int // sessions up to this one are not known any more
+	lost       int  // sessions up to this one are not known any more
+	down       bool // with the sessions: none can be opened
+	resumable  bool // calls begin a stream that breaks
 	calls      int
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		status := http.StatusMethodNotAllowed
+		if r.Header.Get("Last-Event-Id") != "" {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -56,13 +62,20 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	session, _ := strconv.Atoi(r.Header.Get("Mcp-Session-Id"))
 	lost := session > 0 && session <= s.lost
+	resumable := s.resumable && m.Method == "tools/call"
+	down := s.down && m.Method == "initialize"
 	if m.Method == "tools/call" && !lost {
 		s.calls++
 	}
 	s.mu.Unlock()
 	switch {
+	case down:
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case lost:
 		w.WriteHeader(http.StatusNotFound)
+	case resumable:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "retry: 10\nid: 1\ndata:\n\n")
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case !ok:
@@ -271,23 +284,45 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	}
 }
 
-// An upstream that has lost a session costs no call: nothing ran there.
+// An upstream that has lost a session costs no call, where it says that nothing ran. Where it does
+// not, or loses the next session, too, the client learns whether the tool may have run.
 func TestALostSessionIsOpenedAnew(t *testing.T) {
-	s, url, _ := startScripted(t, map[string]string{"tools/list": `{"tools":[` + goodTool + `]}`,
-		"resources/list": `{"resources":[]}`, "tools/call": `{"content":[]}`})
-	c := connect(t, url, protocol.Modern, &person{})
-	awaitTool(t, c, "u_good")
-	for i := range 3 {
-		if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
-			t.Errorf("call %d: %v", i, err)
+	const unrun, mayHaveRun = "Nothing ran", "What the tool did is not known"
+	for name, test := range map[string]struct {
+		lose func(s *scripted)
+		want string
+		runs int
+	}{
+		"once":                    {func(s *scripted) { s.lost = s.sessions }, "done", 2},
+		"again and again":         {func(s *scripted) { s.lost = 1000 }, unrun, 1},
+		"with no other one":       {func(s *scripted) { s.lost, s.down = s.sessions, true }, unrun, 1},
+		"while the call was made": {func(s *scripted) { s.resumable = true }, mayHaveRun, 2},
+	} {
+		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+			t.Run(fmt.Sprintf("%s, %v client", name, era), func(t *testing.T) {
+				t.Parallel() // streams that break are opened again after a pause
+				s, url, _ := startScripted(t, map[string]string{
+					"tools/list":     `{"tools":[` + goodTool + `]}`,
+					"resources/list": `{"resources":[]}`,
+					"tools/call":     `{"content":[{"type":"text","text":"done"}]}`})
+				c := connect(t, url, era, &person{})
+				awaitTool(t, c, "u_good")
+				if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
+					t.Fatal(err)
+				}
+				s.mu.Lock()
+				test.lose(s)
+				s.mu.Unlock()
+				result, err := c.CallTool(t.Context(), "u_good", nil)
+				if got := fmt.Sprint(textOf(result), err); !strings.Contains(got, test.want) {
+					t.Errorf("got %s", got)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.calls != test.runs {
+					t.Errorf("%d calls ran, want %d", s.calls, test.runs)
+				}
+			})
 		}
-		s.mu.Lock()
-		s.lost = s.sessions
-		s.mu.Unlock()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls != 3 {
-		t.Errorf("%d calls ran", s.calls)
 	}
 }
