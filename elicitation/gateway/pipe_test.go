@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -19,20 +20,21 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A scripted upstream answers each method with the JSON that the test says. It speaks the older
-// revisions, or the latest one where it has an answer to server/discover.
+// A scripted upstream of an older revision answers each method with the JSON that the test says: a
+// result, or the member "error".
 type scripted struct {
-	mu         sync.Mutex
-	answers    map[string]string
-	initialize string // the parameters with which it was initialized first
-	sessions   int
-	lost       int  // sessions up to this one are not known any more
-	down       bool // with the sessions: none can be opened
-	resumable  bool // calls begin a stream that breaks
-	calls      int
+	mu        sync.Mutex
+	answers   map[string]string // NEXT in them is a new number
+	requests  int
+	sessions  int
+	lost      int  // sessions up to this one are not known any more
+	down      bool // with the sessions: none can be opened
+	resumable bool // calls begin a stream that breaks
+	calls     int
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,14 +50,12 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage
 		Method string
-		Params json.RawMessage
 	}
 	_ = json.Unmarshal(body, &m)
 	s.mu.Lock()
-	if m.Method == "initialize" && s.initialize == "" {
-		s.initialize = string(m.Params)
-	}
+	s.requests++
 	result, ok := s.answers[m.Method]
+	result = strings.ReplaceAll(result, "NEXT", strconv.Itoa(s.requests))
 	if m.Method == "initialize" {
 		s.sessions++
 		w.Header().Set("Mcp-Session-Id", strconv.Itoa(s.sessions))
@@ -82,8 +82,11 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
 	default:
+		if !strings.HasPrefix(result, `"error":`) {
+			result = `"result":` + result
+		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, result)
 	}
 }
 
@@ -207,44 +210,68 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	}
 }
 
-// What is wrong with one entry of a list, or with its end, costs no other entry.
+// What is wrong with one entry of a list, or with its end, costs no other entry, and writes one
+// line into the log.
 func TestOneBadEntryCostsItself(t *testing.T) {
-	for name, list := range map[string]string{
-		"cursor that repeats": `{"tools":[` + goodTool + `],"nextCursor":"x"}`,
-		"unreadable":          `{"tools":[{"name":5},` + goodTool + `]}`,
-		"line break":          `{"tools":[{"name":"a\nb","inputSchema":{}},` + goodTool + `]}`,
-		"direction":           `{"tools":[{"name":"a\u202eb","inputSchema":{}},` + goodTool + `]}`,
-		"long": `{"tools":[{"name":"` + strings.Repeat("a", 5000) +
-			`","inputSchema":{"type":"object"}},` + goodTool + `]}`,
+	named := func(name string) string {
+		return `{"tools":[{"name":"` + name + `","inputSchema":{}},` + goodTool + `]}`
+	}
+	const tools, resources, templates = "tools/list", "resources/list", "resources/templates/list"
+	for name, test := range map[string]struct{ method, answer string }{
+		"cursor that repeats": {tools, `{"tools":[` + goodTool + `],"nextCursor":"x"}`},
+		"list without end":    {tools, `{"tools":[` + goodTool + `],"nextCursor":"NEXT"}`},
+		"empty pages":         {resources, `{"resources":[],"nextCursor":"NEXT"}`},
+		"duplicates": {tools,
+			`{"tools":[` + goodTool + strings.Repeat(`,`+goodTool, 9) + `]}`},
+		"unreadable":          {tools, `{"tools":[{"name":5},` + goodTool + `]}`},
+		"line break":          {tools, named(`a\nb`)},
+		"direction":           {tools, named(`a\u202eb`)},
+		"long":                {tools, named(strings.Repeat("a", 5000))},
+		"line break in a URI": {resources, `{"resources":[{"uri":"file:///a\nb","name":"a"}]}`},
+		"direction in the name of a resource": {resources,
+			`{"resources":[{"uri":"file:///a","name":"a\u202eb"}]}`},
+		"line break in the name of a template": {templates,
+			`{"resourceTemplates":[{"uriTemplate":"file:///{a}","name":"a\nb"}]}`},
+		"error of another list":   {resources, `"error":{"code":-32603,"message":"no"}`},
+		"garbage as another list": {resources, `{"resources":5}`},
+		"cursor that is no text":  {resources, `{"resources":[],"nextCursor":5}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, url, log := startScripted(t, map[string]string{
-				"tools/list": list, "resources/list": `{"resources":[]}`})
+			answers := map[string]string{tools: `{"tools":[` + goodTool + `]}`,
+				resources: `{"resources":[]}`, templates: `{"resourceTemplates":[]}`}
+			answers[test.method] = test.answer
+			_, url, log := startScripted(t, answers)
 			if got := rawTools(t, url, "u_good"); len(got) != 1 {
 				t.Errorf("got %v", got)
 			}
-			most := 1
-			if strings.HasPrefix(name, "cursor") {
-				most = 2 // its second page has the same entry
+			for range 100 { // resources are read after the tools
+				if log.Len() > 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-			if n := log.Len(); n == 0 || n > most {
-				t.Errorf("%d entries: %v", n, log.All())
+			if log.Len() != 1 || log.FilterMessage("gateway.upstream_down").Len() > 0 {
+				t.Errorf("logged %v", log.All())
 			}
 		})
 	}
 }
 
-// The views of MCP Apps keep the scheme of their URIs in every place, and the upstream learns that
-// the client has them.
+// The views of MCP Apps keep the scheme of their URIs in every place.
 func TestAppsWorkThroughTheGateway(t *testing.T) {
-	s, url, _ := startScripted(t, map[string]string{
+	const meta = `"_meta":{"ui":{"resourceUri":"ui://weather/view"}}`
+	_, url, _ := startScripted(t, map[string]string{
 		"tools/list": `{"tools":[{"name":"show","inputSchema":{"type":"object"},"_meta":{` +
 			`"ui":{"resourceUri":"ui://weather/view"},"ui/resourceUri":"ui://weather/view",` +
 			`"openai/outputTemplate":"ui://weather/view"}}]}`,
 		"resources/list": `{"resources":[{"uri":"ui://weather/view","name":"view",` +
-			`"mimeType":"text/html;profile=mcp-app"}]}`,
-		"resources/read": `{"contents":[{"uri":"ui://weather/view","text":"<html>"}]}`,
-		"tools/call":     `{"content":[],"_meta":{"ui":{"resourceUri":"ui://weather/view"}}}`,
+			`"mimeType":"text/html;profile=mcp-app",` + meta + `}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"ui://weather/{city}",` +
+			`"name":"city",` + meta + `}]}`,
+		"resources/read": `{"contents":[{"uri":"ui://weather/view","text":"<html>",` + meta + `}]}`,
+		"tools/call": `{"content":[{"type":"resource_link","uri":"ui://weather/view","name":"v",` +
+			meta + `},{"type":"resource","resource":{"uri":"ui://weather/view","text":"",` + meta +
+			`}}],` + meta + `}`,
 	})
 	got := fmt.Sprint(rawTools(t, url, "u_show")["u_show"]["_meta"])
 	want := "map[openai/outputTemplate:ui://u/weather/view " +
@@ -252,36 +279,58 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	said := strings.Join(rawLegacy(t, url,
-		`{"jsonrpc":"2.0","id":2,"method":"resources/list"}`,
-		`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"ui://u/weather/view"}}`,
-		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"u_show"}}`), "\n")
-	if n := strings.Count(said, `"ui://u/weather/view"`); n != 3 {
-		t.Errorf("%d URIs in %s", n, said)
+	for range 500 { // templates are read after the tools
+		r, err := connect(t, url, 0, &person{}).ListResourceTemplates(t.Context(), "")
+		if err != nil || len(r.ResourceTemplates) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	for _, test := range []struct {
+		method, params string
+		uris           int
+	}{
+		{"resources/list", `{}`, 2},
+		{"resources/templates/list", `{}`, 2},
+		{"resources/read", `{"uri":"ui://u/weather/view"}`, 2},
+		{"resources/read", `{"uri":"ui://u/weather/rome"}`, 2},
+		{"tools/call", `{"name":"u_show"}`, 5},
+	} {
+		said := rawLegacy(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":%s}`,
+			test.method, test.params))[0]
+		if strings.Count(said, `"ui://u/weather/`) != test.uris ||
+			strings.Count(said, `"ui://`) != test.uris {
+			t.Errorf("%s: got %s", test.method, said)
+		}
+	}
+}
+
+// The upstream learns that the client has MCP Apps, where it has.
+func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	const settings = `{"mimeTypes":["text/html;profile=mcp-app"]}`
-	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-		s.mu.Lock()
-		s.initialize = ""
-		s.mu.Unlock()
-		c := connectWith(t, url, client.Options{Era: era, Extensions: map[string]json.RawMessage{
-			"io.modelcontextprotocol/ui": json.RawMessage(settings)},
-			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-				return nil, nil
-			}})
-		if era == protocol.Modern { // another connection
-			c = connectWith(t, url, client.Options{Era: era, Extensions: map[string]json.RawMessage{
-				"io.modelcontextprotocol/ui": json.RawMessage(settings)}})
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv := newServer(t, nil)
+		server.AddTool(srv, server.Tool{Name: "offered"}, func(
+			_ context.Context, call *server.ToolCall, _ struct{},
+		) (outcome, error) {
+			return server.Text(string(
+				call.Capabilities().Extensions["io.modelcontextprotocol/ui"])), nil
+		})
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "u", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra}}})
+		for _, want := range []string{"", settings, ""} {
+			extensions := map[string]json.RawMessage{}
+			if want != "" {
+				extensions["io.modelcontextprotocol/ui"] = json.RawMessage(want)
+			}
+			c := connectWith(t, url, client.Options{Era: clientEra, Extensions: extensions})
+			awaitTool(t, c, "u_offered")
+			result, err := c.CallTool(t.Context(), "u_offered", nil)
+			if err != nil || textOf(result) != want {
+				t.Errorf("offered %q, %v, want %q", textOf(result), err, want)
+			}
 		}
-		if _, err := c.CallTool(t.Context(), "u_show", nil); err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		if !strings.Contains(s.initialize, `"io.modelcontextprotocol/ui":`+settings) {
-			t.Errorf("%v: initialized with %s", era, s.initialize)
-		}
-		s.mu.Unlock()
-	}
+	})
 }
 
 // An upstream that has lost a session costs no call, where it says that nothing ran. Where it does
@@ -295,7 +344,7 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 	}{
 		"once":                    {func(s *scripted) { s.lost = s.sessions }, "done", 2},
 		"again and again":         {func(s *scripted) { s.lost = 1000 }, unrun, 1},
-		"with no other one":       {func(s *scripted) { s.lost, s.down = s.sessions, true }, unrun, 1},
+		"with no other one":       {func(s *scripted) { s.lost, s.down = 1000, true }, unrun, 1},
 		"while the call was made": {func(s *scripted) { s.resumable = true }, mayHaveRun, 2},
 	} {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
