@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -373,5 +374,71 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A call that is given up is cancelled upstream before its session ends there: upstreams run it on
+// otherwise.
+func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
+	for name, test := range map[string]struct {
+		era    protocol.Era
+		limit  time.Duration // of the call
+		leaves bool          // the client does, when the call runs
+	}{
+		"modern client leaves": {protocol.Modern, 0, true},
+		"legacy client leaves": {protocol.Legacy, 0, true},
+		"time is over":         {protocol.Modern, 200 * time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := make(chan string, 10)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			u := &rawUpstream{call: func(
+				id json.RawMessage, event func(string), _ <-chan string) {
+				heard <- "call " + string(id)
+				event(`{"jsonrpc":"2.0","method":"notifications/message"}`)
+				if test.leaves {
+					leave()
+				}
+				<-t.Context().Done() // it runs on
+			}}
+			l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				var m struct {
+					Method string
+					Params struct{ RequestID json.RawMessage }
+				}
+				_ = json.Unmarshal(body, &m)
+				if m.Method == protocol.NotifyCancelled {
+					time.Sleep(100 * time.Millisecond) // what comes next does not overtake it
+					heard <- "cancelled " + string(m.Params.RequestID)
+				}
+				if r.Method == http.MethodDelete {
+					heard <- "the end"
+				}
+				u.ServeHTTP(w, r)
+			}))
+			t.Cleanup(func() { l.CloseClientConnections(); go l.Close() })
+			url := startGateway(t, &gateway.Options{Limits: gateway.Limits{CallTime: test.limit},
+				Upstreams: []gateway.Upstream{{Name: "u", Era: protocol.Legacy,
+					Connect: gateway.HTTP(l.URL, nil)}}})
+			c := connect(t, url, test.era, &person{})
+			awaitTool(t, c, "u_x")
+			_, _ = c.CallTool(ctx, "u_x", nil)
+			var got []string
+			for range 3 {
+				select {
+				case what := <-heard:
+					got = append(got, what)
+				case <-time.After(5 * time.Second):
+				}
+			}
+			id := strings.TrimPrefix(strings.Join(got[:1], ""), "call ")
+			want := []string{"call " + id, "cancelled " + id, "the end"}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("the upstream heard %q, want %q", got, want)
+			}
+		})
 	}
 }
