@@ -160,8 +160,8 @@ func walkPages[T, P any](
 					"%w: tell those who run the server", method, next, ErrListWhole))
 				return
 			case len(seen) == maxPages-1:
-				yield(none, errPrefix.Errorf("%s: more than %d pages; "+
-					"the list before them can be used", method, maxPages))
+				yield(none, errPrefix.Errorf("%s: more than %d pages; %w", method, maxPages,
+					ErrListWhole))
 				return
 			}
 			seen[next] = true

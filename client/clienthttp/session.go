@@ -174,7 +174,7 @@ func (s *session) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
 ) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
 	}
 	running, cancel := s.sessionContext(ctx)
 	defer cancel(errAnswered)

@@ -808,9 +808,11 @@ func TestSessionCloseWaitsForCancellations(t *testing.T) {
 func TestErrorsOfALostSessionTellWhatRan(t *testing.T) {
 	s := &legacyServer{id: "s", call: answer(404, "", "")}
 	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-		_, err := x.Handle(t.Context(), request(), nil)
-		if !errors.Is(err, protocol.ErrSessionGone) || !errors.Is(err, protocol.ErrNotRun) {
-			t.Errorf("got %v", err)
+		for range 2 { // the other one is not sent
+			_, err := x.Handle(t.Context(), request(), nil)
+			if !errors.Is(err, protocol.ErrSessionGone) || !errors.Is(err, protocol.ErrNotRun) {
+				t.Errorf("got %v", err)
+			}
 		}
 		if errors.Is(x.Err(), protocol.ErrNotRun) {
 			t.Errorf("the session says %v", x.Err())

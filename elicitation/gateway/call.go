@@ -207,16 +207,19 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	defer conn.parked.Store(nil)
 	defer g.recoverPanic(&err)
 	result, err = conn.call(ctx, params)
-	if errors.Is(err, protocol.ErrNotRun) { // the session was lost: the client opens another one
-		result, err = conn.call(ctx, params)
+	if errors.Is(err, protocol.ErrNotRun) { // the client opens another session
+		return conn.call(ctx, params)
 	}
 	return result, err
 }
 
-// call calls a legacy upstream.
+// call calls a legacy upstream, in another session where the client's is over.
 func (c *connection) call(
 	ctx context.Context, params protocol.Params,
 ) (protocol.Result, error) {
+	if _, err := c.client.Negotiate(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", protocol.ErrNotRun, err)
+	}
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		return resultOf(c.client.CallToolParams(ctx, p))
@@ -318,6 +321,13 @@ func (u *upstream) explain(err error) error {
 
 // explainCall is explain for a call that was sent: it may have done something.
 func (u *upstream) explainCall(err error) error {
+	if errors.Is(err, protocol.ErrNotRun) {
+		unrun := &upstreamError{u.config.Name, "has lost its session, or is down. Nothing ran", err}
+		if _, said := protocol.AsError(err); said { // how it refused to open another one
+			unrun.cause = nil // the client would get that instead
+		}
+		return unrun
+	}
 	explained, ok := u.explain(err).(*upstreamError)
 	switch {
 	case ok && isMalformed(err):

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -19,58 +21,73 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A scripted upstream answers each method with the JSON that the test says. It speaks the older
-// revisions, or the latest one where it has an answer to server/discover.
+// A scripted upstream of an older revision answers each method with the JSON that the test says: a
+// result, or the member "error".
 type scripted struct {
-	mu         sync.Mutex
-	answers    map[string]string
-	initialize string // the parameters with which it was initialized first
-	sessions   int
-	lost       int // sessions up to this one are not known any more
-	calls      int
+	mu        sync.Mutex
+	answers   map[string]string // NEXT in them is a new number
+	requests  int
+	sessions  int
+	lost      int  // sessions up to this one are not known any more
+	down      bool // with the sessions: none can be opened
+	resumable bool // calls begin a stream that breaks
+	calls     int
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		status := http.StatusMethodNotAllowed
+		if r.Header.Get("Last-Event-Id") != "" {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
 	var m struct {
 		ID     json.RawMessage
 		Method string
-		Params json.RawMessage
 	}
 	_ = json.Unmarshal(body, &m)
 	s.mu.Lock()
-	if m.Method == "initialize" && s.initialize == "" {
-		s.initialize = string(m.Params)
-	}
+	s.requests++
 	result, ok := s.answers[m.Method]
+	result = strings.ReplaceAll(result, "NEXT", strconv.Itoa(s.requests))
 	if m.Method == "initialize" {
 		s.sessions++
 		w.Header().Set("Mcp-Session-Id", strconv.Itoa(s.sessions))
 	}
 	session, _ := strconv.Atoi(r.Header.Get("Mcp-Session-Id"))
 	lost := session > 0 && session <= s.lost
+	resumable := s.resumable && m.Method == "tools/call"
+	down := s.down && m.Method == "initialize"
 	if m.Method == "tools/call" && !lost {
 		s.calls++
 	}
 	s.mu.Unlock()
 	switch {
+	case down:
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case lost:
 		w.WriteHeader(http.StatusNotFound)
+	case resumable:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "retry: 10\nid: 1\ndata:\n\n")
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case !ok:
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
 	default:
+		if !strings.HasPrefix(result, `"error":`) {
+			result = `"result":` + result
+		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, result)
 	}
 }
 
@@ -194,44 +211,68 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	}
 }
 
-// What is wrong with one entry of a list, or with its end, costs no other entry.
+// What is wrong with one entry of a list, or with its end, costs no other entry, and writes one
+// line into the log.
 func TestOneBadEntryCostsItself(t *testing.T) {
-	for name, list := range map[string]string{
-		"cursor that repeats": `{"tools":[` + goodTool + `],"nextCursor":"x"}`,
-		"unreadable":          `{"tools":[{"name":5},` + goodTool + `]}`,
-		"line break":          `{"tools":[{"name":"a\nb","inputSchema":{}},` + goodTool + `]}`,
-		"direction":           `{"tools":[{"name":"a\u202eb","inputSchema":{}},` + goodTool + `]}`,
-		"long": `{"tools":[{"name":"` + strings.Repeat("a", 5000) +
-			`","inputSchema":{"type":"object"}},` + goodTool + `]}`,
+	named := func(name string) string {
+		return `{"tools":[{"name":"` + name + `","inputSchema":{}},` + goodTool + `]}`
+	}
+	const tools, resources, templates = "tools/list", "resources/list", "resources/templates/list"
+	for name, test := range map[string]struct{ method, answer string }{
+		"cursor that repeats": {tools, `{"tools":[` + goodTool + `],"nextCursor":"x"}`},
+		"list without end":    {tools, `{"tools":[` + goodTool + `],"nextCursor":"NEXT"}`},
+		"empty pages":         {resources, `{"resources":[],"nextCursor":"NEXT"}`},
+		"duplicates": {tools,
+			`{"tools":[` + goodTool + strings.Repeat(`,`+goodTool, 9) + `]}`},
+		"unreadable":          {tools, `{"tools":[{"name":5},` + goodTool + `]}`},
+		"line break":          {tools, named(`a\nb`)},
+		"direction":           {tools, named(`a\u202eb`)},
+		"long":                {tools, named(strings.Repeat("a", 5000))},
+		"line break in a URI": {resources, `{"resources":[{"uri":"file:///a\nb","name":"a"}]}`},
+		"direction in the name of a resource": {resources,
+			`{"resources":[{"uri":"file:///a","name":"a\u202eb"}]}`},
+		"line break in the name of a template": {templates,
+			`{"resourceTemplates":[{"uriTemplate":"file:///{a}","name":"a\nb"}]}`},
+		"error of another list":   {resources, `"error":{"code":-32603,"message":"no"}`},
+		"garbage as another list": {resources, `{"resources":5}`},
+		"cursor that is no text":  {resources, `{"resources":[],"nextCursor":5}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, url, log := startScripted(t, map[string]string{
-				"tools/list": list, "resources/list": `{"resources":[]}`})
+			answers := map[string]string{tools: `{"tools":[` + goodTool + `]}`,
+				resources: `{"resources":[]}`, templates: `{"resourceTemplates":[]}`}
+			answers[test.method] = test.answer
+			_, url, log := startScripted(t, answers)
 			if got := rawTools(t, url, "u_good"); len(got) != 1 {
 				t.Errorf("got %v", got)
 			}
-			most := 1
-			if strings.HasPrefix(name, "cursor") {
-				most = 2 // its second page has the same entry
+			for range 100 { // resources are read after the tools
+				if log.Len() > 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-			if n := log.Len(); n == 0 || n > most {
-				t.Errorf("%d entries: %v", n, log.All())
+			if log.Len() != 1 || log.FilterMessage("gateway.upstream_down").Len() > 0 {
+				t.Errorf("logged %v", log.All())
 			}
 		})
 	}
 }
 
-// The views of MCP Apps keep the scheme of their URIs in every place, and the upstream learns that
-// the client has them.
+// The views of MCP Apps keep the scheme of their URIs in every place.
 func TestAppsWorkThroughTheGateway(t *testing.T) {
-	s, url, _ := startScripted(t, map[string]string{
+	const meta = `"_meta":{"ui":{"resourceUri":"ui://weather/view"}}`
+	_, url, _ := startScripted(t, map[string]string{
 		"tools/list": `{"tools":[{"name":"show","inputSchema":{"type":"object"},"_meta":{` +
 			`"ui":{"resourceUri":"ui://weather/view"},"ui/resourceUri":"ui://weather/view",` +
 			`"openai/outputTemplate":"ui://weather/view"}}]}`,
 		"resources/list": `{"resources":[{"uri":"ui://weather/view","name":"view",` +
-			`"mimeType":"text/html;profile=mcp-app"}]}`,
-		"resources/read": `{"contents":[{"uri":"ui://weather/view","text":"<html>"}]}`,
-		"tools/call":     `{"content":[],"_meta":{"ui":{"resourceUri":"ui://weather/view"}}}`,
+			`"mimeType":"text/html;profile=mcp-app",` + meta + `}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"ui://weather/{city}",` +
+			`"name":"city",` + meta + `}]}`,
+		"resources/read": `{"contents":[{"uri":"ui://weather/view","text":"<html>",` + meta + `}]}`,
+		"tools/call": `{"content":[{"type":"resource_link","uri":"ui://weather/view","name":"v",` +
+			meta + `},{"type":"resource","resource":{"uri":"ui://weather/view","text":"",` + meta +
+			`}}],` + meta + `}`,
 	})
 	got := fmt.Sprint(rawTools(t, url, "u_show")["u_show"]["_meta"])
 	want := "map[openai/outputTemplate:ui://u/weather/view " +
@@ -239,55 +280,165 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	said := strings.Join(rawLegacy(t, url,
-		`{"jsonrpc":"2.0","id":2,"method":"resources/list"}`,
-		`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"ui://u/weather/view"}}`,
-		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"u_show"}}`), "\n")
-	if n := strings.Count(said, `"ui://u/weather/view"`); n != 3 {
-		t.Errorf("%d URIs in %s", n, said)
+	for range 500 { // templates are read after the tools
+		r, err := connect(t, url, 0, &person{}).ListResourceTemplates(t.Context(), "")
+		if err != nil || len(r.ResourceTemplates) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	const settings = `{"mimeTypes":["text/html;profile=mcp-app"]}`
-	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-		s.mu.Lock()
-		s.initialize = ""
-		s.mu.Unlock()
-		c := connectWith(t, url, client.Options{Era: era, Extensions: map[string]json.RawMessage{
-			"io.modelcontextprotocol/ui": json.RawMessage(settings)},
-			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-				return nil, nil
-			}})
-		if era == protocol.Modern { // another connection
-			c = connectWith(t, url, client.Options{Era: era, Extensions: map[string]json.RawMessage{
-				"io.modelcontextprotocol/ui": json.RawMessage(settings)}})
+	for _, test := range []struct {
+		method, params string
+		uris           int
+	}{
+		{"resources/list", `{}`, 2},
+		{"resources/templates/list", `{}`, 2},
+		{"resources/read", `{"uri":"ui://u/weather/view"}`, 2},
+		{"resources/read", `{"uri":"ui://u/weather/rome"}`, 2},
+		{"tools/call", `{"name":"u_show"}`, 5},
+	} {
+		said := rawLegacy(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":%s}`,
+			test.method, test.params))[0]
+		if strings.Count(said, `"ui://u/weather/`) != test.uris ||
+			strings.Count(said, `"ui://`) != test.uris {
+			t.Errorf("%s: got %s", test.method, said)
 		}
-		if _, err := c.CallTool(t.Context(), "u_show", nil); err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		if !strings.Contains(s.initialize, `"io.modelcontextprotocol/ui":`+settings) {
-			t.Errorf("%v: initialized with %s", era, s.initialize)
-		}
-		s.mu.Unlock()
 	}
 }
 
-// An upstream that has lost a session costs no call: nothing ran there.
-func TestALostSessionIsOpenedAnew(t *testing.T) {
-	s, url, _ := startScripted(t, map[string]string{"tools/list": `{"tools":[` + goodTool + `]}`,
-		"resources/list": `{"resources":[]}`, "tools/call": `{"content":[]}`})
-	c := connect(t, url, protocol.Modern, &person{})
-	awaitTool(t, c, "u_good")
-	for i := range 3 {
-		if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
-			t.Errorf("call %d: %v", i, err)
+// The upstream learns that the client has MCP Apps, where it has.
+func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
+	const settings = `{"mimeTypes":["text/html;profile=mcp-app"]}`
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		srv := newServer(t, nil)
+		server.AddTool(srv, server.Tool{Name: "offered"}, func(
+			_ context.Context, call *server.ToolCall, _ struct{},
+		) (outcome, error) {
+			return server.Text(string(
+				call.Capabilities().Extensions["io.modelcontextprotocol/ui"])), nil
+		})
+		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+			{Name: "u", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra}}})
+		for _, want := range []string{"", settings, ""} {
+			extensions := map[string]json.RawMessage{}
+			if want != "" {
+				extensions["io.modelcontextprotocol/ui"] = json.RawMessage(want)
+			}
+			c := connectWith(t, url, client.Options{Era: clientEra, Extensions: extensions})
+			awaitTool(t, c, "u_offered")
+			result, err := c.CallTool(t.Context(), "u_offered", nil)
+			if err != nil || textOf(result) != want {
+				t.Errorf("offered %q, %v, want %q", textOf(result), err, want)
+			}
 		}
-		s.mu.Lock()
-		s.lost = s.sessions
-		s.mu.Unlock()
+	})
+}
+
+// An upstream that has lost a session costs no call, where it says that nothing ran. Where it does
+// not, or loses the next session, too, the client learns whether the tool may have run.
+func TestALostSessionIsOpenedAnew(t *testing.T) {
+	const unrun, mayHaveRun = "Nothing ran", "What the tool did is not known"
+	for name, test := range map[string]struct {
+		lose func(s *scripted)
+		want string
+		runs int
+	}{
+		"once":                    {func(s *scripted) { s.lost = s.sessions }, "done", 2},
+		"again and again":         {func(s *scripted) { s.lost = 1000 }, unrun, 1},
+		"with no other one":       {func(s *scripted) { s.lost, s.down = 1000, true }, unrun, 1},
+		"while the call was made": {func(s *scripted) { s.resumable = true }, mayHaveRun, 2},
+	} {
+		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+			t.Run(fmt.Sprintf("%s, %v client", name, era), func(t *testing.T) {
+				t.Parallel() // streams that break are opened again after a pause
+				s, url, _ := startScripted(t, map[string]string{
+					"tools/list":     `{"tools":[` + goodTool + `]}`,
+					"resources/list": `{"resources":[]}`,
+					"tools/call":     `{"content":[{"type":"text","text":"done"}]}`})
+				c := connect(t, url, era, &person{})
+				awaitTool(t, c, "u_good")
+				if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
+					t.Fatal(err)
+				}
+				s.mu.Lock()
+				test.lose(s)
+				s.mu.Unlock()
+				result, err := c.CallTool(t.Context(), "u_good", nil)
+				if got := fmt.Sprint(textOf(result), err); !strings.Contains(got, test.want) {
+					t.Errorf("got %s", got)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.calls != test.runs {
+					t.Errorf("%d calls ran, want %d", s.calls, test.runs)
+				}
+			})
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls != 3 {
-		t.Errorf("%d calls ran", s.calls)
+}
+
+// A call that is given up is cancelled upstream before its session ends there: upstreams run it on
+// otherwise.
+func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
+	for name, test := range map[string]struct {
+		era    protocol.Era
+		limit  time.Duration // of the call
+		leaves bool          // the client does, when the call runs
+	}{
+		"modern client leaves": {protocol.Modern, 0, true},
+		"legacy client leaves": {protocol.Legacy, 0, true},
+		"time is over":         {protocol.Modern, 200 * time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := make(chan string, 10)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			u := &rawUpstream{call: func(
+				id json.RawMessage, event func(string), _ <-chan string) {
+				heard <- "call " + string(id)
+				event(`{"jsonrpc":"2.0","method":"notifications/message"}`)
+				if test.leaves {
+					leave()
+				}
+				<-t.Context().Done() // it runs on
+			}}
+			l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				var m struct {
+					Method string
+					Params struct{ RequestID json.RawMessage }
+				}
+				_ = json.Unmarshal(body, &m)
+				if m.Method == protocol.NotifyCancelled {
+					time.Sleep(100 * time.Millisecond) // what comes next does not overtake it
+					heard <- "cancelled " + string(m.Params.RequestID)
+				}
+				if r.Method == http.MethodDelete {
+					heard <- "the end"
+				}
+				u.ServeHTTP(w, r)
+			}))
+			t.Cleanup(func() { l.CloseClientConnections(); go l.Close() })
+			url := startGateway(t, &gateway.Options{Limits: gateway.Limits{CallTime: test.limit},
+				Upstreams: []gateway.Upstream{{Name: "u", Era: protocol.Legacy,
+					Connect: gateway.HTTP(l.URL, nil)}}})
+			c := connect(t, url, test.era, &person{})
+			awaitTool(t, c, "u_x")
+			_, _ = c.CallTool(ctx, "u_x", nil)
+			var got []string
+			for range 3 {
+				select {
+				case what := <-heard:
+					got = append(got, what)
+				case <-time.After(5 * time.Second):
+				}
+			}
+			id := strings.TrimPrefix(strings.Join(got[:1], ""), "call ")
+			want := []string{"call " + id, "cancelled " + id, "the end"}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("the upstream heard %q, want %q", got, want)
+			}
+		})
 	}
 }

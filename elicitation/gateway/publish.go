@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -196,52 +197,39 @@ func (v *view) refresh(ctx context.Context, c *client.Client) error {
 		v.addTemplate)
 }
 
-// publishList brings one kind of entries in the catalog up to date, if all could be read. Entries
-// of one name, beyond the limit, or that the server does not take are left out, and the log says
-// so, once.
+// publishList brings one kind of entries in the catalog up to date. Entries of one name, beyond the
+// limit, or that the server does not take are left out, and the log says so, once. Where the list
+// breaks off, what came before is published, and what was there before stays: the list of tools
+// alone takes the upstream down, as that shows whether the credentials are good.
 func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.Seq2[E, error],
 	nameOf func(*E) string, add func(name string, e *E),
 ) error {
 	u := v.upstream
 	now := digests{of: map[string][32]byte{}, leftOut: map[string]bool{}}
-	logged := 0
-	leaveOut := func(name, why string) {
-		now.leftOut[name+why] = true
-		if !have.leftOut[name+why] && logged < maxLeftOutEntries {
-			logged++
-			v.log(event.LevelWarn, "gateway.left_out", func(out event.Encoder) {
-				out.AddString("kind", string(kind))
-				out.AddString("name", name)
-				out.AddString("why", why)
-			})
-		}
-	}
+	leaveOut := func(name, why string) { v.leaveOut(kind, have, &now, name, why) }
 	var wanted []E // clients see entries in the order of the upstream
-	read, repeated := 0, false
+	var twice, cut string
+	read, broken := 0, false
 	for e, err := range entries {
-		if said, ok := protocol.AsError(err); errors.Is(err, client.ErrListWhole) ||
-			ok && said.Code == protocol.CodeMethodNotFound {
-			leaveOut("", err.Error()) // what came before is whole
+		if err != nil {
+			if broken = !isListWhole(err); broken && (kind == server.KindTool || !isAnswer(err)) {
+				return u.explain(err)
+			}
+			cut = err.Error()
 			break
 		}
-		if err != nil {
-			return u.explain(err)
-		}
 		if read++; read > u.gateway.limits.Entries {
-			leaveOut("", fmt.Sprintf("the upstream offers more than %d", read-1))
+			cut = fmt.Sprintf("the upstream offers more than %d", read-1)
 			break
 		}
 		name := nameOf(&e)
-		if !isPrintable(name) {
+		if !isPrintable(name) || !isPrintable(shownName(&e)) {
 			leaveOut(strconv.QuoteToASCII(name[:min(len(name), 200)]),
 				"its name is longer than 4,096 bytes, or has control characters")
 			continue
 		}
-		if _, twice := now.of[name]; twice {
-			if !repeated {
-				leaveOut(name, "the upstream has two of this name")
-			}
-			repeated = true
+		if _, again := now.of[name]; again {
+			twice = cmp.Or(twice, name)
 			continue
 		}
 		definition, err := json.Marshal(e)
@@ -253,11 +241,13 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 			wanted = append(wanted, e)
 		}
 	}
-	for name := range have.of {
-		if _, still := now.of[name]; !still {
-			v.catalog.Remove(kind, name)
-		}
+	switch {
+	case cut != "":
+		leaveOut("", cut)
+	case twice != "":
+		leaveOut(twice, "the upstream has two of this name")
 	}
+	v.removeMissing(kind, have, &now, broken)
 	for _, e := range wanted {
 		name := nameOf(&e)
 		if err := tryAdd(func() { add(name, &e) }); err != nil {
@@ -269,6 +259,59 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	return nil
 }
 
+// leaveOut notes what is not published, and tells the log where it was published before or the
+// upstream did not offer it.
+func (v *view) leaveOut(kind server.Kind, have, now *digests, name, why string) {
+	now.leftOut[name+why] = true
+	if have.leftOut[name+why] || len(now.leftOut) > maxLeftOutEntries {
+		return
+	}
+	v.log(event.LevelWarn, "gateway.left_out", func(out event.Encoder) {
+		out.AddString("kind", string(kind))
+		out.AddString("name", name)
+		out.AddString("why", why)
+	})
+}
+
+// removeMissing removes what the upstream does not offer any more, unless its list broke off.
+func (v *view) removeMissing(kind server.Kind, have, now *digests, broken bool) {
+	for name, digest := range have.of {
+		if _, still := now.of[name]; still {
+			continue
+		}
+		if broken {
+			now.of[name] = digest
+			continue
+		}
+		v.catalog.Remove(kind, name)
+	}
+}
+
+// isListWhole reports whether the error with which a list ends says that what came before is all.
+func isListWhole(err error) bool {
+	said, ok := protocol.AsError(err)
+	return errors.Is(err, client.ErrListWhole) || ok && said.Code == protocol.CodeMethodNotFound
+}
+
+// isAnswer reports whether the upstream has answered with this error, or with what cannot be read.
+func isAnswer(err error) bool {
+	_, said := protocol.AsError(err)
+	_, unreadable := errors.AsType[*client.ResponseError](err)
+	return said || unreadable
+}
+
+// shownName returns the name of a resource or template, which clients show beside its URI; empty
+// for what has one name.
+func shownName(entry any) string {
+	switch e := entry.(type) {
+	case *protocol.Resource:
+		return e.Name
+	case *protocol.ResourceTemplate:
+		return e.Name
+	}
+	return ""
+}
+
 // isPrintable reports whether a name or URI can be shown to people as it is: no line breaks or
 // other control characters, and none that change the direction of text.
 func isPrintable(name string) bool {
@@ -277,7 +320,7 @@ func isPrintable(name string) bool {
 	})
 }
 
-// maxLeftOutEntries is how many entries that are left out of one list the log names at a time.
+// maxLeftOutEntries is how many entries that are left out of one list the log names.
 const maxLeftOutEntries = 10
 
 // maxNameBytes is how long a name or URI may be.
@@ -326,7 +369,7 @@ func (v *view) addPrompt(name string, p *protocol.Prompt) {
 	u, upstreamName := v.upstream, p.Name
 	server.AddPrompt(v.catalog, server.Prompt{
 		Name: name, Title: p.Title, Description: p.Description, Icons: p.Icons,
-		Arguments: p.Arguments, Meta: p.Meta,
+		Arguments: p.Arguments, Meta: protocol.Meta(u.names.PublishAppURIs(p.Meta)),
 		Complete: u.completer(protocol.CompletionRef{Prompt: upstreamName}),
 	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 		arguments, err := json.Marshal(call.Arguments)

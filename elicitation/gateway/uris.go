@@ -54,6 +54,7 @@ func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content 
 		case *protocol.ResourceLink:
 			link := *b
 			link.URI = u.names.PublishURI(link.URI)
+			link.Meta = protocol.Meta(u.names.PublishAppURIs(link.Meta))
 			block = &link
 		case *protocol.EmbeddedResource:
 			embedded := *b
