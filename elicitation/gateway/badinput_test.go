@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,34 +30,63 @@ func (u *rawUpstream) takeAnswer() string {
 	}
 }
 
+// rawVisit is a question that asks to open a URL.
+const rawVisit = `{"jsonrpc":"2.0","id":8,"method":"elicitation/create","params":{"mode":"url",` +
+	`"message":"look","url":"%s","elicitationId":"x"}}`
+
 // An upstream that keeps to no rules gets an error or nothing, and its calls end as they should.
 func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
+	ask := func(url string) func(*rawUpstream, json.RawMessage, func(string)) string {
+		return func(u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			event(fmt.Sprintf(rawVisit, url))
+			return u.takeAnswer()
+		}
+	}
 	for _, test := range []struct {
 		name    string
 		call    func(u *rawUpstream, id json.RawMessage, event func(string)) (got string)
 		want    string // what the upstream got
 		visible string // what was shown, each call
+		urls    bool   // the client opens them
+		result  string // "": done
 	}{
-		{"uses the id of a question again", func(
+		{name: "uses the id of a question again", call: func(
 			u *rawUpstream, _ json.RawMessage, event func(string)) string {
 			event(fmt.Sprintf(rawAsk, "7", "one"))
 			first := u.takeAnswer()
 			event(fmt.Sprintf(rawAsk, "7", "two"))
 			return first + u.takeAnswer()
-		}, "answer to one|answer to two", "one two"},
-		{"asks what was not declared", func(
-			u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(`{"jsonrpc":"2.0","id":8,"method":"elicitation/create","params":{"mode":"url",` +
-				`"message":"look","url":"https://example.com/","elicitationId":"x"}}`)
-			return u.takeAnswer()
-		}, `"error"`, ""},
-		{"answers twice, and asks after the end", func(
+		}, want: "answer to one|answer to two", visible: "one two"},
+		{name: "asks what was not declared", call: ask("https://example.com/"), want: `"error"`},
+		{name: "asks to open a script", call: ask("javascript:alert(1)"), want: `"error"`,
+			urls: true},
+		{name: "asks to open a file", call: ask("file:///etc/passwd"), want: `"error"`,
+			urls: true},
+		{name: "asks to open nothing", call: ask(""), want: `"error"`, urls: true},
+		{name: "answers twice, and asks after the end", call: func(
 			_ *rawUpstream, id json.RawMessage, event func(string)) string {
 			event(fmt.Sprintf(rawDone, id))
 			event(fmt.Sprintf(strings.Replace(rawDone, "done", "late", 1), id))
 			event(fmt.Sprintf(rawAsk, "9", "late"))
 			return ""
-		}, "", ""},
+		}},
+		{name: "asks a hundred times at once", call: func(
+			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			for i := range 100 {
+				event(fmt.Sprintf(rawAsk, fmt.Sprint(100+i), "many"))
+			}
+			for i := range 100 {
+				if u.takeAnswer() == "no answer" {
+					return fmt.Sprint(i, " answers")
+				}
+			}
+			return "100 answers"
+		}, want: "100 answers", visible: "many"},
+		{name: "asks with 10 MiB", call: func(
+			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			event(fmt.Sprintf(rawAsk, "9", strings.Repeat("a", 10<<20)))
+			return ""
+		}, result: "What the tool did is not known"},
 	} {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 			t.Run(fmt.Sprintf("%s, %v client", test.name, era), func(t *testing.T) {
@@ -72,12 +103,21 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 					r, _ := client.Accept(target{"answer to " + message})
 					return r
 				}}
-				c := connect(t, url, era, p)
+				opts := client.Options{Era: era, ElicitForm: p.fill}
+				if test.urls {
+					opts.ElicitURL = func(context.Context, *client.URLQuestion,
+					) (*protocol.ElicitResult, error) {
+						t.Error("the client was asked to open it")
+						return client.Accept(nil)
+					}
+				}
+				c := connectWith(t, url, opts)
 				awaitTool(t, c, "ops_x")
 				for range 2 {
 					result, err := c.CallTool(t.Context(), "ops_x", nil)
-					if err != nil || textOf(result) != "done" {
-						t.Fatalf("got %q, %v", textOf(result), err)
+					if err != nil || !strings.Contains(textOf(result),
+						cmp.Or(test.result, "done")) {
+						t.Fatalf("got %.200q, %v", textOf(result), err)
 					}
 					said := <-got
 					for part := range strings.SplitSeq(test.want, "|") {
@@ -86,9 +126,13 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 						}
 					}
 				}
-				want := strings.Fields(test.visible + " " + test.visible)
-				if strings.Join(p.shown, " ") != strings.Join(want, " ") {
-					t.Errorf("shown %q, want %q", p.shown, want)
+				shown := strings.Join(p.shown, " ")
+				want := strings.TrimSpace(test.visible + " " + test.visible)
+				if test.visible == "many" {
+					want = strings.TrimSpace(strings.Repeat("many ", len(p.shown)))
+				}
+				if shown != want {
+					t.Errorf("shown %.200q, want %q", p.shown, want)
 				}
 			})
 		}

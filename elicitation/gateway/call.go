@@ -324,7 +324,7 @@ func (u *upstream) explainCall(err error) error {
 	if errors.Is(err, protocol.ErrNotRun) {
 		unrun := &upstreamError{u.config.Name, "has lost its session, or is down. Nothing ran", err}
 		if _, said := protocol.AsError(err); said { // how it refused to open another one
-			unrun.cause = nil // the client would get that instead
+			unrun.cause = protocol.ErrSessionGone // the client would get that error instead
 		}
 		return unrun
 	}

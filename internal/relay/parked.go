@@ -180,12 +180,17 @@ func (p *Parked) showQuestions() {
 	if len(p.open) == 0 || p.finished != nil || p.lastLegLocked() == nil {
 		return
 	}
-	for _, q := range p.open {
+	shown := slices.Clone(p.open[:min(len(p.open), maxShown)])
+	for _, q := range shown {
 		p.shown[q.key] = q
 	}
-	p.settleLocked(outcome{questions: p.open})
-	p.open = nil
+	p.settleLocked(outcome{questions: shown})
+	p.open = p.open[len(shown):] // for the next leg
 }
+
+// maxShown is how many questions one leg shows at most: their state has to fit into that of the
+// client.
+const maxShown = 32
 
 // Ask puts a question to the client and waits for the answer until ctx ends, because the question
 // is withdrawn or the call is over; the error is the cause of ctx then. In a session the error may
