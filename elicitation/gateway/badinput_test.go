@@ -139,6 +139,43 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 	}
 }
 
+// A question that no call is open for reaches nobody, before the first call and after the last.
+func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			u, upstream := startRaw(t, nil)
+			u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+				event(fmt.Sprintf(rawDone, id))
+			}
+			u.keepAnswers, u.pushed = true, make(chan string)
+			url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+				{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy}}})
+			p := &person{}
+			c := connect(t, url, era, p)
+			awaitTool(t, c, "ops_x")
+			askTwice := func() {
+				for range 2 { // perhaps in one session each
+					u.pushed <- fmt.Sprintf(rawAsk, `"q"`, "lost")
+					got := u.takeAnswer()
+					if !strings.Contains(got, `"code":-32601`) ||
+						!strings.Contains(got, "No client session available") {
+						t.Errorf("the upstream got %s", got)
+					}
+				}
+			}
+			askTwice()
+			result, err := c.CallTool(t.Context(), "ops_x", nil)
+			if err != nil || textOf(result) != "done" {
+				t.Errorf("got %q, %v", textOf(result), err)
+			}
+			askTwice()
+			if len(p.shown) > 0 {
+				t.Errorf("shown %q", p.shown)
+			}
+		})
+	}
+}
+
 // A state is good for the caller alone to whom it was given, at the upstream that it is of.
 func TestNobodyElseContinuesACall(t *testing.T) {
 	u, other := startUpstream(t), startUpstream(t)

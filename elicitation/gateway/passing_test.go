@@ -365,11 +365,16 @@ type rawUpstream struct {
 	answers chan string
 	calls   atomic.Int64
 
-	tool        string // "": x
-	keepAnswers bool   // call takes them by itself
+	tool        string      // "": x
+	keepAnswers bool        // call takes them by itself
+	pushed      chan string // events of the streams of sessions, each of one; nil: no streams
 }
 
 func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == "GET" && u.pushed != nil {
+		u.push(w, r)
+		return
+	}
 	if r.Method == "GET" {
 		w.WriteHeader(405)
 		return
@@ -410,6 +415,21 @@ func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(200)
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
+	}
+}
+
+// push serves the stream of a session.
+func (u *rawUpstream) push(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case data := <-u.pushed:
+			fmt.Fprintf(w, "data: %s\n\n", data)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
 	}
 }
 
