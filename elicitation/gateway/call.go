@@ -321,19 +321,19 @@ func (u *upstream) explain(err error) error {
 
 // explainCall is explain for a call that was sent: it may have done something.
 func (u *upstream) explainCall(err error) error {
-	if errors.Is(err, protocol.ErrNotRun) {
+	explained, ok := u.explain(err).(*upstreamError)
+	malformed, unreachable := isMalformed(err), ok && explained.what == "cannot be reached"
+	switch {
+	case errors.Is(err, protocol.ErrNotRun) && (!ok || malformed || unreachable):
 		unrun := &upstreamError{u.config.Name, "has lost its session, or is down. Nothing ran", err}
-		if _, said := protocol.AsError(err); said { // how it refused to open another one
-			unrun.cause = protocol.ErrSessionGone // the client would get that error instead
+		if !ok { // the client would get how the upstream refused to open another one
+			unrun.cause = protocol.ErrSessionGone
 		}
 		return unrun
-	}
-	explained, ok := u.explain(err).(*upstreamError)
-	switch {
-	case ok && isMalformed(err):
+	case malformed:
 		explained.what += ". " + relay.UnknownEffect
 		return explained
-	case !ok || explained.what != "cannot be reached":
+	case !unreachable:
 		return u.explain(err)
 	}
 	explained.what = "did not answer. " + relay.UnknownEffect

@@ -28,7 +28,8 @@
 // # Names
 //
 // The tool "search" of the upstream "docs" is "docs_search", its resource "file:///a" is
-// "docs+file:///a", in links and in the contents of results, too. A name belongs to an upstream by
+// "docs+file:///a", in links and in the contents of results, too. A view of MCP Apps, ui://a, is
+// "ui://docs/a", wherever it is named. A name belongs to an upstream by
 // configuration, whichever comes first: see [Upstream.Unprefixed]. The definitions that a server
 // refuses are left out; the log says which.
 //
@@ -57,9 +58,15 @@
 //
 // Instructions of an upstream: they would speak to the model in the name of the gateway, of the
 // tools of other upstreams, too. Whoever has read them writes others for [Options.Server].
-// Extensions, tasks among them, and changes of roots. The end of a visit
+// Extensions but MCP Apps, and changes of roots. The end of a visit
 // (notifications/elicitation/complete) is announced to the session that was asked for it; revision
 // 2026-07-28 does not have it.
+//
+// Sessions: a call of an older upstream runs in a session there that no other call uses, and that
+// served nobody but this caller. Calls one after another mostly find the same one, calls at the
+// same time never do; all clients of a person use the same ones, as all anonymous callers do, and
+// one that is idle for five minutes ends. What an upstream keeps in a session is not reliably there
+// for the next call: have it keep that by the caller, whom [Upstream.Credential] names.
 //
 // # Limits
 //

@@ -68,7 +68,9 @@ type Limits struct {
 	// HTTP, 64 where each is a process. One authenticated principal may use a quarter of them,
 	// anonymous callers together all but a quarter where others authenticate. A call beyond is
 	// refused with [protocol.CodeBusy]. As many credentials have connections on which their lists
-	// are read; with one more, those of the caller that has not come for longest end.
+	// are read; with one more, those of the caller that has not come for longest end. Set it above
+	// the number of people with credentials of their own who come within five minutes: for each one
+	// beyond it, lists are read, and processes started, anew in each call.
 	Connections int
 }
 

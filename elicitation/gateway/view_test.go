@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -246,5 +247,30 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	}
 	if n := ofAnn.Load(); n != 2 {
 		t.Errorf("%d connections were opened for ann, want 2", n)
+	}
+}
+
+// The lists of a hundred people are not read for each of their calls.
+func TestListsOfManyPeopleStay(t *testing.T) {
+	const people = 100
+	var read atomic.Int64
+	srv := newServer(t, countLists(&read))
+	addEcho(srv, "one")
+	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
+		Name: "ops", Credential: ownCredentials,
+		Connect: gateway.HTTP(serveHTTPWith(t, srv, byUser), nil)}}}, byUser)
+	for range 4 {
+		for i := range people {
+			user := fmt.Sprint("person-", i)
+			result, err := connectAs(t, url, protocol.Modern, user).CallTool(
+				t.Context(), "ops_one", nil)
+			if err != nil || textOf(result) != "for "+user {
+				t.Fatalf("%s got %q, %v", user, textOf(result), err)
+			}
+		}
+	}
+	// The gateway has lists of its own. All are read once more when changes are followed.
+	if n := read.Load(); n > 2*(people+1) {
+		t.Errorf("lists were read %d times", n)
 	}
 }
