@@ -75,6 +75,8 @@ type Annotations struct {
 	Audience     []Role   `json:"audience,omitempty"`
 	Priority     *float64 `json:"priority,omitzero"`
 	LastModified string   `json:"lastModified,omitzero"`
+
+	Extra map[string]json.RawMessage `json:",embed"`
 }
 
 // A Role is who speaks in a conversation.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -19,6 +20,8 @@ type Prompt struct {
 	// refused before the handler runs.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
+	// Extra is as in [Resource].
+	Extra map[string]json.RawMessage
 	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
 	Scopes            []string
@@ -66,7 +69,7 @@ func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	mustRegister("prompt", p.Name, c.prompts.addEntry(&prompt{
 		definition: protocol.Prompt{
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
-			Arguments: p.Arguments, Meta: p.Meta,
+			Arguments: p.Arguments, Meta: p.Meta, Extra: p.Extra,
 		},
 		needs: p.Needs, scopes: p.Scopes, acceptUnsolicited: p.AcceptUnsolicited,
 		handle: handler, complete: p.Complete,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -20,6 +21,8 @@ type Resource struct {
 	Annotations *protocol.Annotations
 	Size        *int64 // in bytes, nil when unknown
 	Meta        protocol.Meta
+	// Extra are members of the definition that this library does not know.
+	Extra map[string]json.RawMessage
 	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
 	Scopes            []string
@@ -40,6 +43,8 @@ type ResourceTemplate struct {
 	MIMEType    string
 	Annotations *protocol.Annotations
 	Meta        protocol.Meta
+	// Extra is as in [Resource].
+	Extra map[string]json.RawMessage
 	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
 	Scopes            []string
@@ -103,6 +108,7 @@ func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
+			Extra: r.Extra,
 		},
 	}))
 }
@@ -124,7 +130,7 @@ func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandle
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
 			Icons:    t.Icons,
-			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
+			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta, Extra: t.Extra,
 		},
 		matcher:  matcher,
 		complete: t.Complete,

@@ -182,6 +182,42 @@ func TestDefinitionsArePublishedAsTheyCame(t *testing.T) {
 	}
 }
 
+// What the gateway does not know of the others is published as it came, too.
+func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
+	const more = `"annotations":{"priority":1,"category":"input"},"later":{"a":[1]}`
+	_, url, _ := startScripted(t, map[string]string{
+		"initialize": strings.Replace(scriptedInitialize, `"tools":{}`,
+			`"tools":{},"prompts":{}`, 1),
+		"tools/list":   `{"tools":[` + goodTool + `]}`,
+		"prompts/list": `{"prompts":[{"name":"p","later":{"a":[1]}}]}`,
+		"resources/list": `{"resources":[{"uri":"file:///a","name":"a",` + more +
+			`}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"file:///{b}",` +
+			`"name":"b",` + more + `}]}`,
+		"tools/call": `{"content":[{"type":"text","text":"ok",` + more + `}]}`,
+	})
+	c := connect(t, url, 0, &person{})
+	for range 500 { // templates are read last
+		r, err := c.ListResourceTemplates(t.Context(), "")
+		if err != nil || len(r.ResourceTemplates) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for method, want := range map[string]string{
+		"prompts/list":             `{"name":"u_p","later":{"a":[1]}}`,
+		"resources/list":           `{"uri":"u+file:///a","name":"a",` + more + `}`,
+		"resources/templates/list": `{"uriTemplate":"u+file:///{b}","name":"b",` + more + `}`,
+		"tools/call":               `{"type":"text","text":"ok",` + more + `}`,
+	} {
+		said := rawLegacy(t, url, fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"name":"u_good"}}`, method))[0]
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: got %s", method, said)
+		}
+	}
+}
+
 // Results that break the schema of their tool are passed on, and the log says so once.
 func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	for name, structured := range map[string]string{

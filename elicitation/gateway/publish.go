@@ -370,6 +370,7 @@ func (v *view) addPrompt(name string, p *protocol.Prompt) {
 	server.AddPrompt(v.catalog, server.Prompt{
 		Name: name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 		Arguments: p.Arguments, Meta: protocol.Meta(u.names.PublishAppURIs(p.Meta)),
+		Extra:    p.Extra,
 		Complete: u.completer(protocol.CompletionRef{Prompt: upstreamName}),
 	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 		arguments, err := json.Marshal(call.Arguments)
@@ -389,7 +390,7 @@ func (v *view) addResource(uri string, r *protocol.Resource) {
 	server.AddResource(v.catalog, server.Resource{
 		URI: uri, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 		MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size,
-		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(r.Meta)),
+		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(r.Meta)), Extra: r.Extra,
 	}, v.upstream.readResource)
 }
 
@@ -397,7 +398,7 @@ func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
 	server.AddResourceTemplate(v.catalog, server.ResourceTemplate{
 		URITemplate: template, Name: t.Name, Title: t.Title, Description: t.Description,
 		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations,
-		Meta:     protocol.Meta(v.upstream.names.PublishAppURIs(t.Meta)),
+		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(t.Meta)), Extra: t.Extra,
 		Complete: v.upstream.completer(protocol.CompletionRef{Template: t.URITemplate}),
 	}, v.upstream.readResource)
 }
