@@ -57,6 +57,12 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 			event(fmt.Sprintf(rawAsk, "7", "two"))
 			return first + u.takeAnswer()
 		}, want: "answer to one|answer to two", visible: "one two"},
+		{name: "asks twice at once under one id", call: func(
+			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+			event(fmt.Sprintf(rawAsk, "7", "many"))
+			event(fmt.Sprintf(rawAsk, "7", "many"))
+			return u.takeAnswer() + " and " + u.takeAnswer()
+		}, want: `"id":7|} and {`, visible: "many"},
 		{name: "asks what was not declared", call: ask("https://example.com/"), want: `"error"`},
 		{name: "asks to open a script", call: ask("javascript:alert(1)"), want: `"error"`,
 			urls: true},
