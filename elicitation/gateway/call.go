@@ -141,25 +141,38 @@ func (u *upstream) askClient(request *request, conn *connection, call *server.Ca
 		}
 		opened, err := request.openQuestion(call, conn, q.Key, q.Request)
 		if err != nil {
-			return nil, u.explainRefusal(call, q.Request, err)
+			return nil, u.refuseReturned(request.ctx, call, q.Request, err)
 		}
 		next.Questions[state.Asked[i].Peer] = opened
 	}
 	return relay.Ask(questions, next), nil
 }
 
-// explainRefusal returns why the client is not asked what a modern upstream has returned. The
+// An askedUndeclared is the error of a question that the client of the call cannot be asked.
+type askedUndeclared struct {
+	refused *elicitation.Error
+	needs   protocol.ClientCapabilities
+}
+
+// MissingCapabilities returns what the question needs.
+func (e askedUndeclared) MissingCapabilities() protocol.ClientCapabilities { return e.needs }
+
+func (e askedUndeclared) Error() string { return e.refused.Error() }
+
+// refuseReturned returns why the client is not asked what a modern upstream has returned. The
 // upstream keeps nothing of the call, so that the client alone can be told.
-func (u *upstream) explainRefusal(call *server.Call, q protocol.InputRequest, err error) error {
+func (u *upstream) refuseReturned(
+	ctx context.Context, call *server.Call, q protocol.InputRequest, err error,
+) error {
+	shown := err
 	refused, ok := errors.AsType[*elicitation.Error](err)
 	if ok && errors.Is(refused, elicitation.ReasonCapability) {
-		capabilities := call.Capabilities()
-		if missing := capabilities.Missing(q); !missing.IsZero() {
-			return protocol.MissingCapabilities(missing)
-		}
-		return &upstreamError{u.config.Name, "asks something that may not be passed on", err}
+		var none protocol.ClientCapabilities
+		err = askedUndeclared{refused, none.Missing(q)}
+		shown = u.explainLack(call, err)
 	}
-	return err
+	u.gateway.noteFailedCall(ctx, u, err, shown)
+	return shown
 }
 
 // parkCall calls a legacy upstream, once, and waits for the first outcome. There is room for the

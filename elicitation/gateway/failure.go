@@ -10,6 +10,7 @@ import (
 	"os/exec"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -94,6 +95,7 @@ func failureOf(ctx context.Context, err error) failure {
 
 func (f *failure) kindOf(ctx context.Context, err error) failureKind {
 	_, asked := errors.AsType[*client.QuestionError](err)
+	_, refused := errors.AsType[*elicitation.Error](err)
 	_, lacks := errors.AsType[undeclared](err)
 	_, unhandled := errors.AsType[*unhandled](err)
 	_, login := errors.AsType[*loginNeeded](err)
@@ -102,7 +104,7 @@ func (f *failure) kindOf(ctx context.Context, err error) failureKind {
 		return whyInternal
 	case lacks, f.code == protocol.CodeMissingRequiredClientCapability:
 		return whyCapability
-	case asked:
+	case asked, refused:
 		return whyQuestion
 	case isMalformed(err):
 		return whyMalformed
