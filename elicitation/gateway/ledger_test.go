@@ -55,7 +55,8 @@ func askWhatever(t *testing.T, era protocol.Era) string {
 			`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,` +
 			`"cacheScope":"private"`
 		if text, _ := json.Marshal(string(m.Params.Responses)); m.Params.State != nil {
-			result = fmt.Sprintf(`"resultType":"complete","content":[{"type":"text","text":%s}]`, text)
+			result = `"resultType":"complete","content":[{"type":"text","text":` +
+				string(text) + `}]`
 		} else if m.Method == "tools/call" {
 			result = `"resultType":"input_required","requestState":"s","inputRequests":{"q":` +
 				fmt.Sprintf(strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1), "Who?") + `}`

@@ -42,8 +42,8 @@ var layers = map[string][]string{
 	"client/oauth":              {"protocol", "client", "client/clienthttp"},
 	"elicitation":               {"protocol", "roundtrip/event"},
 	"elicitation/streamhttp":    {"protocol", "roundtrip/event", "elicitation"},
-	"elicitation/gateway": withRoundtrip("protocol", "elicitation", "client", "client/clienthttp", "client/oauth",
-		"server", "server/replicas", "server/serverhttp"),
+	"elicitation/gateway": withRoundtrip("protocol", "elicitation", "client",
+		"client/clienthttp", "client/oauth", "server", "server/replicas", "server/serverhttp"),
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server", "server/tasks"),
