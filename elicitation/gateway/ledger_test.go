@@ -58,8 +58,9 @@ func askWhatever(t *testing.T, era protocol.Era) string {
 			result = `"resultType":"complete","content":[{"type":"text","text":` +
 				string(text) + `}]`
 		} else if m.Method == "tools/call" {
+			ask := strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1)
 			result = `"resultType":"input_required","requestState":"s","inputRequests":{"q":` +
-				fmt.Sprintf(strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1), "Who?") + `}`
+				fmt.Sprintf(ask, "Who?") + `}`
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
