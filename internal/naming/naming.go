@@ -24,8 +24,8 @@ type Claims struct {
 }
 
 // Add claims the name of an upstream, and the names of tools and prompts that it publishes as they
-// are, until [Claims.Remove]. It fails where another upstream has one of them, or where one could
-// be read as that of another.
+// are. It fails where another upstream has one of them, or where one could be read as that of
+// another.
 func (c *Claims) Add(upstream string, unprefixed []string) (*Names, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,19 +73,6 @@ func (c *Claims) Add(upstream string, unprefixed []string) (*Names, error) {
 func misread(name, owner, prefix string) error {
 	return fmt.Errorf("unprefixed name %.64q of %q: it could be read as a tool of %q",
 		name, owner, prefix)
-}
-
-// Remove gives up the names of an upstream that is no more. One that is down keeps them.
-func (c *Claims) Remove(n *Names) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.upstreams[n.prefix] != n {
-		return // they have been given up, and may be another one's
-	}
-	delete(c.upstreams, n.prefix)
-	for name := range n.unprefixed {
-		delete(c.unprefixed, name)
-	}
 }
 
 // Names are those of one upstream.

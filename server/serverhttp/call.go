@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/transport"
@@ -220,12 +219,17 @@ func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	return b.sendText(ctx, request)
 }
 
+// cannotAsk is the text for a client that no question can reach.
+const cannotAsk = "nobody could be asked: the Accept header of the call admits application/json " +
+	"alone, and the client has no GET stream open; send Accept: application/json, " +
+	"text/event-stream, or open a GET stream"
+
 // CannotPush implements [transport.PushChecker].
 func (b sessionChannel) CannotPush() string {
 	if b.sideStream() != nil {
 		return ""
 	}
-	return accepthttp.CannotAsk
+	return cannotAsk
 }
 
 // CloseStream implements [transport.StreamCloser].

@@ -1,5 +1,4 @@
-// Package accepthttp reads Accept headers, and serves clients that accept one media type alone
-// by handlers that want both or choose the form of a response themselves.
+// Package accepthttp reads Accept headers.
 package accepthttp
 
 import (
