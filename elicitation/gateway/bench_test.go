@@ -3,14 +3,19 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"runtime"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
@@ -54,6 +59,42 @@ func BenchmarkCall(b *testing.B) {
 			}
 		}
 	}
+}
+
+// BenchmarkHop has eight callers of a plain tool, direct and through a gateway that logs and counts.
+func BenchmarkHop(b *testing.B) {
+	srv, err := server.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	addEmptyTool(srv, "plain")
+	url := serveHTTP(b, srv)
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		b.Run(fmt.Sprintf("%v/direct", era), func(b *testing.B) { benchHop(b, url, era) })
+		b.Run(fmt.Sprintf("%v/gateway", era), func(b *testing.B) {
+			encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+			log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zap.InfoLevel))
+			benchHop(b, startGateway(b, &gateway.Options{Log: zaplog.New(log),
+				Metrics: prom.New(prometheus.NewRegistry()),
+				Upstreams: []gateway.Upstream{{Name: "up", Era: era,
+					Connect: gateway.HTTP(url, nil), Unprefixed: []string{"plain"}}}}), era)
+		})
+	}
+}
+
+func benchHop(b *testing.B, url string, era protocol.Era) {
+	c := connect(b, url, era, &person{})
+	awaitTool(b, c, "plain")
+	b.SetParallelism((8 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := c.CallTool(b.Context(), "plain", nil); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
 }
 
 func benchCall(b *testing.B, url string, era protocol.Era, tool string) {
