@@ -126,3 +126,7 @@ func validateRequest(key string, request protocol.InputRequest) error {
 	}
 	return nil
 }
+
+// WithoutAnswers keeps the answers so far out of the state, which has a bound: for hosts that have
+// passed them on and whose next questions have other keys.
+func WithoutAnswers() Item { return itemFunc(func(d *draft) { d.forgets = true }) }

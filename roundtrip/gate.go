@@ -66,6 +66,7 @@ func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 // restoreFrom takes over from the draft of a result that was changed afterwards what
 // the result itself cannot say.
 func (d *draft) restoreFrom(old *draft) {
+	d.forgets = old.forgets
 	if d.err = old.err; !d.hasState {
 		d.state, d.hasState = old.state, old.hasState
 	}

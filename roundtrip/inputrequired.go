@@ -18,6 +18,7 @@ type draft struct {
 	questions []Question
 	state     []byte
 	hasState  bool
+	forgets   bool // the answers so far
 	err       error
 }
 

@@ -242,7 +242,7 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 func (r *run) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.answers) == 0 {
+	if len(r.answers) == 0 || d.forgets {
 		return nil
 	}
 	out := make([]claims.Answer, 0, len(r.answers))

@@ -635,3 +635,27 @@ func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
 		t.Errorf("two questions have the key %q", a)
 	}
 }
+
+// What was answered is passed on, and takes no room in the state of the next question.
+func TestLongAnswersLeaveRoomForTheNext(t *testing.T) {
+	u, upstream := startRaw(t, nil)
+	u.keepAnswers = true
+	u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+		for i := range 4 {
+			event(fmt.Sprintf(rawAsk, fmt.Sprint(100+i), "one more"))
+			u.takeAnswer()
+		}
+		event(fmt.Sprintf(rawDone, id))
+	}
+	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy}}})
+	c := connect(t, url, protocol.Modern, &person{answer: func(string) *protocol.ElicitResult {
+		r, _ := client.Accept(target{strings.Repeat("x", 10<<10)})
+		return r
+	}})
+	awaitTool(t, c, "ops_x")
+	result, err := c.CallTool(t.Context(), "ops_x", nil)
+	if textOf(result) != "done" {
+		t.Errorf("got %q, %v", textOf(result), err)
+	}
+}

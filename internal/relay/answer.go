@@ -44,7 +44,7 @@ type Answer struct {
 // reads with [roundtrip.State]. The forms are those of a peer: they need not keep to the grammar
 // that is asked of an author here.
 func Ask(questions protocol.InputRequests, next any) protocol.Result {
-	result := roundtrip.InputRequired(roundtrip.WithState(next))
+	result := roundtrip.InputRequired(roundtrip.WithState(next), roundtrip.WithoutAnswers())
 	result.InputRequests = questions
 	return result
 }
