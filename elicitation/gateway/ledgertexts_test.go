@@ -15,7 +15,6 @@ import (
 )
 
 // startLedger returns the URL of a gateway in front of an upstream, and what it says of questions.
-// asks may be changed.
 func startLedger(
 	t *testing.T, upstream string, era protocol.Era, asks elicitation.Options,
 ) (string, *ledger) {
@@ -123,7 +122,8 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, elicitation.Options{
 			Subject: func(p protocol.Principal) string { return p.Subject }})
-		mcp := connectUser(t, url, "ann", client.Options{Era: clientEra, ElicitForm: fillAfter(thinks)})
+		mcp := connectUser(t, url, "ann", client.Options{
+			Era: clientEra, ElicitForm: fillAfter(thinks)})
 		awaitTool(t, mcp, "ops_x")
 		if _, err := mcp.CallTool(t.Context(), "ops_x", nil); err != nil {
 			t.Fatal(err)

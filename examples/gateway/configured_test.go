@@ -107,7 +107,7 @@ func TestLimitsOfTheFileAreThoseOfTheGateway(t *testing.T) {
 	}
 }
 
-// TestSettingsOfTheEnvironment: each is that of the questions of the gateway, and one that cannot be
+// TestSettingsOfTheEnvironment: each is that of the gateway's questions, and one that cannot be
 // used is refused at start by its name.
 func TestSettingsOfTheEnvironment(t *testing.T) {
 	path := writeFile(t, map[string]any{"listen": "127.0.0.1:0", "upstreams": []any{
@@ -130,7 +130,8 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := opts.Elicitation
-	if got.Timeout != 90*time.Second || got.Limits.Pending != 7 || got.SweepInterval != 2*time.Minute {
+	if got.Timeout != 90*time.Second || got.Limits.Pending != 7 ||
+		got.SweepInterval != 2*time.Minute {
 		t.Errorf("got %+v", got)
 	}
 }
