@@ -314,8 +314,12 @@ func (p *pendingQuestion) endLocked(out outcome) {
 	p.timer.Stop()
 }
 
-// finishCancelled ends the question because by withdrew it.
+// finishCancelled ends the question because by withdrew it. A client that gives its call up ends
+// what the upstream does, too: whichever of these is seen first, it is the client.
 func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
+	if (by == ByUpstream || by == ByCallEnd) && p.call.ctx.Err() != nil {
+		by, cause = ByClient, context.Cause(p.call.ctx)
+	}
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
 

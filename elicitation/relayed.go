@@ -18,9 +18,10 @@ import (
 // the answer ends it.
 //
 // So its time-out is counted by the process to which the client comes too late, and never for a
-// client that does not come at all: no question is counted as completed and as timed out. Until
-// the answer comes to the process that asked, and no longer than its time, the question is pending
-// there.
+// client that does not come at all: no question is counted as completed and as timed out, unless
+// its client sends a copy of an answer to another process, too late, and no shared guard keeps that
+// out. Until the answer comes to the process that asked, and no longer than its time, the question
+// is pending there.
 type Relayed struct {
 	ID      string             `json:"id"`
 	Mode    protocol.InputKind `json:"mode"`

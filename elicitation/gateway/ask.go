@@ -96,6 +96,8 @@ type asker struct {
 	router *elicitation.Router
 	parked *relay.Parked
 	sender elicitation.Sender // of the client's reports of progress
+	// ended is closed with the client's request, which ends the call in a session.
+	ended <-chan struct{}
 }
 
 // Ask implements [elicitation.Asker].
@@ -112,10 +114,17 @@ func (a *asker) Ask(
 			}
 		},
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return answer.Encode()
 	}
-	return answer.Encode()
+	select {
+	case <-a.ended:
+		if a.parked.Session() != nil {
+			<-ctx.Done() // the question is withdrawn with the call: its delivery has not failed
+		}
+	default:
+	}
+	return nil, err
 }
 
 // Deliver implements [elicitation.FrameDeliverer]: the end of a visit is announced on the stream

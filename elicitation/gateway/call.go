@@ -184,10 +184,11 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	// The call of the first leg, and the HTTP request under it, are not kept.
 	wanted := wantsProgress(call)
 	var life context.Context
-	session, info := requestFrom(ctx).session, clientOf(call)
+	session, info, ended := requestFrom(ctx).session, clientOf(call), ctx.Done()
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
 		life = ctx
-		_, end, err := g.begin(ctx, session, info, conn, &asker{router: g.router, parked: parked})
+		_, end, err := g.begin(ctx, session, info, conn,
+			&asker{router: g.router, parked: parked, ended: ended})
 		if err != nil {
 			return nil, err
 		}

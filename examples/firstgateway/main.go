@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -54,6 +55,10 @@ func run(
 	if err != nil {
 		return err
 	}
+	questions, err := elicitation.OptionsFromEnv(os.LookupEnv) // ELICITATION_TIMEOUT and others
+	if err != nil {
+		return err
+	}
 	metrics := prometheus.NewRegistry()
 	observer, chain, err := middleware.Production(zaplog.New(log), prom.New(metrics), nil)
 	if err != nil {
@@ -65,7 +70,8 @@ func run(
 			Roundtrip: roundtrip.Options{Sealer: ring},
 			Observer:  observer, Middleware: chain,
 		},
-		Upstreams: upstreams, Log: zaplog.New(log), Metrics: prom.New(metrics),
+		Upstreams: upstreams, Elicitation: questions,
+		Log: zaplog.New(log), Metrics: prom.New(metrics),
 	})
 	if err != nil {
 		return err

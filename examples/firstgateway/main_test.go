@@ -84,6 +84,17 @@ func TestGateway(t *testing.T) {
 	}
 }
 
+// TestASettingThatCannotBeUsedIsRefusedAtStart by its name.
+func TestASettingThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
+	t.Setenv("GATEWAY_KEYS", "a:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	t.Setenv("ELICITATION_TIMEOUT", "abc")
+	err := run(t.Context(), zap.NewNop(), "127.0.0.1:0", []gateway.Upstream{
+		{Name: "web", Connect: gateway.HTTP("http://127.0.0.1:1/mcp", nil)}})
+	if err == nil || !strings.Contains(err.Error(), "ELICITATION_TIMEOUT") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func call(t *testing.T, endpoint, token string) (*protocol.CallToolResult, error) {
 	t.Helper()
 	transport, err := clienthttp.New(endpoint, &clienthttp.Options{

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation"
 	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -50,7 +51,7 @@ type file struct {
 type fileLimits struct {
 	Calls             int    `json:"calls"`             // that are parked, in all
 	CallsPerPrincipal int    `json:"callsPerPrincipal"` // of these, of one user
-	CallTime          string `json:"callTime"`          // of each, with people's time: 10m
+	CallTime          string `json:"callTime"`          // of each, with people's time: 15m
 	Entries           int    `json:"entries"`           // tools, for example, of one upstream
 	Connections       int    `json:"connections"`       // for calls, to one upstream
 }
@@ -151,6 +152,9 @@ func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
 		Log: zaplog.New(logger), Metrics: prom.New(registry),
 	}
 	if opts.Limits, err = f.Limits.limits(); err != nil {
+		return nil, nil, err
+	}
+	if opts.Elicitation, err = elicitation.OptionsFromEnv(os.LookupEnv); err != nil {
 		return nil, nil, err
 	}
 	for _, u := range f.Upstreams {

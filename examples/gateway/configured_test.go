@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -102,6 +104,35 @@ func TestLimitsOfTheFileAreThoseOfTheGateway(t *testing.T) {
 	if err != nil || got.Calls == 0 || got.CallsPerPrincipal == 0 || got.CallTime == 0 ||
 		got.Entries == 0 || got.Connections != 0 { // which differ by the kind of upstream
 		t.Errorf("the shipped file has %+v, %v", got, err)
+	}
+}
+
+// TestSettingsOfTheEnvironment: each is that of the gateway's questions, and one that cannot be
+// used is refused at start by its name.
+func TestSettingsOfTheEnvironment(t *testing.T) {
+	path := writeFile(t, map[string]any{"listen": "127.0.0.1:0", "upstreams": []any{
+		map[string]any{"name": "a", "url": "http://127.0.0.1:1/mcp"}}})
+	for name, value := range map[string]string{"ELICITATION_TIMEOUT": "abc",
+		"ELICITATION_MAX_CONCURRENT": "0", "ELICITATION_CLEANUP_INTERVAL": "-1s"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			err := run(t.Context(), []string{"-config", path}, io.Discard, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Setenv("ELICITATION_TIMEOUT", "90")
+	t.Setenv("ELICITATION_MAX_CONCURRENT", "7")
+	t.Setenv("ELICITATION_CLEANUP_INTERVAL", "2m")
+	opts, _, err := (&file{}).options(zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := opts.Elicitation
+	if got.Timeout != 90*time.Second || got.Limits.Pending != 7 ||
+		got.SweepInterval != 2*time.Minute {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -11,7 +11,9 @@
 // one has a session. It fails if one of them sees anything that is the other's.
 //
 // The gateway has its metrics at /metrics, and logs to standard error. dashboard.json shows them
-// in Grafana.
+// in Grafana. ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and ELICITATION_CLEANUP_INTERVAL set
+// how long a person may take, how many questions may be open, and how often calls that nobody ended
+// are looked for. A value that cannot be used is refused at start.
 package main
 
 import (

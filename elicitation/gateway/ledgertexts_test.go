@@ -1,0 +1,254 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// startLedger returns the URL of a gateway in front of an upstream, and what it says of questions.
+func startLedger(
+	t *testing.T, upstream string, era protocol.Era, asks elicitation.Options,
+) (string, *ledger) {
+	t.Helper()
+	asks.MinHumanTime = -1
+	opts := &gateway.Options{Elicitation: asks, Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: era}}}
+	books := newLedger(opts)
+	_, url := serveGateway(t, opts, byUser)
+	return url, books
+}
+
+// fillAfter returns a handler for forms that accepts after a while.
+func fillAfter(wait time.Duration) func(
+	context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+		time.Sleep(wait)
+		return client.Accept(target{"ann"})
+	}
+}
+
+// An upstream that pushes a question which ends without an answer reads the code and the text of
+// the specification, and the log has the same code.
+func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
+	ask, form := fmt.Sprintf(rawAsk, "8", "Who?"), fillAfter(0)
+	for _, c := range []struct {
+		name, ask string
+		client    client.Options
+		asks      elicitation.Options
+		error     string // that the upstream reads
+		events    string
+	}{
+		{"timeout", ask, client.Options{ElicitForm: fillAfter(700 * time.Millisecond)},
+			elicitation.Options{Timeout: 300 * time.Millisecond},
+			`"code":23224,"message":"Elicitation timed out"`,
+			"created|delivered|timeout code=23224"},
+		{"no capability", ask, client.Options{}, elicitation.Options{},
+			`"code":-32601,"message":"Client does not support elicitation"`,
+			"rejected reason=capability code=-32601"},
+		{"no forms", ask, client.Options{ElicitURL: agreeToVisit}, elicitation.Options{},
+			`"code":-32602,"message":"Client does not support form elicitation"`,
+			"rejected reason=mode code=-32602"},
+		{"a form that cannot be checked", strings.Replace(ask, `"string"`, `"array"`, 1),
+			client.Options{ElicitForm: form}, elicitation.Options{},
+			`"code":-32602,"message":"Invalid elicitation request: `,
+			"rejected reason=invalid_question code=-32602"},
+	} {
+		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+			t.Run(fmt.Sprintf("%s, %v client", c.name, era), func(t *testing.T) {
+				t.Parallel()
+				u, upstream := startRaw(t, nil)
+				u.keepAnswers = true
+				read := make(chan string, 1)
+				u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+					event(c.ask)
+					read <- u.takeAnswer()
+					event(fmt.Sprintf(rawDone, id))
+				}
+				url, books := startLedger(t, upstream, protocol.Legacy, c.asks)
+				with := c.client
+				with.Era = era
+				mcp := connectUser(t, url, "ann", with)
+				awaitTool(t, mcp, "ops_x")
+				_, err := mcp.CallTool(t.Context(), "ops_x", nil)
+				if got := <-read; !strings.Contains(got, c.error) {
+					t.Errorf("the upstream reads %s, and the client %v", got, err)
+				}
+				if got := strings.Join(books.await(t, c.events), "|"); got != c.events {
+					t.Errorf("the log has %s", got)
+				}
+			})
+		}
+	}
+}
+
+// A question that no call is open for is in the log and in the metrics, and is no request.
+func TestAQuestionWithoutACallIsLogged(t *testing.T) {
+	u, upstream := startRaw(t, nil)
+	u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+		event(fmt.Sprintf(rawDone, id))
+	}
+	u.keepAnswers, u.pushed = true, make(chan string)
+	url, books := startLedger(t, upstream, protocol.Legacy, elicitation.Options{})
+	awaitTool(t, connectUser(t, url, "ann", client.Options{ElicitForm: fillAfter(0)}), "ops_x")
+	u.pushed <- fmt.Sprintf(rawAsk, `"q"`, "Who?")
+	if got := u.takeAnswer(); !strings.Contains(got,
+		`"code":-32601,"message":"No client session available"`) {
+		t.Errorf("the upstream reads %s", got)
+	}
+	want := "rejected reason=no_session code=-32601 without downstream_session " +
+		"message=Who? subject=<nil>"
+	if got := strings.Join(books.await(t, want), "|"); got != want {
+		t.Errorf("the log has %s", got)
+	}
+	series := books.series(t)
+	if len(series) != 1 || series["elicitation_rejected_total{reason=no_session}"] != 1 {
+		t.Errorf("counted are %v", series)
+	}
+}
+
+// The entries of a question have one id, the connection of its upstream, who was asked, and at the
+// end what they did and how long that took, which the histogram has, too.
+func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
+	const thinks = 200 * time.Millisecond
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, elicitation.Options{
+			Subject: func(p protocol.Principal) string { return p.Subject }})
+		mcp := connectUser(t, url, "ann", client.Options{
+			Era: clientEra, ElicitForm: fillAfter(thinks)})
+		awaitTool(t, mcp, "ops_x")
+		if _, err := mcp.CallTool(t.Context(), "ops_x", nil); err != nil {
+			t.Fatal(err)
+		}
+		entries := books.logs.FilterMessageSnippet("elicitation.").All()
+		if len(entries) != 3 {
+			t.Fatalf("%d entries", len(entries))
+		}
+		first := entries[0].ContextMap()
+		for i, action := range []string{"", "", "accept"} {
+			f := entries[i].ContextMap()
+			ms, _ := f["duration_ms"].(float64)
+			up, _ := f["upstream_session"].(string)
+			if id, _ := f["request_id"].(string); len(id) != 32 || id != first["request_id"] ||
+				!strings.HasPrefix(up, "ops") || f["subject"] != "ann" ||
+				f["message"] != "Who?" || f["action"] != action ||
+				action != "" && time.Duration(ms)*time.Millisecond < thinks {
+				t.Errorf("%s has %v", entries[i].Message, f)
+			}
+			// A relayed question of a client without sessions is answered in another request.
+			if f["downstream_session"] != first["downstream_session"] &&
+				(clientEra == protocol.Legacy || upstreamEra == protocol.Legacy) {
+				t.Errorf("%s has %v, and the first %v", entries[i].Message, f, first)
+			}
+		}
+		for _, name := range []string{"elicitation_requests_total",
+			"elicitation_completed_total{action=accept}", "elicitation_duration_seconds"} {
+			if got := books.series(t)[name]; got != 1 {
+				t.Errorf("%s is %v", name, got)
+			}
+		}
+	})
+}
+
+// A question that is withdrawn, by its upstream or because its call is given up, is counted so.
+func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
+	withdrawn := make(chan struct{})
+	_, pushes := startRaw(t, func(id json.RawMessage, event func(string), _ <-chan string) {
+		event(fmt.Sprintf(rawAsk, "8", "Who?"))
+		<-withdrawn
+		event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
+		time.Sleep(100 * time.Millisecond) // so that its end is not that of the call
+		event(fmt.Sprintf(rawDone, id))
+	})
+	for _, c := range []struct {
+		name, upstream, by string
+		era                protocol.Era // of the upstream
+	}{
+		{"by the upstream", pushes, "upstream", protocol.Legacy},
+		{"by the client, pushed", askWhatever(t, protocol.Legacy), "client", protocol.Legacy},
+		{"by the client, returned", askWhatever(t, protocol.Modern), "client", protocol.Modern},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, books := startLedger(t, c.upstream, c.era, elicitation.Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			mcp := connectUser(t, url, "ann", client.Options{Era: protocol.Legacy, ElicitForm: func(
+				ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+				if c.by == "client" {
+					cancel()
+				} else {
+					close(withdrawn)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			awaitTool(t, mcp, "ops_x")
+			_, err := mcp.CallTool(ctx, "ops_x", nil)
+			if (err != nil) != (c.by == "client") {
+				t.Errorf("the call ended with %v", err)
+			}
+			events := books.await(t, "created|delivered|cancelled")
+			if got := strings.Join(events, "|"); !strings.HasPrefix(got,
+				"created|delivered|cancelled by="+c.by) {
+				t.Errorf("the log has %s", got)
+			}
+			series := books.series(t)
+			requests, accounted := sums(series)
+			if series["elicitation_cancelled_total{by="+c.by+"}"] != 1 || requests != accounted {
+				t.Errorf("counted are %v", series)
+			}
+		})
+	}
+}
+
+// ELICITATION_MAX_CONCURRENT bounds the questions that wait here; one more is refused, and its
+// upstream reads when to ask again.
+func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			asks, err := elicitation.OptionsFromEnv(func(name string) (string, bool) {
+				return "1", name == "ELICITATION_MAX_CONCURRENT"
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, upstream := startRaw(t, nil)
+			u.keepAnswers = true
+			read := make(chan string, 2)
+			u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
+				event(fmt.Sprintf(rawAsk, "8", "Who?"))
+				event(fmt.Sprintf(rawAsk, "9", "Who?"))
+				read <- u.takeAnswer()
+				read <- u.takeAnswer()
+				event(fmt.Sprintf(rawDone, id))
+			}
+			url, books := startLedger(t, upstream, protocol.Legacy, asks)
+			mcp := connectUser(t, url, "ann", client.Options{
+				Era: era, ElicitForm: fillAfter(200 * time.Millisecond)})
+			awaitTool(t, mcp, "ops_x")
+			if _, err := mcp.CallTool(t.Context(), "ops_x", nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-read; !strings.Contains(got, `"Too many elicitations are pending"`) ||
+				!strings.Contains(got, `"retryAfterMs":5000`) {
+				t.Errorf("the upstream reads %s", got)
+			}
+			if got := <-read; !strings.Contains(got, `"accept"`) {
+				t.Errorf("the upstream reads %s", got)
+			}
+			series := books.series(t)
+			if series["elicitation_rejected_total{reason=capacity}"] != 1 ||
+				series["elicitation_completed_total{action=accept}"] != 1 {
+				t.Errorf("counted are %v", series)
+			}
+		})
+	}
+}
