@@ -175,6 +175,10 @@
 //	elicitation.Options.Timeout           60 s
 //		one question, from the last progress on it; the client is told that it is withdrawn,
 //		and the upstream gets "Elicitation timed out"
+//	gateway.Options.Elicitation.Timeout   10 min
+//		the same in package gateway, where it is Server.Roundtrip.HumanTimeout; a question that
+//		an upstream of 2026-07-28 returns has it from its creation, beside RoundTTL, and
+//		the client that answers later gets the text
 //	elicitation.ElicitOptions.Timeout     -
 //		the same for one question, in place of Options.Timeout
 //	elicitation.Options.MinHumanTime      400 ms
@@ -187,9 +191,9 @@
 //		as roundtrip.Options.Heartbeat, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
-//	gateway.Limits.CallTime               10 min
+//	gateway.Limits.CallTime               15 min
 //		a call of an older upstream with all its questions, before a client of either kind;
-//		it is cancelled upstream, and the client told
+//		it is cancelled upstream, and the client told; 5 min more than one question may take
 //	such a call whose client left         30 s
 //		likewise. Also how long an outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
@@ -209,9 +213,9 @@
 //		common; heartbeats keep it from running out where progress resets it
 //
 // To align them, set roundtrip.Options.HumanTimeout to what a person may take, and in a
-// gateway elicitation.Options.Timeout to the same: what an upstream asks passes
-// both. Progress on a question starts its clocks again. A heartbeat is progress of
-// the call and not of the question, and lengthens none of these.
+// gateway on a router elicitation.Options.Timeout to the same: what an upstream asks passes
+// both. Package gateway does that by itself. Progress on a question starts its clocks again.
+// A heartbeat is progress of the call and not of the question, and lengthens none of these.
 //
 // # The funnel
 //

@@ -96,7 +96,8 @@ type asker struct {
 	router *elicitation.Router
 	parked *relay.Parked
 	sender elicitation.Sender // of the client's reports of progress
-	// ended is closed with the client's request, which ends the call in a session.
+	// ended is closed with the client's request, which ends the call in a session. A push that
+	// fails ends the handler's context, and not this.
 	ended <-chan struct{}
 }
 
@@ -116,6 +117,9 @@ func (a *asker) Ask(
 	})
 	if err == nil {
 		return answer.Encode()
+	}
+	if _, said := protocol.AsError(err); said {
+		return nil, err
 	}
 	select {
 	case <-a.ended:

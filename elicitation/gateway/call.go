@@ -184,7 +184,8 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	// The call of the first leg, and the HTTP request under it, are not kept.
 	wanted := wantsProgress(call)
 	var life context.Context
-	session, info, ended := requestFrom(ctx).session, clientOf(call), ctx.Done()
+	request := requestFrom(ctx)
+	session, info, ended := request.session, clientOf(call), request.ctx.Done()
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
 		life = ctx
 		_, end, err := g.begin(ctx, session, info, conn,

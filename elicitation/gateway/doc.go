@@ -54,6 +54,20 @@
 // refuses them. A subscription (subscriptions/listen) that was opened before a login follows these
 // lists until the client opens it again.
 //
+// # Questions
+//
+// Every question of an upstream is one of package elicitation's router: its events, metrics and
+// texts are those that the package lists, and [Options.Elicitation] its options. One that an older
+// upstream pushes waits in the process that runs the call. One that an upstream of 2026-07-28
+// returns waits nowhere, and is ended by the process that gets the answer; its time-out is counted
+// by the process to which the client comes too late, and never for a client that does not come
+// back: see [elicitation.Relayed].
+//
+// Until Elicitation.Timeout is over an answer counts. Then an upstream that waits reads
+// "Elicitation timed out", and a client that brings an answer later does. A client's error to a
+// question that was returned ends the call: the upstream keeps nothing that could be told. A form
+// that cannot be checked is refused.
+//
 // # What is not passed on
 //
 // Instructions of an upstream: they would speak to the model in the name of the gateway, of the
@@ -72,7 +86,8 @@
 //
 // [Limits] bound the calls that run at upstreams of older revisions: each has a connection of its
 // own while it runs. Beyond them calls are refused with [protocol.CodeBusy] before the upstream is
-// called. Other bounds are those of the server ([Options.Server]).
+// called. Questions that are pushed have bounds of their own, Limits of Options.Elicitation; those
+// that are returned count for none. Other bounds are those of the server ([Options.Server]).
 //
 // # Several processes
 //
