@@ -288,6 +288,9 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		r := &request{gateway: g, session: req.Session()}
 		result, err := g.park.WatchRequest(r.withQuestions(ctx), req, next)
 		r.endQuestions(req, result, err)
+		if r.session != nil {
+			g.lastEnded.Store(time.Now().UnixNano())
+		}
 		return result, err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -145,4 +146,27 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 		default:
 		}
 	})
+}
+
+// A session that makes one call after the other is not cut off between two.
+func TestADrainWaitsForTheNextCallOfASession(t *testing.T) {
+	u := startUpstream(t)
+	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(u.url, nil)},
+	}}, nil)
+	session := connect(t, url, protocol.Legacy, &person{})
+	awaitTool(t, session, "ops_deploy")
+	down := make(chan error, 1)
+	for i := range 4 {
+		if _, err := session.CallTool(t.Context(), "ops_deploy", nil); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if i == 0 {
+			go func() { down <- g.Shutdown(context.Background()) }()
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
 }

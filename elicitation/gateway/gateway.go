@@ -35,6 +35,7 @@ type Gateway struct {
 	tracer    roundtrip.Tracer // nil: nobody traces
 	logins    *logins
 	requests  atomic.Int64 // that run and may call upstreams
+	lastEnded atomic.Int64 // when the last of them in a session ended, in Unix nanoseconds
 	handler   atomic.Pointer[serverhttp.Handler]
 	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
@@ -159,14 +160,21 @@ var errClosed = errors.New("gateway: the gateway is shutting down")
 
 // Shutdown lets nothing begin, and waits for what runs until ctx ends: over HTTP what begins
 // something gets 503, for a balancer to offer it to another replica, while clients come back with
-// answers and open sessions make calls. When no request runs, calls of sessions are refused, too.
-// Then it does what Close does. It returns the cause of ctx where that ended the wait. Shut the
-// handler down after it.
+// answers and open sessions make calls. When no request runs, and sessions have made no call for a
+// second, calls of sessions are refused, too. Then it does what Close does. It returns the cause of
+// ctx where that ended the wait. Shut the handler down after it.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	if h := g.handler.Load(); h != nil {
 		h.RefuseNew()
 		cut = g.awaitRequests(ctx)
+		for cut == nil && !g.areSessionsQuiet() { // else some would be cut off between two calls
+			if pause(ctx, drainPause) {
+				cut = g.awaitRequests(ctx)
+			} else {
+				cut = context.Cause(ctx)
+			}
+		}
 	}
 	select {
 	case <-g.park.Drain():
@@ -187,6 +195,11 @@ func (g *Gateway) awaitRequests(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// areSessionsQuiet reports whether no session has made a call for a while.
+func (g *Gateway) areSessionsQuiet() bool {
+	return time.Since(time.Unix(0, g.lastEnded.Load())) > time.Second
 }
 
 // drainPause is how often a shutdown looks whether requests run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -351,4 +352,41 @@ func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A balancer sends requests to a gateway that has just started, also those that come back with
+// answers.
+func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
+	u := startUpstream(t)
+	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: func(
+			ctx context.Context, credential gateway.Credential,
+		) (protocol.Peer, error) {
+			time.Sleep(300 * time.Millisecond)
+			return gateway.HTTP(u.url, nil)(ctx, credential)
+		}},
+		{Name: "hangs", Connect: func(
+			ctx context.Context, _ gateway.Credential,
+		) (protocol.Peer, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	c := connect(t, listener.URL, protocol.Modern, &person{})
+	began := time.Now()
+	result, err := c.CallTool(t.Context(), "ops_deploy", nil)
+	if err != nil || textOf(result) != "deployed to production: true" {
+		t.Errorf("got %q, %v", textOf(result), err)
+	}
+	if took := time.Since(began); took > 1500*time.Millisecond {
+		t.Errorf("waited %v for another upstream", took)
+	}
 }

@@ -16,6 +16,9 @@ import (
 // opened before: that one follows what the gateway itself sees, until it is opened again.
 const viewWait = 5 * time.Second
 
+// startWait is how long after the start of the gateway requests wait for the lists of an upstream.
+const startWait = 2 * time.Second
+
 // A view is what an upstream shows to callers with one credential. It has a connection of its own,
 // on which the lists are read and their changes followed, as long as a client is told of these and
 // for idleTime after the last request.
@@ -29,6 +32,7 @@ type view struct {
 	ready     atomic.Bool   // the lists have been read
 	retry     chan struct{} // has room for one: somebody asks for what could not be read
 	stop      context.CancelFunc
+	began     time.Time
 
 	// Under the lock of the upstream:
 	caller   protocol.Principal // who came last; zero: the gateway itself
@@ -40,7 +44,8 @@ type view struct {
 // startView begins to publish what the upstream shows to caller.
 func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
-		read: make(chan struct{}), retry: make(chan struct{}, 1), lastUsed: time.Now()}
+		read: make(chan struct{}), retry: make(chan struct{}, 1), began: time.Now()}
+	v.lastUsed = v.began
 	v.shares = newSubscribed(u.gateway.limits.Entries)
 	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
 	ctx, stop := context.WithCancel(u.gateway.life)
@@ -171,11 +176,8 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 	defer cancel()
 	for _, u := range g.upstreams {
 		v := u.viewFor(ctx, req.Principal)
-		if v != u.own && (all || u.publishes(req.Target)) {
-			select {
-			case <-v.read:
-			case <-ctx.Done():
-			}
+		if all || u.publishes(req.Target) {
+			v.awaitLists(ctx)
 		}
 		if v != u.own && !v.ready.Load() { // who has to log in first needs a tool to call
 			notify(v.retry)
@@ -185,6 +187,25 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 		views = append(views, v)
 	}
 	return views
+}
+
+// awaitLists waits until the lists have been read, or could not be. Those of the gateway itself are
+// waited for only while it starts: a balancer sends it requests before it knows what it publishes.
+func (v *view) awaitLists(ctx context.Context) {
+	select {
+	case <-v.read:
+		return
+	default:
+	}
+	if v == v.upstream.own {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, v.began.Add(startWait))
+		defer cancel()
+	}
+	select {
+	case <-v.read:
+	case <-ctx.Done():
+	}
 }
 
 // publishes reports whether a name or URI is one of the upstream's.

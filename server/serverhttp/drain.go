@@ -52,8 +52,9 @@ func (h *Handler) endRequest(task *inflight.Request) {
 
 // RefuseNew has what begins something get 503 with Retry-After from now on, so that a balancer
 // offers it to another replica: sessions, and requests of revision 2026-07-28 that bring no
-// requestState. Open sessions go on, as do flows. [Handler.Shutdown] should follow. It may be
-// called more than once.
+// requestState. Open sessions go on, as do flows. Connections close with the next response, so that
+// at the end none is idle on which a balancer may just have sent a request. [Handler.Shutdown]
+// should follow. It may be called more than once.
 func (h *Handler) RefuseNew() {
 	h.refusesNew.Store(true)
 	if h.forwarder != nil {
@@ -81,6 +82,7 @@ func (h *Handler) beginModern(
 // Shutdown should follow, and the [server.Server] to its owner. It may be
 // called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
+	h.refusesNew.Store(true)
 	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())
 	h.sessions.closeForNew()
 	defer h.sessions.endAll()

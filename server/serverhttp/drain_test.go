@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -134,5 +135,32 @@ func TestServerCloseEndsStreams(t *testing.T) {
 				t.Errorf("a new stream: got status %d: %s", got.status, got.body)
 			}
 		})
+	}
+}
+
+// A balancer may send a request on an idle connection just when it is closed, and cannot tell
+// whether that has run.
+func TestConnectionsCloseWithTheirResponsesWhileDraining(t *testing.T) {
+	ts, h := serve(t, newServer(t, nil), nil)
+	ask := func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL,
+			strings.NewReader(body("server/discover", "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = headers("server/discover", "")
+		resp, err := ts.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.Close
+	}
+	if ask() {
+		t.Error("the connection closes before anything drains")
+	}
+	h.RefuseNew()
+	if !ask() {
+		t.Error("the connection stays open")
 	}
 }

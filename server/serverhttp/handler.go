@@ -85,6 +85,9 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rw := h.newResponseWriter(w, r)
 	defer h.recoverPanic(rw, r)
+	if h.refusesNew.Load() {
+		w.Header()["Connection"] = []string{"close"}
+	}
 	if h.forwarder != nil && h.receiveFromReplica(rw, r) {
 		return
 	}
