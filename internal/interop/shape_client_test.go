@@ -14,7 +14,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -32,8 +31,7 @@ func shapeClients() map[string]dialerOf {
 		"mcp-go": func(t *testing.T, endpoint, revision string, v *visit, who *person,
 			mute bool) peer {
 			over, err := transport.NewStreamableHTTP(endpoint,
-				transport.WithHTTPBasicClient(&http.Client{
-					Transport: hophttp.Transport{Next: v}}),
+				transport.WithHTTPBasicClient(v.client()),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)

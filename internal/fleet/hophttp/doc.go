@@ -10,10 +10,10 @@
 // sessions, and cannot prove the start number.
 //
 // Whoever serves clients calls [Forwarder.AnswerChallenge] and [Forwarder.Receive] for each
-// request, then [Forwarder.FindOwner] and [Forwarder.Forward]; [Forwarder.Wrap] does all of that
-// around a handler. A request is
-// passed on once. Its owner checks the hop, then serves it as it serves its own clients'
-// requests: it authenticates the caller again.
+// request, then [Forwarder.FindOwner] and [Forwarder.Forward]. A request is passed on once. Its
+// owner checks the hop, then serves it as it serves its own clients' requests: it authenticates the
+// caller again. An answer to a question goes by a [Delivery], since clients send it once: it is
+// sent until the owner has it, which may get it twice.
 //
 // # Replays
 //

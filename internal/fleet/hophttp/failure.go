@@ -7,6 +7,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -99,4 +100,17 @@ func newChallengeFailure(ctx context.Context, connected bool, err error) *failur
 		return newFailure(event.ForwardUnreachable, err)
 	}
 	return newConnectFailure(err)
+}
+
+// ErrorOutcomeUnknown is what a client gets whose request the owner may have received.
+func ErrorOutcomeUnknown() *protocol.Error {
+	return protocol.Errorf(protocol.CodeInternalError, "outcome unknown: the replica that serves "+
+		"this session did not answer; what was requested may have been done")
+}
+
+// ErrorMisdirected is what a client gets whose request another replica passed on to this one,
+// which does not own the session.
+func ErrorMisdirected() *protocol.Error {
+	return protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
+		"and the replica that it was passed on to does not own the session")
 }

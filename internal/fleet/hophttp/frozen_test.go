@@ -3,13 +3,11 @@
 package hophttp_test
 
 import (
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
@@ -22,7 +20,7 @@ func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
 	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
 	url, id := owner.Line(), owner.Line()
 	b := newForwarder(t, "b", locatedAt(t, url))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	other := serve(t, route(b, nil))
 	answers := make(chan answer, 1)
 	go func() {
 		status, body := send(t, other, newRequest(t, "POST", other.URL, id, ping))

@@ -1,6 +1,7 @@
 package hophttp_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -59,10 +60,59 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id string) {
 	t.Helper()
 	a := newForwarder(t, "a")
-	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
+	owner := serve(t, route(a, next))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other = serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	other = serve(t, route(b, nil))
 	return other, a.SealSession("x")
+}
+
+// route returns a handler that serves the sessions of f by next and passes requests for those of
+// others on, as server/serverhttp does. o, if any, are told of that.
+func route(f *hophttp.Forwarder, next http.Handler, o ...*outcomes) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.AnswerChallenge(w, r) {
+			return
+		}
+		received, refused := f.Receive(w, r)
+		if refused {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || received != nil && !received.IsBody(body) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		owner, _ := f.FindOwner(r.Header.Get(hophttp.HeaderSession))
+		switch {
+		case owner == f.Self():
+			next.ServeHTTP(w, r)
+		case received != nil:
+			w.WriteHeader(http.StatusLoopDetected)
+		default:
+			e, broken := f.Forward(w, r, owner, body, 0)
+			for _, o := range o {
+				o.add(e.Outcome)
+			}
+			if broken || e.Status == 0 {
+				writeFailure(w, e.Outcome)
+			}
+		}
+	})
+}
+
+// writeFailure answers a request whose response did not come, or is cut.
+func writeFailure(w http.ResponseWriter, outcome event.ForwardOutcome) {
+	switch outcome {
+	case event.ForwardGone:
+		w.WriteHeader(http.StatusNotFound)
+	case event.ForwardUnknown:
+		http.Error(w, hophttp.ErrorOutcomeUnknown().Message, http.StatusBadGateway)
+	case event.ForwardUnreachable:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		panic(http.ErrAbortHandler) // an empty response would mean success
+	}
 }
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
@@ -97,16 +147,14 @@ func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body 
 	return response.StatusCode, string(text)
 }
 
-// outcomes is an observer of hops.
+// outcomes are those of hops.
 type outcomes struct {
 	mu   sync.Mutex
 	seen []event.ForwardOutcome
 }
 
-func (o *outcomes) Observe(_ context.Context, e event.Event) {
-	if f, ok := e.(event.RequestForwarded); ok {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.seen = append(o.seen, f.Outcome)
-	}
+func (o *outcomes) add(outcome event.ForwardOutcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen = append(o.seen, outcome)
 }

@@ -3,7 +3,6 @@ package hophttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -140,10 +139,10 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 		if f == second && r.Header.Get("Rondo-Replica-Challenge") != "" && closed.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
-		f.Wrap(ok, hophttp.WrapOptions{}).ServeHTTP(w, r)
+		route(f, ok).ServeHTTP(w, r)
 	}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	other := serve(t, route(b, nil))
 	status, _ := send(t, other, newRequest(t, "POST", other.URL, first.SealSession("x"), ping))
 	if status != 200 {
 		t.Fatalf("got status %d", status)
@@ -160,10 +159,10 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	var served atomic.Int32
 	a := newForwarder(t, "a")
-	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	owner := serve(t, route(a, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		served.Add(1)
 		_, _ = w.Write([]byte("done"))
-	}), hophttp.WrapOptions{}))
+	})))
 	id := a.SealSession("x")
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +171,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 		}
 		b := newForwarder(t, "b", locatedAt(t, owner.URL))
 		defer b.CloseIdle()
-		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
+		h := route(b, nil)
 		for range 2 {
 			recorder := httptest.NewRecorder()
 			h.ServeHTTP(recorder, newRequest(t, "POST", "/", id, ping))
@@ -229,7 +228,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newForwarder(t, "a")
 		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		owned := a.Wrap(ok, hophttp.WrapOptions{})
+		owned := route(a, ok)
 		var challenges int
 		var delay time.Duration // of hops on their way
 		var refuses bool        // the next ticket
@@ -252,7 +251,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 		b.DialWith(owner.DialContext)
 		defer b.CloseIdle()
-		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
+		h := route(b, nil)
 		for _, test := range []struct {
 			waits, delay time.Duration
 			refuses      bool
@@ -282,8 +281,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 	a := newForwarder(t, "a")
 	served := 0
-	owned := a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }),
-		hophttp.WrapOptions{})
+	owned := route(a, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
 	status := 0
 	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
@@ -294,7 +292,7 @@ func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 			owned.ServeHTTP(w, r)
 		})))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	other := serve(t, route(b, nil))
 	id := a.SealSession("x")
 	for _, test := range []struct{ host, want int }{
 		{http.StatusUnauthorized, http.StatusUnauthorized},
@@ -309,36 +307,5 @@ func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 	}
 	if served != 1 {
 		t.Errorf("served %d requests, want 1", served)
-	}
-}
-
-// TestAttemptsOfOneSessionEvictNoOthers: the owner knows the repetition of an answer however many
-// came in other sessions meanwhile.
-func TestAttemptsOfOneSessionEvictNoOthers(t *testing.T) {
-	a := newForwarder(t, "a")
-	served := map[string]int{}
-	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served[r.Header.Get("Mcp-Session-Id")]++
-		w.WriteHeader(http.StatusAccepted)
-	}), hophttp.WrapOptions{}))
-	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	bring := func(session, attempt string) {
-		t.Helper()
-		const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
-		r := newRequest(t, http.MethodPost, "/", a.SealSession(session), answer,
-			"Rondo-Replica-Attempt", attempt)
-		w := httptest.NewRecorder()
-		if e, _ := b.Forward(w, r, a.Self(), []byte(answer), 0); e.Err != nil ||
-			w.Code != http.StatusAccepted {
-			t.Fatalf("got %d, %v", w.Code, e.Err)
-		}
-	}
-	bring("quiet", "first")
-	for i := range 100 {
-		bring("busy", fmt.Sprint(i))
-	}
-	bring("quiet", "first")
-	if served["quiet"] != 1 || served["busy"] != 100 {
-		t.Errorf("served %v, want quiet once and busy 100 times", served)
 	}
 }

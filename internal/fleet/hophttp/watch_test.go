@@ -122,10 +122,10 @@ type fakeFleet struct {
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, hophttp.WrapOptions{})))
+	n := newNetwork(pipehttp.Serve(t, route(a, next)))
 	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	other := pipehttp.Serve(t, route(b, nil))
 	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
@@ -273,11 +273,11 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	server := &http.Server{Handler: f.Wrap(http.HandlerFunc(
+	server := &http.Server{Handler: route(f, http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			fmt.Println("entered")
 			<-r.Context().Done()
-		}), hophttp.WrapOptions{})}
+		}))}
 	fmt.Printf("http://%s\n%s\n", listener.Addr(), f.SealSession("x"))
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -301,13 +301,13 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newForwarder(t, "a")
-				n := newNetwork(pipehttp.Serve(t, a.Wrap(http.HandlerFunc(
+				n := newNetwork(pipehttp.Serve(t, route(a, http.HandlerFunc(
 					func(_ http.ResponseWriter, r *http.Request) {
 						select {
 						case <-time.After(time.Hour):
 						case <-r.Context().Done():
 						}
-					}), hophttp.WrapOptions{})))
+					}))))
 				b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 				b.DialWith(n.DialContext)
 				if test.cut >= 0 {
