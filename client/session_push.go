@@ -100,7 +100,9 @@ func (p *pushHandler) preparePush(
 	origin QuestionOrigin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
-	if relay := c.opts.RelayElicit; relay != nil && req.Method == protocol.MethodElicit {
+	relay := c.opts.RelayElicit
+	if relay != nil && req.Method == protocol.MethodElicit &&
+		p.session.agreedVersion() >= protocol.V20250618 {
 		params := bytes.Clone(req.Params) // the message may alias a buffer
 		return questionTask{origin, protocol.KindElicitForm,
 			func(ctx context.Context) (json.RawMessage, error) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,12 +25,16 @@ import (
 // out. Until the answer comes to the process that asked, and no longer than its time, the question
 // is pending there.
 type Relayed struct {
-	ID      string             `json:"id"`
-	Mode    protocol.InputKind `json:"mode"`
-	Message string             `json:"message,omitempty"` // fit for logs
-	Created time.Time          `json:"created"`
-	Expires time.Time          `json:"expires"`
+	ID      string             `json:"i"`
+	Mode    protocol.InputKind `json:"k"`
+	Message string             `json:"m,omitempty"` // fit for logs, cut at 64 characters
+	Created time.Time          `json:"c"`
+	Expires time.Time          `json:"e"`
 }
+
+// maxRelayedMessage is how much of a message travels with the client, in characters: a state has a
+// bound.
+const maxRelayedMessage = 64
 
 // OpenRelayed makes a question of the parameters of elicitation/create that an upstream returned.
 // It is refused as [Call.Elicit] refuses it, with an [*Error], but for the limits on what is
@@ -38,10 +44,10 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	if refused != nil {
 		return nil, c.rejectQuestion(params, refused)
 	}
-	r, now := c.router, time.Now()
+	r, now := c.router, time.Now().Truncate(time.Millisecond)
 	q := &Relayed{ID: newID(), Mode: parsed.kind, Created: now, Expires: now.Add(r.opts.Timeout)}
 	if r.recordsEvents() {
-		q.Message = r.redactMessage(parsed.message)
+		q.Message = redact.EscapeText(r.redactMessage(parsed.message), maxRelayedMessage)
 	}
 	r.metrics.requests.Add(1)
 	r.relayed.add(q.ID)
@@ -51,12 +57,18 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 
 // DeliverRelayed records that the transport has taken the result with the question. It may be
 // called after [Call.End].
-func (c *Call) DeliverRelayed(q *Relayed) { c.emitRelayed(q, &AuditEvent{Kind: EventDelivered}) }
+func (c *Call) DeliverRelayed(q *Relayed) {
+	if !c.router.relayed.hasEnded(q.ID) {
+		c.emitRelayed(q, &AuditEvent{Kind: EventDelivered})
+	}
+}
 
 // CompleteRelayed records the client's answer, nil: it sent none that can be used. An answer that
 // comes too late is an [*Error] that is [ReasonTimeout], and must not be used. It is called once.
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
 	switch {
+	case c.router.relayed.hasEnded(q.ID): // in time, and a copy has come
+		return nil
 	case time.Now().After(q.Expires):
 		out := timeoutOutcome()
 		c.endRelayed(q, out)
@@ -78,14 +90,13 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 // given the request up, and else as failed with cause. It is called once, and not beside
 // [Call.CompleteRelayed].
 func (c *Call) FailRelayed(q *Relayed, cause error) {
-	switch wire, said := protocol.AsError(cause); {
+	switch ended := context.Cause(c.ctx); {
 	case !time.Now().Before(q.Expires):
 		c.endRelayed(q, timeoutOutcome())
-	case c.ctx.Err() != nil:
-		c.endRelayed(q, c.router.cancelledOutcome(ByClient, context.Cause(c.ctx)))
-	case said:
-		c.endRelayed(q, outcome{state: stateFailed,
-			err: &Error{Reason: ReasonClientError, Wire: wire}})
+	case errors.Is(ended, waiting.ErrClosing), errors.Is(cause, waiting.ErrClosing):
+		c.endRelayed(q, c.router.cancelledOutcome(ByShutdown, ended))
+	case ended != nil:
+		c.endRelayed(q, c.router.cancelledOutcome(ByClient, ended))
 	default:
 		c.endRelayed(q, outcome{state: stateFailed,
 			err: newFailure(ReasonDelivery, textUndelivered, errors.Join(cause))})
@@ -159,6 +170,14 @@ func (t *relayedQuestions) end(id string) (again bool) {
 	t.ended.Put(id, struct{}{})
 	t.removeLocked(id)
 	return again
+}
+
+// hasEnded reports whether a question has lately ended in this process.
+func (t *relayedQuestions) hasEnded(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ended := t.ended.Get(id)
+	return ended
 }
 
 // remove removes a question that is not pending here any more.

@@ -130,8 +130,10 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 	}
 	request.era.revertFailedOpen(request, err)
 	response.Error = request.era.spellError(ctx, request, response.Error)
-	if request.onResponse != nil {
-		request.onResponse()
+	if request.onWritten != nil {
+		if _, says := request.back.(interface{ OnWritten(f func()) }); !says {
+			request.onWritten()
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ type Request struct {
 	Credential  string
 
 	back             protocol.Back // of the Delivery; nil: none
-	onResponse       func()        // is told of the response; nil: nobody
+	onWritten        func()        // is told that the response is out; nil: nobody
 	private          bool          // of the Delivery
 	inTask           bool          // a run of a task
 	opensSession     bool          // an initialize that opened session
@@ -104,14 +104,17 @@ func (request *Request) Notify(ctx context.Context, n *protocol.Notification) er
 }
 
 // OnWritten has f called when the transport has written the response, and never where it cannot
-// write it or does not know. Where a transport does not say, f is called when the response is
-// made. Middleware calls it, once for each request.
+// write it. Where a transport does not say, f is called when the response is made. It is for
+// middleware, may be called again, and f must return promptly.
 func (request *Request) OnWritten(f func()) {
+	if before := request.onWritten; before != nil {
+		after := f
+		f = func() { before(); after() }
+	}
+	request.onWritten = f
 	if b, ok := request.back.(interface{ OnWritten(f func()) }); ok {
 		b.OnWritten(f)
-		return
 	}
-	request.onResponse = f
 }
 
 // eventWhere describes the request in events.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -257,6 +258,9 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	left := maps.Clone(asked)
 	var late error
 	complete := func(q *elicitation.Relayed, result *protocol.ElicitResult) {
+		if r.session != nil { // the server has kept the time, and progress may have extended it
+			q.Expires = time.Now().Add(time.Minute)
+		}
 		if err := r.begun.CompleteRelayed(q, result); err != nil {
 			late = err
 		}

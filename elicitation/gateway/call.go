@@ -107,6 +107,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	if err != nil {
 		return nil, err
 	}
+	state.Questions = nil // a login may come between, and keeps the state
 	*protocol.RetryOf(params) = retry
 	upstream, done := g.detach(ctx)
 	defer done()
@@ -286,11 +287,15 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		g.requests.Add(1)
 		defer g.requests.Add(-1)
 		r := &request{gateway: g, session: req.Session()}
-		result, err := g.park.WatchRequest(r.withQuestions(ctx), req, next)
-		r.endQuestions(req, result, err)
-		if r.session != nil {
-			g.lastEnded.Store(time.Now().UnixNano())
-		}
+		var result protocol.Result
+		err := errPanicked // until there is another end
+		defer func() {
+			r.endQuestions(req, result, err)
+			if r.session != nil {
+				g.lastEnded.Store(time.Now().UnixNano())
+			}
+		}()
+		result, err = g.park.WatchRequest(r.withQuestions(ctx), req, next)
 		return result, err
 	}
 }

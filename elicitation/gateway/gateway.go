@@ -70,7 +70,7 @@ func New(opts *Options) (*Gateway, error) {
 	}
 	g.park = relay.NewPark(relay.Limits{
 		Calls: opts.Limits.Calls, CallsPerPrincipal: opts.Limits.CallsPerPrincipal,
-		Time:  orDefault(opts.Limits.CallTime, asks.Timeout+5*time.Minute),
+		Time:  orDefault(opts.Limits.CallTime, asks.Timeout+answerTime),
 		Owner: g.ownerToken, Resumed: g.noteResumed, Place: "gateway",
 	})
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
@@ -162,7 +162,7 @@ var errClosed = errors.New("gateway: the gateway is shutting down")
 // something gets 503, for a balancer to offer it to another replica, while clients come back with
 // answers and open sessions make calls. When no request runs, and sessions have made no call for a
 // second, calls of sessions are refused, too. Then it does what Close does. It returns the cause of
-// ctx where that ended the wait. Shut the handler down after it.
+// ctx where that ended the wait. The handler is shut down with it.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	if h := g.handler.Load(); h != nil {
@@ -183,6 +183,11 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	}
 	if cut == nil {
 		cut = g.awaitRequests(ctx)
+	}
+	if h := g.handler.Load(); h != nil { // a leg that comes now is for another replica
+		if err := h.Shutdown(ctx); cut == nil {
+			cut = err
+		}
 	}
 	return errors.Join(cut, g.Close())
 }
@@ -207,11 +212,11 @@ const drainPause = 20 * time.Millisecond
 
 // Close ends the calls that wait for people, and the connections to the upstreams.
 func (g *Gateway) Close() error {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = g.router.Shutdown(over) // first, so that upstreams and people learn why
 	g.end(errClosed)
 	<-g.park.Drain()
-	over, cancel := context.WithCancel(context.Background())
-	cancel() // no question waits any more but those of code that does not return
-	_ = g.router.Shutdown(over)
 	for _, u := range g.upstreams {
 		u.stopViews()
 	}

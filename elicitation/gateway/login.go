@@ -18,7 +18,6 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
-	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -221,10 +220,13 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 }
 
 func (u *upstream) askToVisit(state flowState) protocol.Result {
-	return relay.Ask(protocol.InputRequests{{Key: state.Login.Key,
+	// The answers of this leg stay: the call gets them after the login.
+	asks := roundtrip.InputRequired(roundtrip.WithState(state))
+	asks.InputRequests = protocol.InputRequests{{Key: state.Login.Key,
 		Request: &protocol.ElicitURL{URL: state.Login.Link, Message: "The server " +
 			u.config.Name + " wants you to log in. Open the link to do so."},
-	}}, state)
+	}}
+	return asks
 }
 
 // beginLogin begins a login and seals it into a link.

@@ -134,11 +134,17 @@ func HTTP(
 	}
 }
 
+// answerTime is how much longer a call may take by default than a question.
+const answerTime = 5 * time.Minute
+
 // questions returns the options of the router.
 func (o *Options) questions() elicitation.Options {
 	with := o.Elicitation
 	if with.Timeout == 0 {
 		with.Timeout = orDefault(o.Server.Roundtrip.HumanTimeout, 10*time.Minute)
+	}
+	if with.MaxTimeout == 0 { // progress may extend a question as long as its call may run
+		with.MaxTimeout = max(with.Timeout, orDefault(o.Limits.CallTime, with.Timeout+answerTime))
 	}
 	if with.MinHumanTime == 0 {
 		with.MinHumanTime = o.Server.Roundtrip.MinHumanTime

@@ -83,7 +83,7 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
 	held := int64(0)
-	for range 20 { // buffers of connections go with time
+	for range 60 { // buffers of connections go with time
 		if held = int64(heap()) - int64(before); held <= calls*size/4 {
 			break
 		}

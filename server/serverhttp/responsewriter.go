@@ -215,6 +215,12 @@ func appendResponse(dst []byte, response *protocol.Response) []byte {
 
 // writeResponseText is writeResponse for a response that is encoded in buf.
 func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
+	if rw.tryWriteText(status, buf) && rw.onWritten != nil {
+		rw.onWritten()
+	}
+}
+
+func (rw *responseWriter) tryWriteText(status int, buf *[]byte) (written bool) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	rw.endLocked()
@@ -225,9 +231,7 @@ func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
 	default:
 		rw.writeJSONLocked(status, *buf)
 	}
-	if rw.onWritten != nil && rw.err == nil {
-		rw.onWritten()
-	}
+	return rw.err == nil
 }
 
 // OnWritten is as [server.Request.OnWritten].
