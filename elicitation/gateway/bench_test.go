@@ -73,8 +73,8 @@ func BenchmarkHop(b *testing.B) {
 		b.Run(fmt.Sprintf("%v/direct", era), func(b *testing.B) { benchHop(b, url, era) })
 		b.Run(fmt.Sprintf("%v/gateway", era), func(b *testing.B) {
 			encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-			log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zap.InfoLevel))
-			benchHop(b, startGateway(b, &gateway.Options{Log: zaplog.New(log),
+			core := zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zap.InfoLevel)
+			benchHop(b, startGateway(b, &gateway.Options{Log: zaplog.New(zap.New(core)),
 				Metrics: prom.New(prometheus.NewRegistry()),
 				Upstreams: []gateway.Upstream{{Name: "up", Era: era,
 					Connect: gateway.HTTP(url, nil), Unprefixed: []string{"plain"}}}}), era)
