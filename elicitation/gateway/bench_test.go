@@ -61,7 +61,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkHop has eight callers of a plain tool, direct and through a gateway that logs and counts.
+// BenchmarkHop has eight callers of a plain tool, direct and through a gateway that logs and
+// counts.
 func BenchmarkHop(b *testing.B) {
 	srv, err := server.New(nil)
 	if err != nil {
