@@ -90,6 +90,9 @@ type Question struct {
 	// Request is the same, decoded: a [*protocol.ElicitForm] or a
 	// [*protocol.ElicitURL].
 	Request protocol.InputRequest
+	// Upstream is the context of the upstream's request, for traces: its values are those of
+	// the one given to [Call.Elicit].
+	Upstream context.Context
 }
 
 var (
@@ -142,7 +145,7 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	if !ok {
 		return
 	}
-	asked := Question{ID: bareID(p.id), Params: request.Params}
+	asked := Question{ID: bareID(p.id), Params: request.Params, Upstream: p.upstream}
 	var raw []byte
 	err := recoverToError(func() (err error) {
 		asked.Request, err = protocol.DecodeInputRequest(protocol.MethodElicit, request.Params)

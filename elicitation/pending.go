@@ -36,6 +36,7 @@ func (s state) isTerminal() bool { return s >= stateCompleted }
 type pendingQuestion struct {
 	router        *Router
 	call          *Call
+	upstream      context.Context // of the upstream's request
 	id            protocol.ID
 	upstreamToken protocol.ProgressToken
 	kind          protocol.InputKind
@@ -133,6 +134,7 @@ func (c *Call) openQuestion(
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
 	p := c.newPendingQuestion(q, opts)
+	p.upstream = ctx
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)

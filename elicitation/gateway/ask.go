@@ -94,9 +94,9 @@ func (g *Gateway) begin(ctx context.Context, session *server.Session,
 
 // An asker puts what an upstream pushes to the client of a parked call.
 type asker struct {
-	router *elicitation.Router
-	parked *relay.Parked
-	sender elicitation.Sender // of the client's reports of progress
+	gateway *Gateway
+	parked  *relay.Parked
+	sender  elicitation.Sender // of the client's reports of progress
 	// ended is closed with the client's request, which ends the call in a session. A push that
 	// fails ends the handler's context, and not this.
 	ended <-chan struct{}
@@ -106,12 +106,15 @@ type asker struct {
 func (a *asker) Ask(
 	ctx context.Context, q elicitation.Question, delivered func(),
 ) (json.RawMessage, error) {
+	if tracer := a.gateway.tracer; tracer != nil {
+		ctx = tracer.CarrySpan(ctx, q.Upstream)
+	}
 	answer, err := a.parked.Ask(ctx, q.Request, &waiting.Push{
 		Written: func(string) { delivered() },
 		Extended: func() {
 			params, err := json.Marshal(protocol.Progress{Token: protocol.StringID(q.ID)})
 			if err == nil {
-				a.router.HandleProgress(a.sender, &protocol.Notification{
+				a.gateway.router.HandleProgress(a.sender, &protocol.Notification{
 					Method: protocol.NotifyProgress, Params: params})
 			}
 		},

@@ -190,7 +190,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
 		life = ctx
 		_, end, err := g.begin(ctx, session, info, conn,
-			&asker{router: g.router, parked: parked, ended: ended})
+			&asker{gateway: g, parked: parked, ended: ended})
 		if err != nil {
 			return nil, err
 		}
