@@ -49,6 +49,7 @@ type Call struct {
 	origin   Origin
 	via      Via
 	upstream UpstreamKey
+	subject  string // of an authenticated principal, for the log
 	began    time.Time
 	unwatch  func() bool // stops watching ctx
 	progress progressWriter
@@ -91,6 +92,9 @@ func (r *Router) Begin(
 	}
 	c := &Call{
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream, began: time.Now(),
+	}
+	if r.opts.Log != nil {
+		c.subject = r.subjectOf(origin.Principal)
 	}
 	c.progress.setVia(via, origin.ProgressToken)
 	if refused := r.insertCall(c); refused != nil {

@@ -76,6 +76,8 @@ type AuditEvent struct {
 	Err string
 	// Duration is the time since EventCreated; in EventLeaked, since Begin.
 	Duration time.Duration
+
+	subject string // of an authenticated principal, for the log
 }
 
 // An AuditSink gets every event, for a record that must not depend on log levels,
@@ -136,7 +138,7 @@ func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
 // describeIn fills in what an event has of its call.
 func (c *Call) describeIn(e *AuditEvent) {
 	e.Session, e.Principal = c.origin.Session.logName, c.origin.Principal
-	e.CallID, e.Request = c.origin.CallID, c.origin.Request
+	e.CallID, e.Request, e.subject = c.origin.CallID, c.origin.Request, c.subject
 }
 
 // emitStateLocked emits the event of a change of state, with the outcome if the state is
@@ -183,7 +185,7 @@ func describeCandidates(found []*Call, e *AuditEvent) {
 		e.CallID, e.Request, e.Candidates = "", protocol.ID{}, len(found)
 		if c.origin.Session != found[0].origin.Session ||
 			c.origin.Principal != found[0].origin.Principal {
-			e.Session, e.Principal = "", protocol.Principal{}
+			e.Session, e.Principal, e.subject = "", protocol.Principal{}, ""
 		}
 	}
 }

@@ -9,15 +9,12 @@ import (
 // A logEntry is an event as a log entry. Its message is the event's name, and so is
 // the field event: where the encoder calls the message of an entry "message", the field
 // of that name hides it. The first seven fields are always there.
-type logEntry struct {
-	*AuditEvent
-	subject string // of an authenticated principal
-}
+type logEntry AuditEvent
 
 // writeLog writes the log entry of an event.
 func (r *Router) writeLog(ctx context.Context, e *AuditEvent) {
 	if level := e.logLevel(); r.opts.Log.Enabled(ctx, level) {
-		r.opts.Log.Write(ctx, level, string(e.Kind), &logEntry{e, r.subjectOf(e.Principal)})
+		r.opts.Log.Write(ctx, level, string(e.Kind), (*logEntry)(e))
 	}
 }
 
