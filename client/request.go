@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -136,14 +137,18 @@ func (c *Client) decodeResponse(
 	case resp.Error != nil:
 		return nil, c.explainRefusal(resp.Error)
 	}
-	decode := protocol.DecodeResultReporting
-	if c.opts.Relay {
-		decode = protocol.RelayResult
-	}
-	result, err := decode(version, req.Method, resp.Result,
-		func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", req.Method, err)) })
+	result, err := c.decodeResult(ctx, version, req.Method, resp.Result)
 	if err != nil {
 		return nil, &ResponseError{req.Method, err}
 	}
 	return result, nil
+}
+
+func (c *Client) decodeResult(ctx context.Context, version protocol.Version, method string,
+	raw json.RawMessage) (protocol.Result, error) {
+	report := func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", method, err)) }
+	if c.opts.Relay { // not by one variable: report would be allocated for each request
+		return protocol.RelayResult(version, method, raw, report)
+	}
+	return protocol.DecodeResultReporting(version, method, raw, report)
 }

@@ -112,7 +112,7 @@ func (p *questioner) pushAll(
 	if len(requests) > 1 {
 		return pushed, w.awaitResume(&w.Context, p.pushSeveral(&w.Context, requests, pushed))
 	}
-	answer, err := p.pushQuestion(&w.Context, &requests[0], &pushed.room.took[0])
+	answer, err := p.pushQuestion(&w.Context, requests[0], &pushed.room.took[0])
 	err = w.awaitResume(&w.Context, err)
 	return pushed, pushed.addOne(&w.Context, requests[0].Key, answer, err)
 }
@@ -147,7 +147,7 @@ func (p *questioner) pushSeveral(ctx *inflight.Context,
 			one := &inflight.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
-			answer, err := p.pushQuestion(one, &requests[i], &pushed.took[i])
+			answer, err := p.pushQuestion(one, q, &pushed.took[i])
 			if err != nil {
 				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
 				return
@@ -165,14 +165,15 @@ var errHumanTimeout = errors.New("nobody answered in time")
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
 // the flowRun ends. took is set.
 func (p *questioner) pushQuestion(ctx *inflight.Context,
-	question *protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
+	question protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
 	extend := func() { timer.Reset(p.questionTimeout()) }
 	took.written = time.Now()
 	written := func() { took.written = time.Now() }
 	if watched := waiting.PushOf(ctx); watched != nil {
-		written = func() { took.written = time.Now(); watched.Written(question.Key) }
+		key := question.Key
+		written = func() { took.written = time.Now(); watched.Written(key) }
 		if watched.Extended != nil {
 			timer.Stop()
 			extend = watched.Extended
