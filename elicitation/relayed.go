@@ -29,7 +29,8 @@ type Relayed struct {
 	Mode    protocol.InputKind `json:"k"`
 	Message string             `json:"m,omitempty"` // fit for logs, cut at 64 characters
 	Created time.Time          `json:"c"`
-	Expires time.Time          `json:"e"`
+	// Expires is when an answer comes too late. Zero: whoever asked has kept the time.
+	Expires time.Time `json:"e"`
 }
 
 // maxRelayedMessage is how much of a message travels with the client, in characters: a state has a
@@ -58,7 +59,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 // DeliverRelayed records that the transport has taken the result with the question. It may be
 // called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
-	if !c.router.relayed.hasEnded(q.ID) {
+	if _, ended := c.router.relayed.endOf(q.ID); !ended {
 		c.emitRelayed(q, &AuditEvent{Kind: EventDelivered})
 	}
 }
@@ -66,10 +67,11 @@ func (c *Call) DeliverRelayed(q *Relayed) {
 // CompleteRelayed records the client's answer, nil: it sent none that can be used. An answer that
 // comes too late is an [*Error] that is [ReasonTimeout], and must not be used. It is called once.
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
+	ended, isCopy := c.router.relayed.endOf(q.ID)
 	switch {
-	case c.router.relayed.hasEnded(q.ID): // in time, and a copy has come
+	case isCopy && ended != stateTimedOut:
 		return nil
-	case time.Now().After(q.Expires):
+	case isCopy, !q.Expires.IsZero() && time.Now().After(q.Expires):
 		out := timeoutOutcome()
 		c.endRelayed(q, out)
 		return out.err
@@ -109,7 +111,7 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 	if out.err != nil {
 		out.err.RequestID = q.ID
 	}
-	if c.router.relayed.end(q.ID) {
+	if c.router.relayed.end(q.ID, out.state) {
 		return
 	}
 	c.router.metrics.countOutcome(out, time.Since(q.Created))
@@ -140,12 +142,12 @@ type relayedQuestions struct {
 
 	mu    sync.Mutex
 	open  map[string]*recent.Entry[string]
-	ended *recent.Map[string, struct{}] // lately
+	ended *recent.Map[string, state] // lately, and how
 }
 
 func newRelayedQuestions(m *metrics, timeout time.Duration) *relayedQuestions {
 	t := &relayedQuestions{metrics: m, open: map[string]*recent.Entry[string]{},
-		ended: recent.New[string, struct{}](maxEndedQuestions, 0)}
+		ended: recent.New[string, state](maxEndedQuestions, 0)}
 	t.expiry = recent.NewQueue(timeout, t.remove)
 	return t
 }
@@ -163,21 +165,21 @@ func (t *relayedQuestions) add(id string) {
 }
 
 // end removes a question, and reports whether it has ended before.
-func (t *relayedQuestions) end(id string) (again bool) {
+func (t *relayedQuestions) end(id string, how state) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, again = t.ended.Get(id)
-	t.ended.Put(id, struct{}{})
-	t.removeLocked(id)
+	if _, again = t.ended.Get(id); !again {
+		t.ended.Put(id, how)
+		t.removeLocked(id)
+	}
 	return again
 }
 
-// hasEnded reports whether a question has lately ended in this process.
-func (t *relayedQuestions) hasEnded(id string) bool {
+// endOf returns how a question has lately ended in this process, if it has.
+func (t *relayedQuestions) endOf(id string) (how state, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ended := t.ended.Get(id)
-	return ended
+	return t.ended.Get(id)
 }
 
 // remove removes a question that is not pending here any more.

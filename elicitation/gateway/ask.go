@@ -262,7 +262,7 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	var late error
 	complete := func(q *elicitation.Relayed, result *protocol.ElicitResult) {
 		if r.session != nil { // the server has kept the time, and progress may have extended it
-			q.Expires = time.Now().Add(time.Minute)
+			q.Expires = time.Time{}
 		}
 		if err := r.begun.CompleteRelayed(q, result); err != nil {
 			late = err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -20,17 +19,7 @@ import (
 // connectWith returns a client with the handlers of opts.
 func connectWith(t *testing.T, url string, opts client.Options) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New(url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.Cache = &client.CacheOptions{Disabled: true}
-	c, err := client.New(transport, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return connectUser(t, url, "", opts)
 }
 
 func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {

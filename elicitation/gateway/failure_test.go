@@ -12,17 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -133,18 +129,15 @@ var failureScenes = []struct {
 
 // A watched gateway has a log and metrics that a test reads.
 type watched struct {
-	url      string
-	logs     *observer.ObservedLogs
-	registry *prometheus.Registry
+	*ledger
+	url string
 }
 
 func startWatched(t *testing.T, u gateway.Upstream) *watched {
 	t.Helper()
-	core, logs := observer.New(zap.DebugLevel)
-	w := &watched{logs: logs, registry: prometheus.NewRegistry()}
-	w.url = startGateway(t, &gateway.Options{Log: zaplog.New(zap.New(core)),
-		Metrics: prom.New(w.registry), Upstreams: []gateway.Upstream{u}})
-	return w
+	opts := &gateway.Options{Upstreams: []gateway.Upstream{u}}
+	books := newLedger(opts)
+	return &watched{books, startGateway(t, opts)}
 }
 
 // failedCall returns the fields of the one entry about a failed call.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -21,21 +20,8 @@ func byHandAs(
 	t *testing.T, url, user string, capabilities protocol.ClientCapabilities,
 ) *client.Client {
 	t.Helper()
-	opts := &clienthttp.Options{}
-	if user != "" {
-		opts.Authorizer = asUser(user)
-	}
-	transport, err := clienthttp.New(url, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(transport, &client.Options{Manual: &capabilities, NoBusyRetry: true,
-		Era: protocol.Modern, Cache: &client.CacheOptions{Disabled: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return connectUser(t, url, user, client.Options{Manual: &capabilities, NoBusyRetry: true,
+		Era: protocol.Modern})
 }
 
 // asksForms are the capabilities of a client that can be asked.

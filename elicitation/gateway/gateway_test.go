@@ -176,12 +176,22 @@ func (p *person) fill(
 
 func connect(t testing.TB, url string, era protocol.Era, p *person) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New(url, nil)
+	return connectUser(t, url, "", client.Options{ElicitForm: p.fill, Era: era})
+}
+
+// connectUser returns a client of a user, "": of nobody.
+func connectUser(t testing.TB, url, user string, opts client.Options) *client.Client {
+	t.Helper()
+	over := &clienthttp.Options{}
+	if user != "" {
+		over.Authorizer = asUser(user)
+	}
+	transport, err := clienthttp.New(url, over)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(transport, &client.Options{ElicitForm: p.fill, Era: era,
-		Cache: &client.CacheOptions{Disabled: true}})
+	opts.Cache = &client.CacheOptions{Disabled: true}
+	c, err := client.New(transport, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}

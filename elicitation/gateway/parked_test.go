@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -37,21 +36,7 @@ func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer,
 // byHand returns a modern client whose caller answers the questions.
 func byHand(t *testing.T, url string) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New(url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(transport, &client.Options{
-		Manual: &protocol.ClientCapabilities{
-			Elicitation: &protocol.ElicitationCapability{Form: true},
-		},
-		NoBusyRetry: true, Cache: &client.CacheOptions{Disabled: true},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return connectUser(t, url, "", client.Options{Manual: &asksForms, NoBusyRetry: true})
 }
 
 func begin(t *testing.T, c *client.Client) *client.Pending {

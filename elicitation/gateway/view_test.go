@@ -47,17 +47,7 @@ func ownCredentials(
 
 func connectAs(t *testing.T, url string, era protocol.Era, user string) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New(url, &clienthttp.Options{Authorizer: asUser(user)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(transport, &client.Options{ElicitForm: (&person{}).fill, Era: era,
-		Cache: &client.CacheOptions{Disabled: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return connectUser(t, url, user, client.Options{ElicitForm: (&person{}).fill, Era: era})
 }
 
 func toolNames(t *testing.T, c *client.Client) string {
