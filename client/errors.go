@@ -194,7 +194,7 @@ func (e *undeclaredError) Error() string { return fmt.Sprintf("%s: %v", e.missin
 // Unwrap returns [errUndeclared].
 func (e *undeclaredError) Unwrap() error { return errUndeclared }
 
-// MissingCapabilities returns what is not declared, for a program that passes questions on.
+// MissingCapabilities returns the missing capabilities, for a program that passes questions on.
 func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { return e.missing }
 
 // Error names the question and the reason.

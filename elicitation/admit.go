@@ -74,7 +74,7 @@ func (c *Call) checkUsable(ctx context.Context) *Error {
 	return refused
 }
 
-// checkUsableLocked is called with router.mu held.
+// checkUsableLocked is checkUsable for the call alone.
 func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:

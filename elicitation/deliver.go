@@ -13,7 +13,7 @@ import (
 )
 
 // Via is how questions reach the client while one of its requests runs. It is made
-// by [ViaFrames] or [ViaAsker]. By the zero Via nobody is reached.
+// by [ViaFrames] or [ViaAsker]. The zero Via reaches nobody.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker

@@ -33,8 +33,8 @@ type malformedError struct {
 	offset int
 }
 
-// newMalformedError returns the error for what is no answer. data is what should be JSON, nil where
-// that is not the trouble.
+// newMalformedError returns the error of an unusable response. data is its JSON, nil where the
+// fault is another one.
 func newMalformedError(data []byte, err error) error {
 	e := &malformedError{err, -1}
 	if data == nil {
