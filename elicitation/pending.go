@@ -189,10 +189,7 @@ func (p *pendingQuestion) begin(
 func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *Error) {
 	session, elicitationID := p.call.origin.Session, ""
 	if q.id != "" {
-		var refused *Error
-		if p.url, refused = p.router.urlElicitationFor(p.call, q.id); refused != nil {
-			return nil, refused
-		}
+		p.url = p.router.urlElicitationFor(p.call, q.id)
 		elicitationID = p.url.clientID
 	} else if q.kind == protocol.KindElicitURL {
 		elicitationID = newID() // the client's revision requires one

@@ -139,9 +139,7 @@ func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 		return err
 	}
 	if p.url != nil {
-		if err := r.rememberURLLocked(p.url); err != nil {
-			return err
-		}
+		r.rememberURLLocked(p.url)
 	}
 	r.questions[p.id] = p
 	p.call.questions = append(p.call.questions, p)

@@ -2,7 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,6 +55,7 @@ type urlElicitation struct {
 	// Guarded by router.mu.
 	call    *Call // nil: it has ended
 	expires time.Time
+	shared  bool // another session was sent there with the same id of the upstream's
 }
 
 type urlKey struct {
@@ -72,44 +72,36 @@ const (
 )
 
 // urlElicitationFor returns the URL elicitation of a call's session with the upstream's
-// id, a new one if there is none. An id that another session has is refused: the router
-// could not tell which of the two a completion is for. On a connection without a key
-// completions cannot be told apart at all, so that nothing is remembered for it, and
-// each elicitation is a new one.
-func (r *Router) urlElicitationFor(c *Call, id string) (*urlElicitation, *Error) {
+// id, a new one if there is none. On a connection without a key completions cannot be
+// told apart at all, so that nothing is remembered for it, and each elicitation is a
+// new one.
+func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	s, key := c.origin.Session, urlKey{c.upstream, id}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.urls[key]
-	switch {
-	case known == nil || time.Now().After(known.expires):
-		return &urlElicitation{key: key, session: s, call: c, clientID: newID()}, nil
-	case known.session != s:
-		return nil, urlTakenError()
+	if known != nil && known.session == s && !time.Now().After(known.expires) {
+		return known
 	}
-	return known, nil
-}
-
-func urlTakenError() *Error {
-	return invalidQuestionError(ReasonInvalidQuestion, errors.New("elicitationId is in use"))
+	return &urlElicitation{key: key, session: s, call: c, clientID: newID()}
 }
 
 // rememberURLLocked stores a URL elicitation, and starts its time anew when it is stored
-// already. It refuses one whose id another session has taken since urlElicitationFor.
-func (r *Router) rememberURLLocked(u *urlElicitation) *Error {
+// already. An id that another session has is shared from then on: servers exist that use
+// one for everybody. The person is asked all the same, but nobody is told of a
+// completion, since it may be that of the other.
+func (r *Router) rememberURLLocked(u *urlElicitation) {
 	if u.key.upstream == "" {
-		return nil
+		return
 	}
 	now := time.Now()
 	old := r.urls[u.key]
-	if old != nil && old != u && old.session != u.session && now.Before(old.expires) {
-		return urlTakenError()
-	}
 	u.expires = now.Add(urlTTL)
 	if old == u {
-		return nil
+		return
 	}
 	if old != nil {
+		u.shared = now.Before(old.expires) && (old.shared || old.session != u.session)
 		r.forgetURLLocked(old)
 	}
 	urls := u.session.urls
@@ -119,7 +111,6 @@ func (r *Router) rememberURLLocked(u *urlElicitation) *Error {
 	}
 	r.urls[u.key] = u
 	urls.Put(u.key, u)
-	return nil
 }
 
 // forgetURLLocked undoes rememberURLLocked. It does nothing for a URL elicitation that
@@ -154,13 +145,14 @@ func (out outcome) mayVisit() bool {
 // A completion counts once: the URL elicitation is forgotten.
 //
 // The client is one of this router, where the connection of the upstream is. What no client
-// waits for is Unknown, and reported as [EventCompletionDropped].
+// waits for is Unknown, and reported as [EventCompletionDropped]; so is one with an id with
+// which the upstream sent two sessions to a URL.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {
 	r.mu.Lock()
 	u := r.urls[urlKey{upstream, elicitationID}]
-	if u == nil {
+	if u == nil || u.shared {
 		r.mu.Unlock()
 		r.reportDroppedCompletion(upstream)
 		return Unknown, nil

@@ -264,8 +264,9 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	}
 }
 
-// An upstream cannot use one elicitationId for two people, nor fill the memory.
-func TestElicitationIDsBelongToOneSession(t *testing.T) {
+// An upstream that uses one elicitationId for two people asks both, and neither hears of a
+// completion that may be the other's. Nor can it fill the memory.
+func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}),
 		r.attach(elicitation.SessionInfo{ID: "s2"})
@@ -286,16 +287,24 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 	if again, err := ask(s1, "1"); again != first || err != nil {
 		t.Errorf("asked again, the client knows it as %q, %v, want %q", again, err, first)
 	}
-	_, err = ask(s2, "1")
-	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
-		"Invalid elicitation request: elicitationId is in use")
+	if second, err := ask(s2, "1"); second == first || err != nil {
+		t.Errorf("another client knows it as %q, %v, the first as %q", second, err, first)
+	}
+	r.wantCompletion("up", "1", elicitation.Unknown)
+	if _, err := ask(s1, "1"); err != nil {
+		t.Error(err)
+	}
+	r.wantCompletion("up", "1", elicitation.Unknown) // still that of two
 	for i := range 64 {
 		if _, err := ask(s1, fmt.Sprint("more ", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.wantCompletion("up", "1", elicitation.Unknown) // forgotten to make room
-	r.wantCompletion("up", "more 0", elicitation.Accepted)
+	if _, err := ask(s1, "another"); err != nil {
+		t.Fatal(err)
+	}
+	r.wantCompletion("up", "more 0", elicitation.Unknown) // forgotten to make room
+	r.wantCompletion("up", "more 1", elicitation.Accepted)
 	r.settled()
 }
 
@@ -311,27 +320,24 @@ func TestURLAnswersHaveNoContent(t *testing.T) {
 	}
 }
 
-// Two sessions that are sent to one elicitationId at the same moment: one is.
+// Two sessions that are sent to one elicitationId at the same moment: both are.
 func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}),
+	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}),
 		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
-	pause := func() func() {
-		call := r.begin(elicitation.Origin{Session: s2},
-			elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
+	ask := func(s *elicitation.Session, pause func() func()) {
+		call := r.begin(elicitation.Origin{Session: s, PauseTimeout: pause},
+			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		defer call.End()
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
-			t.Errorf("the first is refused: %v", err)
+			t.Error(err)
 		}
-		return func() {}
 	}
-	call := r.begin(elicitation.Origin{Session: s1, PauseTimeout: pause},
-		elicitation.ViaFrames(&screen{t: t}), "up")
-	defer call.End()
-	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
-	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
-		"Invalid elicitation request: elicitationId is in use")
-	r.wantCompletion("up", "1", elicitation.Accepted) // that of the first
+	ask(s1, func() func() {
+		ask(s2, nil)
+		return func() {}
+	})
+	r.wantCompletion("up", "1", elicitation.Unknown)
 	r.settled()
 }
