@@ -37,9 +37,6 @@ func (t *Transport) sendRequest(
 		if err != nil {
 			return nil, err
 		}
-		if reader, ok := t.authorizer.(HeaderReader); ok {
-			reader.ReadHeader(o, x.resp.Header)
-		}
 		x.credentials = sent
 		if x.isRefused = isRefusal(x.resp); !x.isRefused || attempt == maxSends {
 			return x, nil

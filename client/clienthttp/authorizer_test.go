@@ -525,48 +525,6 @@ func TestAuthorizeAndAuthorizerExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A reader is a scripted authorizer that reads headers.
-type reader struct {
-	scripted
-	mu   sync.Mutex
-	read []string // RPC and the header X-Status
-}
-
-func (r *reader) ReadHeader(o clienthttp.Outgoing, h http.Header) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read = append(r.read, o.RPC+" "+h.Get("X-Status"))
-}
-
-func (r *reader) Refused(ctx context.Context, refusal clienthttp.Refusal) (bool, error) {
-	r.ReadHeader(refusal.Outgoing, http.Header{"X-Status": {"told"}})
-	return r.scripted.Refused(ctx, refusal)
-}
-
-// TestAHeaderReaderIsToldOfEachResponse: of refusals before Refused is called.
-func TestAHeaderReaderIsToldOfEachResponse(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		r := &reader{}
-		g := &gate{next: newHandler(t, toolServer(t, nil), nil), status: 401, only: "tools/call"}
-		c := connect(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			w.Header().Set("X-Status", "came")
-			g.ServeHTTP(w, req)
-		}), r, era)
-		if _, err := c.CallTool(t.Context(), "echo", nil); err != nil {
-			t.Fatal(err)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		calls := slices.DeleteFunc(r.read, func(line string) bool {
-			return !strings.HasPrefix(line, "tools/call")
-		})
-		want := []string{"tools/call came", "tools/call told", "tools/call came"}
-		if !slices.Equal(calls, want) {
-			t.Errorf("got %q, want %q", calls, want)
-		}
-	})
-}
-
 func TestCredentialsOfAnAuthorizerVary(t *testing.T) {
 	tr, err := clienthttp.New("http://server.test", &clienthttp.Options{Authorizer: &scripted{}})
 	if err != nil {

@@ -34,22 +34,12 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 	return s.logInAt(ctx, d, request)
 }
 
-// errNotBound is the error of a login that would not help.
-var errNotBound = errors.New("oauth: the server takes tokens alone that are bound to a key: set " +
-	"Options.DPoP")
-
 // logInAt has the person log in, by Options.Interaction, or requests a token by Options.Machine. It
-// fails at once if there is neither, if the server would not take the token, if the operation has
-// led to maxStepUps logins, and with the cached failure if there is one.
+// fails at once if there is neither, if the operation has led to maxStepUps logins, and with the
+// cached failure if there is one.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
-	s.mu.Lock()
-	reason := s.unusable
-	s.mu.Unlock()
-	switch {
-	case request.challenge.isBound && !s.opts.DPoP && s.hostKey == nil:
-		return errNotBound
-	case s.opts.Interaction == nil && s.opts.Machine == nil:
-		return &LoginRequiredError{request.challenge.scopes, request.challenge, reason}
+	if s.opts.Interaction == nil && s.opts.Machine == nil {
+		return &LoginRequiredError{request.challenge.scopes, request.challenge}
 	}
 	if err := s.recentFailure(failureKey(d, request)); err != nil {
 		return err
@@ -58,7 +48,7 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 		return errTooManyStepUps
 	}
 	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
-		Scopes: request.challenge.scopes, Err: reason})
+		Scopes: request.challenge.scopes})
 	run := s.runLogin
 	if s.opts.Machine != nil {
 		run = s.logInMachine

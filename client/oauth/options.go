@@ -49,14 +49,6 @@ type Options struct {
 	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
 	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
 	Machine Machine
-	// DPoP has tokens bound to a key (RFC 9449): nobody else can use them. Each login has a key of
-	// its own, which is kept in Store beside its tokens. Tokens that are bound to no key are not
-	// used.
-	DPoP bool
-	// ProofKey is a P-256 key that takes the place of the keys of DPoP, and sets it. It may be the
-	// key of a KMS. Tokens that are bound to another key are not used, so it must be kept as long
-	// as the logins in Store. Nil: there is none.
-	ProofKey crypto.Signer
 	// NoDynamic forbids dynamic registration (RFC 7591).
 	NoDynamic bool
 	// Client describes this client to people: in dynamic registrations and in the document at
@@ -158,9 +150,7 @@ type LoginEvent struct {
 	Issuer   string
 	Resource string   // empty for ClientCreated
 	Scopes   []string // of the challenge of a login, or those that a refreshed token had
-	// Err is nil if it succeeded. That of LoginBegan says why the login in the store is not used;
-	// nil: there is none, or it needs more scopes, or was refused.
-	Err error
+	Err      error    // nil if it succeeded
 }
 
 // check returns the first mistake in the options for an endpoint, or nil.

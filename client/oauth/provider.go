@@ -250,8 +250,6 @@ func (p *Provider) configuredServer() *serverMetadata {
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {
-	case code == needsNonce, code == badProof, strings.Contains(text, "dpop"):
-		return " (see Options.DPoP)"
 	case code == "invalid_target", strings.Contains(text, "resource"):
 		field = "NoResource, for one that does not support resource indicators"
 	case strings.Contains(text, parameterAudience):

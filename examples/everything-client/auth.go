@@ -44,7 +44,6 @@ func authScenarios() []string {
 		"auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized",
 		"auth/client-credentials-basic", "auth/client-credentials-jwt",
 		"auth/enterprise-managed-authorization", "auth/wif-jwt-bearer",
-		"auth/dpop", "auth/dpop-nonce",
 		"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback",
 	}
 }
@@ -58,7 +57,6 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 	opts := &oauth.Options{
 		Client:      oauth.ClientInfo{Name: "everything-client"},
 		MetadataURL: documentURL,
-		DPoP:        strings.HasPrefix(name, "auth/dpop"),
 		Interaction: visitor{},
 		Legacy:      strings.HasPrefix(name, "auth/2025-03-26-"),
 	}

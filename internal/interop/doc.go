@@ -49,8 +49,8 @@
 // Authorization servers: our client logs in there, and our server checks their tokens
 // (foreign_test.go; authserver_test.go has more of the first).
 //
-//	oidc-provider         foreign_node_test.go     also private_key_jwt and DPoP, and machines
-//	better-auth           foreign_node_test.go     also DPoP
+//	oidc-provider         foreign_node_test.go     also private_key_jwt, and machines
+//	better-auth           foreign_node_test.go
 //	TypeScript SDK, demo  foreign_node_test.go     opaque tokens, bearer.Issuer.Verify
 //	zitadel/oidc          foreign_zitadel_test.go  JSON Web Tokens, introspection, Verify
 //

@@ -61,13 +61,6 @@
 // them; [New] refuses a Redis that evicts, and when its memory is full, writes fail: no call begins
 // a task then, and runs try to store what came of them for as long as their lease lasts.
 //
-// # Proofs of DPoP
-//
-// [Store.Spend] keeps a digest of each proof for three minutes, for bearer.DPoP.Store: a key of
-// about 150 bytes for each request. Their number is bounded by the memory of Redis alone; when it
-// is full, requests with a proof get 503. In a failover, or when Redis comes back empty, a request
-// of the last three minutes that somebody has read whole could be sent again.
-//
 // # What an operator has to do
 //
 // Set maxmemory-policy to noeviction; [New] refuses another. Set appendonly to yes.

@@ -3,8 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,9 +46,8 @@ const (
 	clockSlack = 4 * time.Minute
 )
 
-// A Store is a [store.Guard], a [store.StateStore], a [store.TaskStore] and a bearer.ProofStore for
-// a fleet. It may be used concurrently. It starts no goroutines and needs no closing; the client
-// stays the caller's.
+// A Store is a [store.Guard], a [store.StateStore] and a [store.TaskStore] for a fleet. It may be
+// used concurrently. It starts no goroutines and needs no closing; the client stays the caller's.
 type Store struct {
 	client  redis.UniversalClient
 	opts    Options
@@ -184,18 +181,6 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 		return fmt.Errorf("redisstore: put: %w", err)
 	}
 	return nil
-}
-
-// Spend implements bearer.ProofStore. It ends with ctx. A proof whose first attempt Redis took, and
-// whose answer was lost, counts as used.
-func (s *Store) Spend(
-	ctx context.Context, proof [sha256.Size]byte, keep time.Duration,
-) (first bool, err error) {
-	key := s.opts.Prefix + "proof:" + hex.EncodeToString(proof[:])
-	if first, err = s.client.SetNX(ctx, key, 1, keep).Result(); err != nil {
-		err = fmt.Errorf("redisstore: spend: %w", err)
-	}
-	return first, err
 }
 
 // Get implements [store.StateStore]. It ends with ctx, and after five seconds.

@@ -228,7 +228,7 @@ func send(t testing.TB, g *bearer.ResourceServer, token string, scopes ...string
 func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *http.Response {
 	w := httptest.NewRecorder()
 	g.RequireBearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" || r.Header.Get("DPoP") != "" {
+		if r.Header.Get("Authorization") != "" {
 			http.Error(w, "the token has reached the handler", http.StatusInternalServerError)
 			return
 		}

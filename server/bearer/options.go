@@ -51,8 +51,6 @@ type Options struct {
 	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token. A token
 	// without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
-	// DPoP accepts tokens that are bound to a key. Nil: they are refused.
-	DPoP *DPoP
 	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
 	// a token that is refused is still refused. It cannot be combined with Scopes.
 	Anonymous bool
@@ -106,7 +104,8 @@ type Issuer struct {
 	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
 	// token was issued to. The server compares them with Options.Resource and Audiences: a token
 	// that the issuer gave to somebody else's client must not be accepted because it is valid.
-	// A token that is bound to a key is ErrInactive, since its proof could not be checked.
+	// A token that is bound to a key is ErrInactive, since its sender has to prove
+	// more than this server checks.
 	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
 	// shared, and 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)

@@ -128,12 +128,53 @@ func TestBadClaimsAreRefused(t *testing.T) {
 		"typ is a list":           {map[string]any{"typ": []string{"Bearer"}}, "type"},
 		"security event":          {map[string]any{"events": map[string]any{}}, "type"},
 		"ID token with hash":      {map[string]any{"at_hash": "h"}, "type"},
-		"bound to a key":          {map[string]any{"cnf": map[string]string{"jkt": "x"}}, "type"},
 		"scope is a list":         {map[string]any{"scope": []string{"files:read"}}, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantRefusal(t, send(t, g, f.token(of.changes)), http.StatusUnauthorized,
 				invalidToken(of.why))
+		})
+	}
+}
+
+// TestBoundTokensAreRefused: whoever sends a token that is bound to a key or a certificate has to
+// prove that they have it, which no request to this server can: not as Bearer, nor as DPoP, with or
+// without a proof, whatever cnf looks like.
+func TestBoundTokensAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newResourceServer(t, f, nil)
+	looksUp := newResourceServer(t, f, introspecting)
+	for name, cnf := range map[string]any{
+		"key": map[string]string{"jkt": "x"}, "certificate": map[string]string{"x5t#S256": "x"},
+		"both":  map[string]string{"x5t#S256": "x", "jkt": "x"},
+		"empty": map[string]string{}, "empty jkt": map[string]string{"jkt": ""},
+		"text": "jkt", "a list": []string{"jkt"}, "false": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := f.token(map[string]any{"cnf": cnf})
+			for range 2 { // the second is not answered from a cache of accepted tokens
+				response := send(t, g, token)
+				wantRefusal(t, response, http.StatusUnauthorized, invalidToken("type"))
+				if said := response.Header.Get("WWW-Authenticate"); !strings.Contains(said,
+					"bound to a key") || strings.Contains(said, "DPoP") {
+					t.Errorf("the challenge is %s", said)
+				}
+			}
+			for _, proof := range []string{"", "e30.e30.e30"} {
+				r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+				r.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}}
+				if got := sendRequest(g, r).StatusCode; got != http.StatusUnauthorized {
+					t.Errorf("as DPoP: status %d", got)
+				}
+			}
+			for _, kind := range []string{"Bearer", "DPoP"} {
+				f.with(func(f *fakeIssuer) {
+					f.says = claimsOf(map[string]any{"active": true, "token_type": kind,
+						"cnf": cnf})
+				})
+				wantRefusal(t, send(t, looksUp, "opaque-"+rand.Text()), http.StatusUnauthorized,
+					invalidToken("type"))
+			}
 		})
 	}
 }

@@ -120,8 +120,11 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	if err := g.checkAudience(i, c); err != nil {
 		return err
 	}
-	if c.isNotAccessToken() {
+	switch {
+	case c.isNotAccessToken():
 		return refuse(badType, hintNotAccess, nil)
+	case c.hasClaim("cnf"): // whoever sends it has to prove something (RFC 7800)
+		return refuse(badType, hintBound, nil)
 	}
 	return nil
 }
@@ -149,10 +152,6 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if err != nil {
 		return decision{err: err}
 	}
-	thumbprint, err := g.readBinding(c)
-	if err != nil {
-		return decision{err: err}
-	}
 	granted := *t // ScopesOf may have kept t
 	granted.Scopes = scopes
 	p, err := g.findPrincipal(ctx, i, &granted)
@@ -163,7 +162,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if end := c.expiry.Add(g.opts.Leeway); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
-	return decision{until: until, thumbprint: thumbprint, identity: serverhttp.Identity{
+	return decision{until: until, identity: serverhttp.Identity{
 		Principal: p,
 		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {

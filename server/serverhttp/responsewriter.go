@@ -312,9 +312,6 @@ func (rw *responseWriter) writeFault(f *fault) {
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
 	}
-	if f.nonce != "" {
-		rw.w.Header().Set("DPoP-Nonce", f.nonce)
-	}
 	if f.text != "" {
 		_ = rw.writeJSONText(f.status, []byte(f.text)) // nobody is left to tell if it fails
 	} else {

@@ -38,8 +38,6 @@ type Request struct {
 	Header   http.Header
 	Form     url.Values // parameters of the body or, without a form in the body, of the URL
 	Body     []byte
-
-	key string // the thumbprint of the key of its proof
 }
 
 // A Gate keeps requests for an endpoint waiting. See Hold.

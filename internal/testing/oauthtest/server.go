@@ -65,10 +65,6 @@ type Server struct {
 	assertions   map[string]Assertion
 	assertionIDs map[string]bool // jti of client assertions
 	idp          *Server         // nil: the server itself
-
-	proofs   Proofs
-	nonce    string          // of the next proof
-	proofIDs map[string]bool // jti
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
@@ -76,8 +72,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{recorder: newRecorder(), subject: "alice", clients: make(map[string]*Client),
 		codes: make(map[string]*code), tokens: make(map[string]*token),
-		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool),
-		proofIDs: make(map[string]bool)}
+		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
