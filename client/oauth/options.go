@@ -22,15 +22,12 @@ type Options struct {
 	// fail with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
-	// loopback host. Empty: Begin returns an error.
+	// loopback host. "{issuer}" in its path or query stands for the issuer, escaped, so that each
+	// has another: Finish compares path and query then, and no issuer gets the code of another
+	// (RFC 9700, section 4.4.2.2). Empty: Begin returns an error.
 	RedirectURI string
-	// RedirectURIFor returns the redirect URI of logins that [Source.Begin] begins at an issuer,
-	// which must be another for each: Finish compares its path and its query, so that no issuer
-	// gets the code of another (RFC 9700, section 4.4.2.2). It is for clients that are registered
-	// dynamically; others have RedirectURI, if that is set. Calls may overlap. Nil: RedirectURI.
-	RedirectURIFor func(issuer string) string
 	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
-	// Registrations, Providers or Aliases name. Without iss in the authorization response an
+	// Registrations or Providers name. Without iss in the authorization response an
 	// authorization server that has registered the redirect URI of this client at another one can
 	// get a code of that.
 	RequireIss bool
@@ -49,8 +46,6 @@ type Options struct {
 	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
 	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
 	Machine Machine
-	// NoDynamic forbids dynamic registration (RFC 7591).
-	NoDynamic bool
 	// Client describes this client to people: in dynamic registrations and in the document at
 	// MetadataURL.
 	Client ClientInfo
@@ -66,15 +61,6 @@ type Options struct {
 	// those of the challenge and those that were requested before, or if there are none, those
 	// that the metadata of the server names (basic/authorization, "Scope Selection Strategy").
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
-	// NoOffline does not request refresh tokens (offline_access).
-	NoOffline bool
-	// ChooseIssuer returns one of issuers, the authorization servers that the metadata of resource
-	// names. An error ends the login. Calls may overlap. Nil: that of the present login, or else
-	// one that Registrations names, or else the first.
-	ChooseIssuer func(ctx context.Context, resource string, issuers []string) (string, error)
-	// Aliases maps an issuer as an MCP server names it to the issuer of its metadata, where the
-	// two differ. Each entry is trust that the host has checked.
-	Aliases map[string]string
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
@@ -174,8 +160,11 @@ func (o *Options) check(endpoint string) error {
 		}
 	}
 	if o.RedirectURI != "" {
-		if _, err := urlrule.Check(o.RedirectURI); err != nil {
+		if _, err := urlrule.Check(o.redirectURI(endpoint)); err != nil {
 			return fmt.Errorf("oauth: Options.RedirectURI: %w", err)
+		}
+		if strings.Contains(o.RedirectURI, "#") { // which a callback does not have
+			return errors.New("oauth: Options.RedirectURI has a fragment")
 		}
 	}
 	return nil
@@ -186,7 +175,7 @@ func (o *Options) checkMachine() error {
 	switch {
 	case o.Machine == nil:
 		return nil
-	case o.Interaction != nil || o.RedirectURI != "" || o.RedirectURIFor != nil:
+	case o.Interaction != nil || o.RedirectURI != "":
 		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
 			"Interaction or a RedirectURI for others")
 	}

@@ -105,9 +105,9 @@ func loginDeviations() []deviation {
 		})},
 		{name: "Entra ID: common", deviate: func(s *site) {
 			issuerSpelled(s, s.as.URL+"/{tenantid}")
-		}, word: "Options.Aliases", allow: func(s *site, o *oauth.Options) {
+		}, word: "Provider.NamedAs", allow: func(s *site, o *oauth.Options) {
 			register(s, o, s.as.URL+"/{tenantid}")
-			o.Aliases = map[string]string{s.as.URL: s.as.URL + "/{tenantid}"}
+			o.Providers = []oauth.Provider{{Issuer: s.as.URL + "/{tenantid}", NamedAs: s.as.URL}}
 		}},
 		{name: "Okta: appended metadata", server: oauthtest.Options{Path: "/oauth2/default"},
 			deviate: noFault},
