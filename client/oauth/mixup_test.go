@@ -104,8 +104,8 @@ func TestRequireIss(t *testing.T) {
 	s.wantNoLogin(t)
 }
 
-// TestRedirectURIOfEachIssuer: each issuer has a redirect URI of its own, and Finish takes no callback of
-// another one. Hosts may see another authority than the browser.
+// TestRedirectURIOfEachIssuer: each issuer has a redirect URI of its own, and Finish takes no
+// callback of another one. Hosts may see another authority than the browser.
 func TestRedirectURIOfEachIssuer(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {

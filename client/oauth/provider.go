@@ -19,8 +19,8 @@ type Provider struct {
 	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
 	// another.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, where its metadata has another. It is trust that
-	// the host has checked: both are the same. Empty: they name Issuer.
+	// NamedAs is the issuer as MCP servers name it, where its metadata has another. The host has
+	// checked that both are the same. Empty: they name Issuer.
 	NamedAs string
 	// AssumeS256 accepts metadata without code_challenge_methods_supported, as of Entra ID. PKCE
 	// with S256 is used all the same. A list without S256 is refused.

@@ -49,9 +49,8 @@ const (
 		"Issuer.Introspection, Issuer.Verify)"
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
 		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
-	hintAlgorithm hint = "its signature algorithm is not accepted (see Options.Algorithms)"
-	hintType      hint = "typ in its header is not that of an access token (see Issuer.Type, " +
-		"Options.StrictType)"
+	hintAlgorithm  hint = "its signature algorithm is not accepted"
+	hintType       hint = "typ in its header is not that of an access token (see Issuer.Type)"
 	hintNotAccess  hint = "it is an ID token, or another that is not for access"
 	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
 	hintTokenType  hint = "the issuer says that it is no bearer token"
@@ -69,7 +68,7 @@ const (
 	hintClientName hint = "its sub looks like a client (see Options.Subject)"
 	hintScopes     hint = "Issuer.ScopesOf refused it"
 	hintNoExpiry   hint = "it has no exp"
-	hintClock      hint = "compare the clocks (see Options.Leeway)"
+	hintClock      hint = "compare the clocks"
 )
 
 // A refusedError refuses a token, or a request without one: for good, with 400 or 401, or because

@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-
-	"github.com/go-jose/go-jose/v4"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
@@ -20,7 +19,7 @@ import (
 // methods may be called concurrently.
 type ResourceServer struct {
 	opts         Options
-	algorithms   []jose.SignatureAlgorithm
+	leeway       time.Duration
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
 	hostCalls    chan struct{}      // semaphore: an element for each function of the host that runs
@@ -45,13 +44,8 @@ func New(opts Options) (*ResourceServer, error) {
 	if opts.Supported == nil {
 		opts.Supported = opts.Scopes
 	}
-	if opts.Leeway == 0 {
-		opts.Leeway = defaultLeeway
-	}
-	opts.Leeway = max(opts.Leeway, 0)
-	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
-		issuers: map[string]*issuer{}, hostCalls: make(chan struct{}, maxHostCalls),
-		inFlight: map[digest]*verification{},
+	g := &ResourceServer{opts: opts, leeway: leeway, issuers: map[string]*issuer{},
+		hostCalls: make(chan struct{}, maxHostCalls), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	client := newHTTPClient(opts.HTTPClient)
 	for _, configured := range opts.Issuers {

@@ -103,7 +103,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
-	now, leeway := time.Now(), g.opts.Leeway
+	now, leeway := time.Now(), g.leeway
 	switch {
 	case c.expiry.IsZero() && needExpiry:
 		return refuse(expired, hintNoExpiry, nil)
@@ -159,7 +159,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 		return decision{err: err}
 	}
 	until := time.Now().Add(keep)
-	if end := c.expiry.Add(g.opts.Leeway); !c.expiry.IsZero() && end.Before(until) {
+	if end := c.expiry.Add(g.leeway); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
 	return decision{until: until, identity: serverhttp.Identity{
