@@ -18,9 +18,7 @@ func newLoggedIn(tb testing.TB) (*oauth.Source, clienthttp.Outgoing) {
 		tb.Fatal(err)
 	}
 	u, err := url.Parse(s.resource.URL)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return source, clienthttp.Outgoing{Method: http.MethodPost, URL: u, RPC: "tools/call"}
 }
 

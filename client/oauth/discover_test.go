@@ -95,9 +95,7 @@ func TestLegacyServer(t *testing.T) {
 	source, err := oauth.New(endpoint.String(), opts)
 	noError.check(t, err)
 	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	page, err := url.Parse(login.URL)
 	noError.check(t, err)
 	callback := url.Values{"code": {"x"}, "state": {page.Query().Get("state")}}

@@ -60,7 +60,7 @@ func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
 }
 
 // person makes a source whose person gives up, and whose requests do not wait for long.
-func (s *site) person(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
+func (s *site) person(t testing.TB, change func(o *oauth.Options)) *oauth.Source {
 	t.Helper()
 	return s.source(t, func(o *oauth.Options) {
 		o.Interaction = impatientPerson{s.browser, &s.looking}
@@ -441,9 +441,7 @@ func TestRefreshThatFails(t *testing.T) {
 // TestRegistrationThatIsForgotten: a client that is not known any more registers again and has the
 // person log in.
 func TestRegistrationThatIsForgotten(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Expire()
 	s.as.RemoveClients()
 	noError.check(t, s.call(t.Context(), source, "search"))
@@ -465,9 +463,7 @@ func TestServerThatWantsMoreForEver(t *testing.T) {
 // TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes
 // within ten minutes.
 func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	n := 0
 	s.resource.Refuse(http.StatusForbidden)
 	s.resource.Challenge(func(_ int, right string) []string {
@@ -510,9 +506,7 @@ func TestHostThatPanics(t *testing.T) {
 
 // TestPersonWhoSaysNo is not asked again for the same, and keeps what was granted before.
 func TestPersonWhoSaysNo(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Deny(true)
 	for range 3 {
 		if err := s.call(t.Context(), source, "write"); !errors.Is(err, oauth.ErrDenied) {
@@ -545,9 +539,7 @@ func TestServerThatWantsAnotherLoginEachTime(t *testing.T) {
 
 // TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.
 func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	old := s.as.Secrets()
 	second := oauthtest.NewServer(t, nil)
 	s.resource.SetServers(second)

@@ -95,9 +95,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 // TestEveryRequestNamesTheResource: the login, the code and the refresh. It is never in a URL of
 // the server, and no token is.
 func TestEveryRequestNamesTheResource(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), source, "search"))
 	for _, e := range []oauthtest.Endpoint{oauthtest.Authorize, oauthtest.Token,
@@ -124,15 +122,11 @@ func TestEveryRequestNamesTheResource(t *testing.T) {
 
 // TestTokenGoesToItsEndpointAlone.
 func TestTokenGoesToItsEndpointAlone(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	for _, other := range []string{s.resource.Origin, s.resource.URL + "/", s.resource.URL + "?a",
 		"https://other.example/mcp"} {
 		u, err := url.Parse(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		header, err := source.Credentials(t.Context(), clienthttp.Outgoing{URL: u})
 		if err == nil || len(header) > 0 {
 			t.Errorf("%s would get %d headers, %v", other, len(header), err)
@@ -220,26 +214,18 @@ func TestPortOfTheLastLoginIsUsedAgain(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Authorize: 2})
 	redirect := s.as.Requests(oauthtest.Authorize)[0].Form.Get("redirect_uri")
 	u, err := url.Parse(redirect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	busy, err := net.Listen("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer busy.Close()
-	if err := source.Logout(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, source.Logout(t.Context()))
 	noError.check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 3})
 }
 
 func TestBusyPortsFailTheLogin(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer busy.Close()
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {
@@ -263,9 +249,7 @@ func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
 	port := busy.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
 	r, err := b.Open(t.Context(), oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer r.Close()
 	if u := r.RedirectURI(); u == fmt.Sprintf("http://localhost:%d/callback", port) {
 		t.Errorf("the redirect URI is %s, where another program listens", u)
@@ -284,9 +268,7 @@ func TestNobodyComesBack(t *testing.T) {
 		return nil
 	}}
 	receiver, err := b.Open(ctx, oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://as.example/"},
 		func(*url.URL) error { return nil })
@@ -304,9 +286,7 @@ func TestPagesThatAreNotOpened(t *testing.T) {
 			return nil
 		}}
 		receiver, err := b.Open(t.Context(), oauth.Redirect{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, err = receiver.Receive(t.Context(), &oauth.Login{URL: page}, func(*url.URL) error {
 			return nil
 		})
@@ -348,34 +328,22 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	opts := &oauth.Options{Store: store, RedirectURI: "https://host.example/callback",
 		Account: "alice"}
 	first, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cause := s.call(t.Context(), first, "search")
 	required, ok := errors.AsType[*oauth.LoginRequiredError](cause)
 	if !ok || len(required.Scopes) != 1 || required.Scopes[0] != "read" {
 		t.Fatalf("got %v", cause)
 	}
 	login, err := first.Begin(t.Context(), cause)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	sealed, err := json.Marshal(login)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	second, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var found oauth.Login
-	if err := json.Unmarshal(sealed, &found); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(sealed, &found))
 	forged := *callback
 	forged.RawQuery = strings.Replace(forged.RawQuery, "state=", "state=x", 1)
 	callbackError.check(t, second.Finish(t.Context(), &found, &forged))
@@ -385,9 +353,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	noError.check(t, s.call(t.Context(), first, "search")) // it finds the login in the store
 	bob, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
 		RedirectURI: opts.RedirectURI, Account: "bob"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if bob.Finish(t.Context(), &found, callback) == nil {
 		t.Error("the login of one person was finished for another")
 	}
@@ -410,17 +376,11 @@ func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
 	noError.check(t, s.call(t.Context(), first, "write"))
 	second, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
 		RedirectURI: "https://host.example/callback"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	login, err := second.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	u, err := url.Parse(login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	scopes := strings.Fields(u.Query().Get("scope"))
 	for _, want := range []string{"read", "write"} {
 		if !slices.Contains(scopes, want) {
@@ -441,29 +401,19 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	var events []oauth.LoginEvent
 	opts.Observe = func(e oauth.LoginEvent) { events = append(events, e) }
 	source, err := oauth.New(s.resource.URL, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	noError.check(t, source.Finish(t.Context(), login, callback))
 	again := source.Finish(t.Context(), login, callback) // the code was used
 	tokenError.check(t, again)
 	files, err := oauth.NewFileStore(t.TempDir(), childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	opts.Observe = nil // JSON has no functions
 	asJSON, err := json.Marshal(opts.Registrations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	withoutURL := *login
 	withoutURL.URL = "" // it has the state, which the browser shows
 	for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
@@ -487,9 +437,7 @@ func TestMetadataDocumentOfTheClient(t *testing.T) {
 		Redirects []string `json:"redirect_uris"`
 		Method    string   `json:"token_endpoint_auth_method"`
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(w.Body.Bytes(), &got))
 	if got.ID != opts.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
 		got.Method != "none" {
 		t.Errorf("got %+v", got)
@@ -506,9 +454,7 @@ func TestCodeOfThePage(t *testing.T) {
 	stage, notes := openNotes()
 	defer stage.close()
 	c, err := newClient(notes.resource.URL, &oauth.Loopback{Browse: notes.browser.Open})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	_, err = c.CallTool(t.Context(), "list", nil)
 	noError.check(t, err)
@@ -516,9 +462,7 @@ func TestCodeOfThePage(t *testing.T) {
 	key := newKeys(t)["ES256"]
 	notes.as.AddClient(oauthtest.Client{ID: "job", Key: key.Public()})
 	job, err := newJob(notes.resource.URL, notes.as.URL, "job", key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer job.Close()
 	_, err = job.CallTool(t.Context(), "add", nil)
 	noError.check(t, err)

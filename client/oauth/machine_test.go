@@ -31,9 +31,7 @@ func newKeys(t *testing.T) map[string]crypto.Signer {
 	p384, err384 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	_, ed, errEd := ed25519.GenerateKey(rand.Reader)
 	r, errRSA := rsa.GenerateKey(rand.Reader, 2048)
-	if err := errors.Join(err, err384, errEd, errRSA); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, err384, errEd, errRSA))
 	return map[string]crypto.Signer{"ES256": p256, "ES384": p384, "EdDSA": ed, "RS256": r}
 }
 
@@ -132,9 +130,7 @@ func TestAssertionOfEntraID(t *testing.T) {
 	noError.check(t, s.call(t.Context(), source, "search"))
 	assertion := s.as.Requests(oauthtest.Token)[1].Form.Get("client_assertion")
 	head, err := base64.RawURLEncoding.DecodeString(strings.Split(assertion, ".")[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var header map[string]string
 	sum := sha256.Sum256(certificate)
 	if json.Unmarshal(head, &header) != nil || header["alg"] != "PS256" ||
@@ -314,9 +310,7 @@ func TestMachineMistakes(t *testing.T) {
 	const good, issuer = "https://mcp.example/mcp", "https://as.example"
 	keys := newKeys(t)
 	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	one := []oauth.Registration{{Issuer: issuer, ClientID: "c", ClientSecret: "hush"}}
 	with := func(change func(r *oauth.Registration)) oauth.Options {
 		r := oauth.Registration{Issuer: issuer, ClientID: "c"}

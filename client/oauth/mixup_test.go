@@ -112,13 +112,9 @@ func TestRedirectURIOfEachIssuer(t *testing.T) {
 		o.Interaction, o.RedirectURI = nil, "https://app.example/back?issuer={issuer}"
 	})
 	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	callback.Host = "10.0.0.1"
 	for name, change := range map[string]func(u *url.URL, q url.Values){
 		"another path":  func(u *url.URL, _ url.Values) { u.Path = "/other" },

@@ -27,9 +27,7 @@ func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
 		"at the server": func(s *site) { s.as.Expire() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			source := s.source(t, nil)
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s, source := newLogin(t, (*site).source)
 			expire(s)
 			var all sync.WaitGroup
 			for range 64 {
@@ -44,9 +42,7 @@ func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
 
 // TestCallersThatNeedMoreScopesShareAStepUp: they count as one login, not as one each.
 func TestCallersThatNeedMoreScopesShareAStepUp(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() { noError.check(t, s.call(t.Context(), source, "write")) })
@@ -180,9 +176,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
@@ -195,9 +189,7 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	}
 	child.Kill()
 	unlock, err := store.Lock(t.Context(), lockedKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	unlock()
 }
 
@@ -229,9 +221,7 @@ func TestProcessesShareALogin(t *testing.T) {
 	s := newSite(t, nil, nil)
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	source := s.source(t, func(o *oauth.Options) { o.Store = store })
 	noError.check(t, s.call(t.Context(), source, "search"))
 	var children []*proctest.Process

@@ -152,9 +152,7 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 
 // TestPauseIsForOneLogin: another issuer, new scopes and a login after Logout do not wait.
 func TestPauseIsForOneLogin(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
 	tokenError.check(t, s.call(t.Context(), source, "write"))
 	s.as.Behave()
@@ -212,9 +210,7 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 			Body: `{"access_token":"a","token_type":"mac"}`}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			source := s.person(t, nil)
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s, source := newLogin(t, (*site).person)
 			s.as.Expire()
 			s.as.Reply(oauthtest.Refresh, c.reply)
 			for range 2 {

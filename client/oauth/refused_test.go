@@ -21,9 +21,7 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	for range 3 {
-		if err := s.call(t.Context(), source, "search"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.call(t.Context(), source, "search"))
 		s.as.Expire()
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
@@ -98,9 +96,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 			}
 		}
 	})
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
 	s.as.Expire()
 	gate := s.as.Hold(oauthtest.Refresh)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,12 +110,8 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	cancel()
 	call.Wait()
 	gate.Release()
-	if err := <-refreshed; err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-refreshed)
+	check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 }
 
@@ -138,9 +130,7 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 		return err
 	}}
 	receiver, err := loopback.Open(ctx, oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://issuer.example/authorize"},
 		func(*url.URL) error {
@@ -202,9 +192,7 @@ func TestForbiddenWithoutACode(t *testing.T) {
 // asked for.
 func TestForbiddenForAnotherReason(t *testing.T) {
 	for _, header := range []string{`Bearer error="invalid_request"`, `Basic realm="x"`} {
-		s := newSite(t, nil, nil)
-		source := s.person(t, nil)
-		noError.check(t, s.call(t.Context(), source, "search"))
+		s, source := newLogin(t, (*site).person)
 		s.resource.Challenge(func(int, string) []string { return []string{header} })
 		if err := s.call(t.Context(), source, "write"); err == nil || err.Error() != "status 403" {
 			t.Errorf("%s: got %v, want the status alone", header, err)

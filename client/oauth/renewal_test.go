@@ -46,9 +46,7 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 func (s *site) post(t *testing.T) clienthttp.Outgoing {
 	t.Helper()
 	u, err := url.Parse(s.resource.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return clienthttp.Outgoing{Method: http.MethodPost, URL: u, RPC: "tools/call", Target: "search"}
 }
 

@@ -66,10 +66,18 @@ func (s *site) source(t testing.TB, change func(o *oauth.Options)) *oauth.Source
 		change(opts)
 	}
 	source, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return source
+}
+
+// newLogin returns a site whose person, of the function, has logged in with the source.
+func newLogin(t *testing.T, person func(s *site, t testing.TB,
+	change func(o *oauth.Options)) *oauth.Source) (*site, *oauth.Source) {
+	t.Helper()
+	s := newSite(t, nil, nil)
+	source := person(s, t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	return s, source
 }
 
 // call sends a request as clienthttp does, with the credentials of the source.
@@ -126,12 +134,8 @@ func TestFirstCallLogsIn(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	before := source.Partition(t.Context())
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
+	check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
 		oauthtest.Register: 1, oauthtest.Refresh: 0})
 	if source.Partition(t.Context()) == before {
@@ -183,12 +187,8 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 		return []string{right}
 	})
 	source := s.source(t, nil)
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "write"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
+	check(t, s.call(t.Context(), source, "write"))
 	opened := s.browser.Opened()
 	if len(opened) != 2 || !strings.Contains(opened[1], "scope=read+write") {
 		t.Errorf("opened %q", opened)
@@ -203,9 +203,7 @@ func TestEveryTokenEnds(t *testing.T) {
 	source := s.source(t, nil)
 	for refreshes := range 3 {
 		before := time.Now()
-		if err := s.call(t.Context(), source, "search"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.call(t.Context(), source, "search"))
 		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: refreshes})
 		ends := source.TokenEnds()
 		if ends.Before(before.Add(30*time.Second)) || ends.After(time.Now().Add(time.Minute)) {
@@ -282,13 +280,9 @@ func TestLogoutTakesTokensBack(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	before := source.Partition(t.Context())
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
 	loggedIn := source.Partition(t.Context())
-	if err := source.Logout(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, source.Logout(t.Context()))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: 1})
 	if name := source.Partition(t.Context()); name == before || name == loggedIn {
 		t.Errorf("%s is the name of a time before the logout", name)

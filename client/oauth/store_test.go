@@ -15,9 +15,7 @@ import (
 func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {
 	t.Helper()
 	store, err := oauth.NewFileStore(folder, [32]byte{key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return store
 }
 
@@ -129,9 +127,7 @@ func (s *site) wantStoreError(t *testing.T, source *oauth.Source) {
 func records(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(folder, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var found []string
 	for _, file := range all {
 		if !strings.HasSuffix(file, ".lock") {

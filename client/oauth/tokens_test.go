@@ -17,9 +17,7 @@ import (
 // TestRefreshThatNarrowsTheScopes: what was granted last is what the next refresh asks for, and a
 // login for more asks for all that was ever asked for.
 func TestRefreshThatNarrowsTheScopes(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	noError.check(t, s.call(t.Context(), source, "write"))
 	s.as.Edit(oauthtest.Refresh, change("scope", func(right string) string {
 		fewer, _, _ := strings.Cut(right, " ")
@@ -89,9 +87,7 @@ func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 
 // TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
 func TestRefreshWithoutANewRefreshToken(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	s.as.Edit(oauthtest.Refresh, oauthtest.Remove("refresh_token"))
 	for range 2 {
 		s.as.Expire()

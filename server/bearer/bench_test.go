@@ -27,14 +27,10 @@ func BenchmarkCall(b *testing.B) {
 	} {
 		b.Run(of.name, func(b *testing.B) {
 			srv, err := server.New(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: of.authority,
 				StatelessLegacy: true})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			requests := make([]*http.Request, b.N)
 			for n := range requests {
 				requests[n] = httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp",

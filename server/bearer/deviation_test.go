@@ -183,8 +183,7 @@ func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
 }
 
 func TestTokensWithoutAudience(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	f, g := newGuarded(t, func(o *bearer.Options) {
 		o.Issuers[0].NoAudience = &bearer.NoAudience{Clients: []string{"app", "cli"},
 			Scope: "files:read"}
 		o.Implies = func(_, _ string) bool { return true }
@@ -239,8 +238,7 @@ func anyTenant(i *bearer.Issuer) {
 }
 
 func TestAnyTenant(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, withIssuer(anyTenant))
+	f, g := newGuarded(t, withIssuer(anyTenant))
 	of := func(tenant string) string { return "https://login.example.com/" + tenant + "/v2.0" }
 	for _, tenant := range []string{tenantA, tenantB} {
 		token := f.token(map[string]any{"iss": of(tenant), "tid": tenant})
@@ -318,8 +316,7 @@ func readIssuers(t *testing.T, g *bearer.ResourceServer) string {
 
 // TestLoginURL: an issuer that only signs is not in the metadata, and each is there once.
 func TestLoginURL(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	f, g := newGuarded(t, func(o *bearer.Options) {
 		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://sts.example.com/tenant/",
 			KeysURL: "https://login.example.com/keys", LoginURL: issuerURL})
 	})
@@ -335,9 +332,7 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
 // A deviation is what an identity provider does otherwise than the specifications.

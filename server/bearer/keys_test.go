@@ -33,8 +33,7 @@ func wantUnavailable(t *testing.T, response *http.Response, after string) {
 // TestKeysAreRotatedUnderLoad: no token is refused, whichever key has signed it.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		f, g := newGuarded(t, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
 		for round := range 5 {
 			old := f.token(nil)
 			f.rotate(fmt.Sprint("next-", round))
@@ -58,13 +57,10 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 // in 30 s, and a new key is still found afterwards.
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, nil)
+		f, g := newGuarded(t, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(time.Hour)
 		for n := range 10_000 {
 			key := jose.JSONWebKey{Key: mine, KeyID: fmt.Sprint(n)}
@@ -502,8 +498,7 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 // the issuer has taken back counts.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, nil)
+		f, g := newGuarded(t, nil)
 		g.SetLeeway(0)
 		long := f.token(nil)
 		short := f.token(map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
@@ -525,8 +520,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 }
 
 func TestMetadata(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
 		o.Supported, o.Name = []string{"files:read"}, "Files"
 	})
 	path, h := g.Metadata()
@@ -542,9 +536,7 @@ func TestMetadata(t *testing.T) {
 	}
 	got := ask(http.MethodGet, "")
 	var document map[string]any
-	if err := json.NewDecoder(got.Body).Decode(&document); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.NewDecoder(got.Body).Decode(&document))
 	want := `map[authorization_servers:[` + issuerURL + `] bearer_methods_supported:[header] ` +
 		`resource:` + resource + ` resource_name:Files scopes_supported:[files:read]]`
 	if text := fmt.Sprint(document); text != want {
@@ -745,9 +737,7 @@ func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 		g := newResourceServer(t, f, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(10 * time.Minute)
 		for n := range 100 {
 			forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(map[string]any{"jti": n}))

@@ -18,9 +18,7 @@ import (
 func TestEveryRefusalIsExplained(t *testing.T) {
 	f := newFakeIssuer(t)
 	page, err := os.ReadFile("../TROUBLESHOOTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	of := func(kind string, changes map[string]any) string {
 		return sign(t, jose.ES256, f.signer, kind, claimsOf(changes))
 	}
@@ -119,8 +117,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 
 // TestLacksOfScopesAreExplained to the log, with the scopes that are there.
 func TestLacksOfScopesAreExplained(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:write"} })
+	f, g := newGuarded(t, func(o *bearer.Options) { o.Scopes = []string{"files:write"} })
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.Header.Set("Authorization", "Bearer "+f.token(nil))
 	const want = `bearer: more scopes are needed: "files:write"; it has the scopes "files:read" ` +
@@ -196,8 +193,7 @@ func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 
 // TestAnIssuerThatRefusesTheServer is named, with what it refuses.
 func TestAnIssuerThatRefusesTheServer(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
 		introspecting(o)
 		o.Issuers[0].Introspection.ClientSecret = "rotated"
 	})

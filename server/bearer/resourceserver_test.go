@@ -67,8 +67,7 @@ func wantPassed(t *testing.T, response *http.Response, says string) {
 const alice = "alice of " + issuerURL + ", client app, scopes files:read"
 
 func TestGoodTokensPass(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	for name, changes := range map[string]map[string]any{
 		"plain":                 nil,
 		"several audiences":     {"aud": []string{"https://other.example.com", resource}},
@@ -94,8 +93,7 @@ func TestGoodTokensPass(t *testing.T) {
 }
 
 func TestBadClaimsAreRefused(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	past, later := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
 	for name, of := range map[string]struct {
 		changes map[string]any
@@ -141,8 +139,7 @@ func TestBadClaimsAreRefused(t *testing.T) {
 // prove that they have it, which no request to this server can: not as Bearer, nor as DPoP, with or
 // without a proof, whatever cnf looks like.
 func TestBoundTokensAreRefused(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	looksUp := newResourceServer(t, f, introspecting)
 	for name, cnf := range map[string]any{
 		"key": map[string]string{"jkt": "x"}, "certificate": map[string]string{"x5t#S256": "x"},
@@ -181,16 +178,11 @@ func TestBoundTokensAreRefused(t *testing.T) {
 
 // TestForgedTokensAreRefused: what a token says of its key and algorithm does not count.
 func TestForgedTokensAreRefused(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	public, err := x509.MarshalPKIXPublicKey(f.signer.Public().Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	good := f.token(nil)
 	parts := strings.Split(good, ".")
 	other := strings.Split(f.token(map[string]any{"sub": "bob"}), ".")
@@ -200,9 +192,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		return sign(t, algorithm, jose.JSONWebKey{Key: key, KeyID: id}, "at+jwt", claimsOf(nil))
 	}
 	short, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, forged := range map[string]struct{ token, why string }{
 		"algorithm none":         {unsigned, "algorithm"},
 		"HMAC by the public key": {of(public, "k1", jose.HS256), "algorithm"},
@@ -238,12 +228,9 @@ func TestForgedTokensAreRefused(t *testing.T) {
 
 // TestKeysThatATokenBringsAreIgnored: its jwk, jku and x5u name a key of the attacker.
 func TestKeysThatATokenBringsAreIgnored(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	key := jose.JSONWebKey{Key: mine, KeyID: "k1"}
 	for name, value := range map[jose.HeaderKey]any{
 		"jku": "https://evil.example.com/evil", "x5u": "https://evil.example.com/evil",
@@ -269,20 +256,15 @@ func signHeader(t *testing.T, key jose.JSONWebKey, name jose.HeaderKey, value an
 	// The library signs what it understands alone: the header is made by hand.
 	header, err := json.Marshal(map[string]any{"alg": "ES256", "kid": key.KeyID,
 		string(name): value})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	claims, err := json.Marshal(claimsOf(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode(header) + "." + encode(claims) + "." + encode(bytes.Repeat([]byte{7}, 64))
 }
 
 func TestType(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	for _, kind := range []string{"at+jwt", "application/at+jwt", "AT+JWT", "JWT", ""} {
 		wantPassed(t, send(t, g, sign(t, jose.ES256, f.signer, kind, claimsOf(nil))), alice)
 	}
@@ -317,8 +299,7 @@ func TestRequestsWithoutAToken(t *testing.T) {
 }
 
 func TestMalformedHeaders(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) { o.Anonymous = true })
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) { o.Anonymous = true })
 	for name, values := range map[string][]string{
 		"two headers":       {"Bearer a", "Bearer b"},
 		"the same twice":    {"Bearer a", "Bearer a"},
@@ -347,8 +328,7 @@ func TestMalformedHeaders(t *testing.T) {
 
 // TestLackOfScope names all scopes that are needed, those that were granted included.
 func TestLackOfScope(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	f, g := newGuarded(t, func(o *bearer.Options) {
 		o.Scopes = []string{"files:read"}
 		o.Implies = func(have, need string) bool {
 			return have == "files" && strings.HasPrefix(need, "files:")
@@ -368,8 +348,7 @@ func TestLackOfScope(t *testing.T) {
 }
 
 func TestPrincipals(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	machines := newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) { i.Machines = true }))
 	named := newResourceServer(t, f, func(o *bearer.Options) {
 		o.Subject = func(t *bearer.Token) (protocol.Principal, error) {
@@ -407,8 +386,7 @@ func TestPrincipals(t *testing.T) {
 
 // TestNothingPrintsTokens: errors, identities and claims name no token and no secret.
 func TestNothingPrintsTokens(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, nil)
+	f, g := newGuarded(t, nil)
 	for _, changes := range []map[string]any{nil, {"exp": 1}, {"aud": "x"}, {"iss": "x"}} {
 		token := f.token(changes)
 		r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
