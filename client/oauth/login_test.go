@@ -334,10 +334,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	if !ok || len(required.Scopes) != 1 || required.Scopes[0] != "read" {
 		t.Fatalf("got %v", cause)
 	}
-	login, err := first.Begin(t.Context(), cause)
-	check(t, err)
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	check(t, err)
+	login, callback := s.begin(t, first, cause)
 	sealed, err := json.Marshal(login)
 	check(t, err)
 	second, err := oauth.New(s.resource.URL, opts)
@@ -402,10 +399,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	opts.Observe = func(e oauth.LoginEvent) { events = append(events, e) }
 	source, err := oauth.New(s.resource.URL, &opts)
 	check(t, err)
-	login, err := source.Begin(t.Context(), nil)
-	check(t, err)
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	check(t, err)
+	login, callback := s.begin(t, source, nil)
 	noError.check(t, source.Finish(t.Context(), login, callback))
 	again := source.Finish(t.Context(), login, callback) // the code was used
 	tokenError.check(t, again)

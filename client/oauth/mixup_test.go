@@ -111,10 +111,7 @@ func TestRedirectURIOfEachIssuer(t *testing.T) {
 	source := s.source(t, func(o *oauth.Options) {
 		o.Interaction, o.RedirectURI = nil, "https://app.example/back?issuer={issuer}"
 	})
-	login, err := source.Begin(t.Context(), nil)
-	check(t, err)
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	check(t, err)
+	login, callback := s.begin(t, source, nil)
 	callback.Host = "10.0.0.1"
 	for name, change := range map[string]func(u *url.URL, q url.Values){
 		"another path":  func(u *url.URL, _ url.Values) { u.Path = "/other" },

@@ -22,22 +22,17 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
+// TestCallersWithAnExpiredTokenShareARefresh: it has expired at the server alone.
 func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
-	for name, expire := range map[string]func(s *site){
-		"at the server": func(s *site) { s.as.Expire() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, source := newLogin(t, (*site).source)
-			expire(s)
-			var all sync.WaitGroup
-			for range 64 {
-				all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
-			}
-			all.Wait()
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1,
-				oauthtest.Authorize: 1, oauthtest.Register: 1})
-		})
+	s, source := newLogin(t, (*site).source)
+	s.as.Expire()
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
 	}
+	all.Wait()
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 1,
+		oauthtest.Register: 1})
 }
 
 // TestCallersThatNeedMoreScopesShareAStepUp: they count as one login, not as one each.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -78,6 +79,16 @@ func newLogin(t *testing.T, person func(s *site, t testing.TB,
 	source := person(s, t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	return s, source
+}
+
+// begin begins a login, and returns what the browser of its person comes back with.
+func (s *site) begin(t *testing.T, source *oauth.Source, cause error) (*oauth.Login, *url.URL) {
+	t.Helper()
+	login, err := source.Begin(t.Context(), cause)
+	check(t, err)
+	callback, err := s.browser.Visit(t.Context(), login.URL)
+	check(t, err)
+	return login, callback
 }
 
 // call sends a request as clienthttp does, with the credentials of the source.

@@ -201,9 +201,7 @@ func FuzzKeys(f *testing.F) {
 			Issuers:    []bearer.Issuer{{URL: issuerURL, KeysURL: "https://login.example.com/k"}},
 			HTTPClient: &http.Client{Transport: saying(body)}})
 		check(t, err)
-		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		if _, err := g.Identify(r); err != nil {
+		if _, err := identify(g, token); err != nil {
 			checkRefusal(t, err)
 		} else if !json.Valid(body) {
 			t.Errorf("%q has verified a token", body)

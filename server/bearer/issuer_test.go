@@ -19,6 +19,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -205,6 +206,13 @@ func newGuarded(t testing.TB, change func(o *bearer.Options)) (*fakeIssuer,
 	t.Helper()
 	f := newFakeIssuer(t)
 	return f, newResourceServer(t, f, change)
+}
+
+// identify returns whom a server takes the sender of a token for.
+func identify(g *bearer.ResourceServer, token string) (serverhttp.Identity, error) {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return g.Identify(r)
 }
 
 // send shows a token to a handler behind the guard. The body is what the token says.

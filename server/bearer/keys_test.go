@@ -79,11 +79,9 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 		token := f.token(nil)
 		wantUnavailable(t, send(t, g, token), "30")
 		// The operator is not told that the issuer is down.
-		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-		r.Header["Authorization"] = []string{"Bearer " + token}
 		why := "has not published the key of the token: its key set of " +
 			time.Now().UTC().Format(time.RFC3339)
-		if _, err := g.Identify(r); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := identify(g, token); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want an error that says %q", err, why)
 		}
 		time.Sleep(30 * time.Second)

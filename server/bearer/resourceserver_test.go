@@ -374,9 +374,7 @@ func TestPrincipals(t *testing.T) {
 		"panic": {named, nil, protocol.Principal{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-			r.Header.Set("Authorization", "Bearer "+f.token(of.changes))
-			id, err := of.g.Identify(r)
+			id, err := identify(of.g, f.token(of.changes))
 			if id.Principal != of.want || (err == nil) == of.want.Anonymous() {
 				t.Errorf("got %v, %v, want %v", id.Principal, err, of.want)
 			}

@@ -205,24 +205,6 @@ func (s *Server) Families() int {
 	return len(alive)
 }
 
-// serveIntrospect implements RFC 7662, for confidential clients only.
-func (s *Server) serveIntrospect(w http.ResponseWriter, r Request) {
-	client, ok := s.authenticateClient(r)
-	if !ok || client.Secret == "" {
-		s.refuseRequest(w, r.Endpoint, "invalid_client")
-		return
-	}
-	s.mu.Lock()
-	found := s.tokens[r.Form.Get("token")]
-	d := Document{{"active", found.isValid()}}
-	if found.isValid() {
-		d = append(d, s.accessClaims(found)...)
-		d.Add("token_type", "Bearer")
-	}
-	s.mu.Unlock()
-	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
-}
-
 // serveRevoke implements RFC 7009: unknown tokens get 200, too.
 func (s *Server) serveRevoke(w http.ResponseWriter, r Request) {
 	client, ok := s.authenticateClient(r)
