@@ -195,7 +195,7 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 // that of the Provider with the name, or else the same.
 func (s *Source) resolveAlias(issuer string) string {
 	for _, p := range s.opts.Providers {
-		if p.NamedAs == issuer {
+		if p.NamedAs != "" && p.NamedAs == issuer {
 			return p.Issuer
 		}
 	}

@@ -28,7 +28,7 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
 				t.Errorf("metadata was asked for %d times, want once", n)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+			s.wantCounts(t, counts{oauthtest.Metadata: 0})
 		})
 	}
 }

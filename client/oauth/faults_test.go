@@ -146,7 +146,7 @@ func (s *site) mended(t *testing.T, source *oauth.Source) {
 // anything but metadata.
 func (s *site) wantNoLogin(t *testing.T) {
 	t.Helper()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Register: 0,
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Register: 0,
 		oauthtest.Token: 0, oauthtest.Other: 0})
 	if opened := s.browser.Opened(); len(opened) > 0 {
 		t.Errorf("the person was sent to %q", opened)
@@ -168,7 +168,7 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 			case "redirects", "a page", "status 503", "is not an object":
 				places = 2
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: places})
+			s.wantCounts(t, counts{oauthtest.Metadata: places})
 			s.wantNoLogin(t)
 			s.mended(t, source)
 		})
@@ -208,7 +208,7 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, source := spoiled(t, f, name)
 			want.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+			s.wantCounts(t, counts{oauthtest.Metadata: 0})
 			s.wantNoLogin(t)
 			s.mended(t, source)
 		})
@@ -218,7 +218,7 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	}
 	const servers = "authorization_servers"
 	for name, value := range map[string]any{
-		"none": []string{}, "a wrong type": foreignIssuer,
+		"none": []string{}, "a wrong type": foreignIssuer, "empty": []string{""},
 		"javascript":           []string{"javascript:alert(1)"},
 		"no TLS":               []string{"http://attacker.example"},
 		"a link-local address": []string{"http://169.254.169.254"},
@@ -286,7 +286,7 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 			err := s.call(t.Context(), source, "search")
 			callbackError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 0})
+			s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 0})
 			pages := s.browser.Pages()
 			last := pages[len(pages)-1]
 			if last.Status != http.StatusBadRequest {
@@ -320,7 +320,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			err := s.call(t.Context(), source, "search")
 			tokenError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1, oauthtest.Other: 0})
+			s.wantCounts(t, counts{oauthtest.Token: 1, oauthtest.Other: 0})
 			if source.Partition(t.Context()) != before {
 				t.Error("somebody is logged in")
 			}
@@ -329,7 +329,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			if name == "invalid_client" {
 				registered = 2
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: registered})
+			s.wantCounts(t, counts{oauthtest.Register: registered})
 		})
 	}
 }
@@ -388,7 +388,7 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 				strings.Contains(text, "\n\n") {
 				t.Errorf("got %q, want the code where it is a known one", text)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
+			s.wantCounts(t, counts{oauthtest.Authorize: 0})
 			s.mended(t, source)
 		})
 	}
@@ -432,8 +432,7 @@ func TestRefreshThatFails(t *testing.T) {
 				t.Errorf("got %v, want a time to try again", err)
 			}
 			s.mended(t, source)
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: test.logins,
-				oauthtest.Register: 1})
+			s.wantCounts(t, counts{oauthtest.Authorize: test.logins, oauthtest.Register: 1})
 		})
 	}
 }
@@ -445,7 +444,7 @@ func TestRegistrationThatIsForgotten(t *testing.T) {
 	s.as.Expire()
 	s.as.RemoveClients()
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 2})
 }
 
 // TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
@@ -457,7 +456,7 @@ func TestServerThatWantsMoreForEver(t *testing.T) {
 		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Register: 1})
 }
 
 // TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes
@@ -475,13 +474,13 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 	source.AgeRefusals(10*time.Minute - time.Second)
 	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 	source.AgeRefusals(time.Second)
 	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 5})
+	s.wantCounts(t, counts{oauthtest.Authorize: 5})
 }
 
 // A panickingPerson is an Interaction with a bug.
@@ -514,7 +513,7 @@ func TestPersonWhoSaysNo(t *testing.T) {
 		}
 	}
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 1})
 }
 
 // TestServerThatWantsAnotherLoginEachTime: a person who says no to several is left alone, whatever
@@ -534,7 +533,7 @@ func TestServerThatWantsAnotherLoginEachTime(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3, oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3, oauthtest.Token: 0})
 }
 
 // TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.

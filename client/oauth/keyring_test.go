@@ -63,7 +63,7 @@ func TestKeyInTheKeyring(t *testing.T) {
 			o.Store = store
 		}), "search"))
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	keyring.entries[[2]string{"Notes", "logins"}] = ""
 	if store, err := openLogins(folder); err == nil {
 		t.Errorf("got %v for an entry that is no key", store)

@@ -65,7 +65,7 @@ func TestSecretGoesToItsIssuerAlone(t *testing.T) {
 			ClientSecret: "hush"}}
 	})
 	registrationError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Token: 0})
 }
 
 // TestWhatIsRegisteredComesFirst: before the document of the client, and before a registration.
@@ -86,7 +86,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 			if err := source.Logout(t.Context()); err != nil {
 				t.Error(err)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 0,
+			s.wantCounts(t, counts{oauthtest.Register: 0,
 				oauthtest.Token: 1, oauthtest.Refresh: 1, oauthtest.Revoke: 1})
 		})
 	}
@@ -163,7 +163,7 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 		})
 		noError.check(t, s.call(t.Context(), source, "search"))
 		s.browser.Wait()
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1})
+		s.wantCounts(t, counts{oauthtest.Token: 1})
 	}
 }
 
@@ -211,7 +211,7 @@ func TestPortOfTheLastLoginIsUsedAgain(t *testing.T) {
 	source := s.source(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	noError.check(t, s.call(t.Context(), source, "write"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 1, oauthtest.Authorize: 2})
 	redirect := s.as.Requests(oauthtest.Authorize)[0].Form.Get("redirect_uri")
 	u, err := url.Parse(redirect)
 	check(t, err)
@@ -220,7 +220,7 @@ func TestPortOfTheLastLoginIsUsedAgain(t *testing.T) {
 	defer busy.Close()
 	check(t, source.Logout(t.Context()))
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 3})
 }
 
 func TestBusyPortsFailTheLogin(t *testing.T) {
@@ -235,7 +235,7 @@ func TestBusyPortsFailTheLogin(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no port to come back to") {
 		t.Errorf("got %v", err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 0})
+	s.wantCounts(t, counts{oauthtest.Register: 0})
 }
 
 // TestPortOfLocalhostThatAnotherProgramHas: localhost is two addresses. If another program listens
@@ -344,7 +344,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	forged := *callback
 	forged.RawQuery = strings.Replace(forged.RawQuery, "state=", "state=x", 1)
 	callbackError.check(t, second.Finish(t.Context(), &found, &forged))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 	noError.check(t, second.Finish(t.Context(), &found, callback))
 	noError.check(t, s.call(t.Context(), second, "search"))
 	noError.check(t, s.call(t.Context(), first, "search")) // it finds the login in the store
@@ -360,7 +360,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	if _, err := bob.Begin(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1}) // it is the program's
+	s.wantCounts(t, counts{oauthtest.Register: 1}) // it is the program's
 }
 
 // TestBeginRequestsTheScopesOfTheStoredLogin: a Source that has sent no request yet reads the store
@@ -460,7 +460,7 @@ func TestCodeOfThePage(t *testing.T) {
 	defer job.Close()
 	_, err = job.CallTool(t.Context(), "add", nil)
 	noError.check(t, err)
-	notes.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	notes.wantCounts(t, counts{oauthtest.Authorize: 1})
 
 	_, err = newEntraLogin(notes.resource.URL, "00000000-0000-0000-0000-00000000000a", "me")
 	noError.check(t, err)

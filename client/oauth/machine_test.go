@@ -59,7 +59,7 @@ func (s *site) wantMachine(t *testing.T, source *oauth.Source) {
 	source.AgeLogin(time.Hour)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	noError.check(t, s.call(t.Context(), source, "write"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Register: 0,
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Register: 0,
 		oauthtest.Token: 3, oauthtest.Refresh: 0})
 	for _, r := range s.as.Requests(oauthtest.Token) {
 		if r.Form.Get("resource") != s.resource.Identifier ||
@@ -109,7 +109,7 @@ func TestLoginWithAKey(t *testing.T) {
 	noError.check(t, s.call(t.Context(), source, "search"))
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 }
 
 // TestAssertionOfEntraID: its audience is the token endpoint, and it has the thumbprint.
@@ -266,7 +266,7 @@ func TestMachineWithAMetadataDocument(t *testing.T) {
 		o.MetadataURL = "https://client.example/metadata.json"
 	})
 	registrationError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 }
 
 // TestIssuerThatAlwaysRefuses: 200 with an error, for ever, is one token request a minute.
@@ -282,10 +282,10 @@ func TestIssuerThatAlwaysRefuses(t *testing.T) {
 			t.Errorf("got %v, want the code of the issuer", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1})
+	s.wantCounts(t, counts{oauthtest.Token: 1})
 	source.AgeFailures(time.Minute)
 	tokenError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 2})
+	s.wantCounts(t, counts{oauthtest.Token: 2})
 }
 
 // TestExtensions: each source names the capability that its client declares. That of a person has
@@ -349,7 +349,7 @@ func TestMachineMistakes(t *testing.T) {
 	secret := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{ClientID: "c",
 		ClientSecret: "hush"}, nil)
 	registrationError.check(t, s.call(t.Context(), secret, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 	if _, err := public.Begin(t.Context(), nil); err == nil {
 		t.Error("Begin of a machine: accepted")
 	}

@@ -49,7 +49,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 	if got := attacker.Requests(oauthtest.Token); len(got) > 0 {
 		t.Errorf("the attacker got %q", got[0].Form)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
 }
 
 // TestMixUpWithOurRedirectURI: the attacker has registered the redirect URI of this client at the

@@ -31,8 +31,7 @@ func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
 		all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
 	}
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 1,
-		oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1, oauthtest.Register: 1})
 }
 
 // TestCallersThatNeedMoreScopesShareAStepUp: they count as one login, not as one each.
@@ -43,8 +42,7 @@ func TestCallersThatNeedMoreScopesShareAStepUp(t *testing.T) {
 		all.Go(func() { noError.check(t, s.call(t.Context(), source, "write")) })
 	}
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 2,
-		oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 2, oauthtest.Register: 1})
 }
 
 // TestOverlappingLoginsAtOneAuthorizationServer: the servers of two endpoints have the same one,
@@ -67,8 +65,7 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), first, "search"))
 	noError.check(t, other.call(t.Context(), second, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Refresh: 2,
-		oauthtest.Register: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Refresh: 2, oauthtest.Register: 2})
 }
 
 // A slowPerson notices only when it is let go that nobody waits for the login any more.
@@ -239,7 +236,7 @@ func TestProcessesShareALogin(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q were left behind, %v", left, err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	noError.check(t, s.call(t.Context(), source, "search")) // its token was replaced
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) == 0 {

@@ -192,7 +192,7 @@ func TestNewScopesForEver(t *testing.T) {
 			t.Error("logged in")
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 }
 
 // TestRefreshThatCannotBeReadForEver: an endpoint that answers each refresh with a page does not
@@ -217,7 +217,7 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 				retryable.check(t, s.call(t.Context(), source, "search"))
 			}
 			err := s.call(t.Context(), source, "search")
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: c.logins})
+			s.wantCounts(t, counts{oauthtest.Authorize: c.logins})
 			if (err == nil) != (c.logins == 2) {
 				t.Errorf("got %v", err)
 			}
@@ -269,8 +269,8 @@ func TestDenialLastsFiveMinutes(t *testing.T) {
 	denied.check(t, s.call(t.Context(), source, "search"))
 	source.AgeFailures(5*time.Minute - time.Second)
 	denied.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	source.AgeFailures(time.Second)
 	denied.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
 }

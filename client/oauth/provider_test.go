@@ -397,7 +397,7 @@ func TestConfiguredEndpoints(t *testing.T) {
 	s.wantNoLogin(t)
 	s.as.Edit(oauthtest.Authorize, oauthtest.Set("iss", foreignIssuer))
 	callbackError.check(t, s.call(t.Context(), configured(s.as.URL+"/token"), "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0, oauthtest.Metadata: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0, oauthtest.Metadata: 0})
 }
 
 func TestProviderMistakes(t *testing.T) {
@@ -409,6 +409,7 @@ func TestProviderMistakes(t *testing.T) {
 	}
 	for name, p := range map[string]oauth.Provider{
 		"no issuer":        {},
+		"named as no URL":  {Issuer: issuer, NamedAs: "as"},
 		"resource chooses": {Issuer: issuer, NoResource: true, Endpoint: good},
 		"no endpoint":      {Issuer: issuer, NoResource: true, Scopes: []string{"a"}},
 		"audience, no endpoint": {Issuer: issuer,
@@ -446,6 +447,10 @@ func TestProviderMistakes(t *testing.T) {
 	if _, err := oauth.New(good, &oauth.Options{
 		Providers: []oauth.Provider{twice, twice}}); err == nil {
 		t.Error("two providers for an issuer: accepted")
+	}
+	if _, err := oauth.New(good, &oauth.Options{Providers: []oauth.Provider{{Issuer: issuer},
+		{Issuer: issuer + "/other", NamedAs: issuer}}}); err == nil {
+		t.Error("two providers for a name: accepted")
 	}
 	for _, p := range []oauth.Provider{oauth.EntraID(tenant, good, "api://notes", "read"),
 		oauth.Google(good, "openid"), oauth.GitHub(good, "repo"),
@@ -507,8 +512,7 @@ func TestPresetsAgainstFakes(t *testing.T) {
 			noError.check(t, s.call(t.Context(), source, "search"))
 			s.as.Expire()
 			noError.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
-				oauthtest.Refresh: 1})
+			s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 			if got := s.as.Requests(oauthtest.Authorize)[0].Form.Get("scope"); got != c.scope {
 				t.Errorf("scope %q was requested, want %q", got, c.scope)
 			}
@@ -562,5 +566,5 @@ func TestDescriptionWithASecret(t *testing.T) {
 		s.wantNoSecrets(t, fmt.Sprint(err))
 		source.AgeFailures(time.Minute)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 2})
+	s.wantCounts(t, counts{oauthtest.Token: 2})
 }

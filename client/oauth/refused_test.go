@@ -24,7 +24,7 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 		check(t, s.call(t.Context(), source, "search"))
 		s.as.Expire()
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
 }
 
 // TestServerThatRefusesEveryToken: there is one login, and then an error without one for five
@@ -39,12 +39,12 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
 	s.resource.Behave() // it was the server's fault, and the token is good
 	if err := s.call(t.Context(), source, "search"); err != nil {
 		t.Error(err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
 
 	s.resource.Refuse(http.StatusUnauthorized)
 	for _, passed := range []time.Duration{5*time.Minute - time.Second, time.Second} {
@@ -54,8 +54,7 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 		if passed == time.Second {
 			refreshes = 1
 		}
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
-			oauthtest.Refresh: refreshes})
+		s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: refreshes})
 	}
 }
 
@@ -112,7 +111,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	gate.Release()
 	check(t, <-refreshed)
 	check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 }
 
 // TestWaitSaysWhyTheCallbackWasRefused: with an authorization server that does not keep its
@@ -168,7 +167,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 				err.Error() != "status 403" {
 				t.Errorf("got %v, want the status alone", err)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+			s.wantCounts(t, counts{oauthtest.Authorize: 1})
 		})
 	}
 }
@@ -185,7 +184,7 @@ func TestForbiddenWithoutACode(t *testing.T) {
 		!strings.Contains(err.Error(), "has no error code") {
 		t.Errorf("got %v", err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 }
 
 // TestForbiddenForAnotherReason: the code means that scopes would not help, or another scheme is
@@ -197,6 +196,6 @@ func TestForbiddenForAnotherReason(t *testing.T) {
 		if err := s.call(t.Context(), source, "write"); err == nil || err.Error() != "status 403" {
 			t.Errorf("%s: got %v, want the status alone", header, err)
 		}
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+		s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	}
 }

@@ -132,7 +132,10 @@ func (s *site) call(ctx context.Context, source *oauth.Source, tool string) erro
 	}
 }
 
-func (s *site) wantCounts(t *testing.T, want map[oauthtest.Endpoint]int) {
+// counts are numbers of requests to the authorization server.
+type counts = map[oauthtest.Endpoint]int
+
+func (s *site) wantCounts(t *testing.T, want counts) {
 	t.Helper()
 	for endpoint, n := range want {
 		if got := s.as.Count(endpoint); got != n {
@@ -147,7 +150,7 @@ func TestFirstCallLogsIn(t *testing.T) {
 	before := source.Partition(t.Context())
 	check(t, s.call(t.Context(), source, "search"))
 	check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 1,
 		oauthtest.Register: 1, oauthtest.Refresh: 0})
 	if source.Partition(t.Context()) == before {
 		t.Error("the login has no name")
@@ -181,8 +184,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	cancel()
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
-		oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 1, oauthtest.Register: 1})
 	if n := len(s.browser.Opened()); n != 1 {
 		t.Errorf("%d browsers, want 1", n)
 	}
@@ -204,7 +206,7 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 	if len(opened) != 2 || !strings.Contains(opened[1], "scope=read+write") {
 		t.Errorf("opened %q", opened)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Token: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 1, oauthtest.Token: 2})
 }
 
 // TestEveryTokenEnds: the end of a token is known after a login and after each refresh, so that the
@@ -215,7 +217,7 @@ func TestEveryTokenEnds(t *testing.T) {
 	for refreshes := range 3 {
 		before := time.Now()
 		check(t, s.call(t.Context(), source, "search"))
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: refreshes})
+		s.wantCounts(t, counts{oauthtest.Refresh: refreshes})
 		ends := source.TokenEnds()
 		if ends.Before(before.Add(30*time.Second)) || ends.After(time.Now().Add(time.Minute)) {
 			t.Errorf("after %d refreshes the token ends at %v, want in a minute", refreshes, ends)
@@ -241,7 +243,7 @@ func TestLogoutWithoutARefreshToken(t *testing.T) {
 			source, want = s.source(t, func(o *oauth.Options) { o.Store = store }), 0
 		}
 		noError.check(t, source.Logout(t.Context()))
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: want})
+		s.wantCounts(t, counts{oauthtest.Revoke: want})
 		for _, r := range s.as.Requests(oauthtest.Revoke) {
 			if r.Form.Get("token") != token || r.Form.Get("token_type_hint") != "access_token" {
 				t.Errorf("got %q, want the access token", r.Form)
@@ -294,7 +296,7 @@ func TestLogoutTakesTokensBack(t *testing.T) {
 	check(t, s.call(t.Context(), source, "search"))
 	loggedIn := source.Partition(t.Context())
 	check(t, source.Logout(t.Context()))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: 1})
+	s.wantCounts(t, counts{oauthtest.Revoke: 1})
 	if name := source.Partition(t.Context()); name == before || name == loggedIn {
 		t.Errorf("%s is the name of a time before the logout", name)
 	}

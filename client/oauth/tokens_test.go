@@ -82,7 +82,7 @@ func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 			t.Errorf("got %v, want a login", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1})
 }
 
 // TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
@@ -178,7 +178,7 @@ func TestBoundTokenInTheStore(t *testing.T) {
 	noError.check(t, store.Save(t.Context(), k, data))
 	before := s.resource.Count(oauthtest.Call)
 	noError.check(t, s.call(t.Context(), s.source(t, stored), "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
 	for _, r := range s.resource.Requests(oauthtest.Call)[before:] {
 		if strings.HasSuffix(r.Header.Get("Authorization"), fmt.Sprint(old)) {
 			t.Error("the bound token was sent")

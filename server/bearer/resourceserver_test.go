@@ -53,6 +53,12 @@ func wantRefusal(t *testing.T, response *http.Response, status int, challenge st
 	}
 }
 
+// wantInvalid checks that a token is refused, and the reason.
+func wantInvalid(t *testing.T, response *http.Response, why string) {
+	t.Helper()
+	wantRefusal(t, response, http.StatusUnauthorized, invalidToken(why))
+}
+
 func withoutHint(challenge string) string { return hints.ReplaceAllString(challenge, `$1"`) }
 
 func wantPassed(t *testing.T, response *http.Response, says string) {
@@ -129,8 +135,7 @@ func TestBadClaimsAreRefused(t *testing.T) {
 		"scope is a list":         {map[string]any{"scope": []string{"files:read"}}, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantRefusal(t, send(t, g, f.token(of.changes)), http.StatusUnauthorized,
-				invalidToken(of.why))
+			wantInvalid(t, send(t, g, f.token(of.changes)), of.why)
 		})
 	}
 }
@@ -151,7 +156,7 @@ func TestBoundTokensAreRefused(t *testing.T) {
 			token := f.token(map[string]any{"cnf": cnf})
 			for range 2 { // the second is not answered from a cache of accepted tokens
 				response := send(t, g, token)
-				wantRefusal(t, response, http.StatusUnauthorized, invalidToken("type"))
+				wantInvalid(t, response, "type")
 				if said := response.Header.Get("WWW-Authenticate"); !strings.Contains(said,
 					"bound to a key") || strings.Contains(said, "DPoP") {
 					t.Errorf("the challenge is %s", said)
@@ -169,8 +174,7 @@ func TestBoundTokensAreRefused(t *testing.T) {
 					f.says = claimsOf(map[string]any{"active": true, "token_type": kind,
 						"cnf": cnf})
 				})
-				wantRefusal(t, send(t, looksUp, "opaque-"+rand.Text()), http.StatusUnauthorized,
-					invalidToken("type"))
+				wantInvalid(t, send(t, looksUp, "opaque-"+rand.Text()), "type")
 			}
 		})
 	}
@@ -215,8 +219,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"header is no JSON": {"e30x.e30.e30", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantRefusal(t, send(t, g, forged.token), http.StatusUnauthorized,
-				invalidToken(forged.why))
+			wantInvalid(t, send(t, g, forged.token), forged.why)
 		})
 	}
 	for path, n := range map[string]int{"/evil": 0, "/keys": 2} {
@@ -237,8 +240,7 @@ func TestKeysThatATokenBringsAreIgnored(t *testing.T) {
 		"jwk": key.Public(),
 	} {
 		t.Run(string(name), func(t *testing.T) {
-			wantRefusal(t, send(t, g, signHeader(t, key, name, value)), http.StatusUnauthorized,
-				invalidToken("signature"))
+			wantInvalid(t, send(t, g, signHeader(t, key, name, value)), "signature")
 		})
 	}
 	if n := f.count("/evil"); n != 0 {
