@@ -33,7 +33,7 @@ type Discovery struct {
 	// Scopes is scopes_supported of the endpoint.
 	Scopes []string
 	// MetadataDocuments reports whether the authorization server accepts a client's
-	// Options.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
+	// ClientInfo.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
 	MetadataDocuments, DynamicRegistration bool
 
 	server *serverMetadata

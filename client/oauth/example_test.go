@@ -193,10 +193,10 @@ func ExampleSource_Begin() {
 // The document that describes a client is its id at every authorization server that reads such
 // documents.
 func ExampleOptions_ServeMetadata() {
-	opts := &oauth.Options{MetadataURL: "https://app.example/client.json",
-		Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/"}}
+	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/",
+		MetadataURL: "https://app.example/client.json"}}
 	w := httptest.NewRecorder()
-	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, opts.MetadataURL, nil))
+	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/client.json", nil))
 	var document struct {
 		ID           string   `json:"client_id"`
 		Name         string   `json:"client_name"`

@@ -39,8 +39,8 @@ func TestConfigurationMistakes(t *testing.T) {
 		"issuer twice": {good, oauth.Options{Registrations: append(
 			registered("https://a.example", "c", "").Registrations,
 			registered("https://a.example", "d", "").Registrations...)}},
-		"document http":   {good, oauth.Options{MetadataURL: "http://127.0.0.1/c.json"}},
-		"document root":   {good, oauth.Options{MetadataURL: "https://c.example/"}},
+		"document http":   {good, documentAt("http://127.0.0.1/c.json")},
+		"document root":   {good, documentAt("https://c.example/")},
 		"script redirect": {good, oauth.Options{RedirectURI: "javascript:alert(1)"}},
 	} {
 		if _, err := oauth.New(c.endpoint, &c.opts); err == nil {
@@ -50,6 +50,10 @@ func TestConfigurationMistakes(t *testing.T) {
 	if _, err := oauth.New(good, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+func documentAt(url string) oauth.Options {
+	return oauth.Options{Client: oauth.ClientInfo{MetadataURL: url}}
 }
 
 func registered(issuer, id, method string) oauth.Options {
@@ -76,7 +80,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 			s.as.AddClient(oauthtest.Client{ID: "me & you", Secret: "h+u/s h", Method: method,
 				RedirectURIs: []string{"http://127.0.0.1/callback"}})
 			source := s.person(t, func(o *oauth.Options) {
-				o.MetadataURL = "https://client.example/client.json"
+				o.Client.MetadataURL = "https://client.example/client.json"
 				o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me & you",
 					ClientSecret: "h+u/s h", Method: method}}
 			})
@@ -421,8 +425,8 @@ func TestNothingPrintsSecrets(t *testing.T) {
 
 // TestMetadataDocumentOfTheClient is what authorization servers read.
 func TestMetadataDocumentOfTheClient(t *testing.T) {
-	opts := &oauth.Options{MetadataURL: "https://client.example/client.json",
-		Client: oauth.ClientInfo{Name: "Notes"}}
+	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes",
+		MetadataURL: "https://client.example/client.json"}}
 	w := httptest.NewRecorder()
 	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/client.json", nil))
 	var got struct {
@@ -432,7 +436,7 @@ func TestMetadataDocumentOfTheClient(t *testing.T) {
 		Method    string   `json:"token_endpoint_auth_method"`
 	}
 	check(t, json.Unmarshal(w.Body.Bytes(), &got))
-	if got.ID != opts.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
+	if got.ID != opts.Client.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
 		got.Method != "none" {
 		t.Errorf("got %+v", got)
 	}

@@ -263,7 +263,7 @@ func TestMachineWithAMetadataDocument(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {
 		o.Interaction, o.Machine = nil, s.workload(t, "good")
-		o.MetadataURL = "https://client.example/metadata.json"
+		o.Client.MetadataURL = "https://client.example/metadata.json"
 	})
 	registrationError.check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, counts{oauthtest.Token: 0})

@@ -39,15 +39,10 @@ type Options struct {
 	// Providers are the authorization servers that deviate from the specification, and how this
 	// client behaves there; at most one for an issuer. At all others it is strict.
 	Providers []Provider
-	// MetadataURL is the https URL of the client id metadata document of this client, see
-	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
-	// documents. Empty: there is none.
-	MetadataURL string
 	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
 	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
 	Machine Machine
-	// Client describes this client to people: in dynamic registrations and in the document at
-	// MetadataURL.
+	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
 	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
@@ -100,11 +95,15 @@ func (r Registration) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
 
-// A ClientInfo describes a client to people. All fields may be empty.
+// A ClientInfo describes a client. People are shown the first three fields. All may be empty.
 type ClientInfo struct {
 	Name string // client_name
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
+	// MetadataURL is the https URL of the client id metadata document of the client, see
+	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
+	// documents. Empty: there is none.
+	MetadataURL string
 }
 
 // A ScopeChoice has the inputs of Options.Scopes. Its slices must not be changed.
@@ -150,13 +149,13 @@ func (o *Options) check(endpoint string) error {
 	if err := o.checkMachine(); err != nil {
 		return err
 	}
-	if o.MetadataURL != "" {
-		u, err := urlrule.Check(o.MetadataURL)
+	if o.Client.MetadataURL != "" {
+		u, err := urlrule.Check(o.Client.MetadataURL)
 		if err != nil {
-			return fmt.Errorf("oauth: Options.MetadataURL: %w", err)
+			return fmt.Errorf("oauth: ClientInfo.MetadataURL: %w", err)
 		}
 		if u.Scheme != "https" || strings.Trim(u.Path, "/") == "" || u.Fragment != "" {
-			return errors.New("oauth: Options.MetadataURL must be an https URL with a path")
+			return errors.New("oauth: ClientInfo.MetadataURL must be an https URL with a path")
 		}
 	}
 	if o.RedirectURI != "" {

@@ -70,7 +70,7 @@ func (s *Source) registrationFor(issuer string) *Registration {
 }
 
 // configuredClient returns the client id that this client has at an authorization server without a
-// dynamic registration: that of Options.Registrations, or else Options.MetadataURL if the server
+// dynamic registration: that of Options.Registrations, or else Client.MetadataURL if the server
 // supports it. Nil: there is none. The order is prescribed
 // (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
@@ -82,8 +82,8 @@ func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 		}
 		return c
 	}
-	if s.opts.MetadataURL != "" && m.Documents {
-		return &oauthClient{id: s.opts.MetadataURL, method: methodNone}
+	if s.opts.Client.MetadataURL != "" && m.Documents {
+		return &oauthClient{id: s.opts.Client.MetadataURL, method: methodNone}
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 }
 
 // ServeMetadata returns a handler that serves the metadata document of this client at
-// [Options].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
+// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
 // redirect URIs of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
@@ -347,7 +347,7 @@ func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 			"http://localhost" + callbackPath}
 	}
 	document := o.clientDocument(redirectURIs...)
-	document.ClientID = o.MetadataURL
+	document.ClientID = o.Client.MetadataURL
 	if document.Name == "" {
 		document.Name = "MCP client"
 	}

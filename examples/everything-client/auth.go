@@ -55,8 +55,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 		return nil, nil
 	}
 	opts := &oauth.Options{
-		Client:      oauth.ClientInfo{Name: "everything-client"},
-		MetadataURL: documentURL,
+		Client:      oauth.ClientInfo{Name: "everything-client", MetadataURL: documentURL},
 		Interaction: visitor{},
 		Legacy:      strings.HasPrefix(name, "auth/2025-03-26-"),
 	}

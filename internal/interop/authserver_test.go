@@ -108,7 +108,8 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 		introspects   bool
 	}{
 		{name: "dynamic registration", path: "/mcp", registrations: 1},
-		{name: "metadata document", path: "/mcp", opts: oauth.Options{MetadataURL: as.metadataURL}},
+		{name: "metadata document", path: "/mcp", opts: oauth.Options{
+			Client: oauth.ClientInfo{MetadataURL: as.metadataURL}}},
 		{name: "pre-registration", path: "/mcp", opts: oauth.Options{
 			Registrations: []oauth.Registration{{Issuer: as.url, ClientID: "known",
 				ClientSecret: "known-secret"}}}},
