@@ -95,10 +95,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)
-	if _, err := addTasks(srv); err != nil {
-		return nil, err
-	}
-	return srv, addSkills(srv)
+	_, err = addTasks(srv)
+	return srv, err
 }
 
 // serveHTTP serves until ctx ends, then lets go in good order: where other replicas can

@@ -25,7 +25,6 @@ var layers = map[string][]string{
 	"roundtrip/visit":   withRoundtrip("protocol"),
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),
-	"server/skills":     withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
