@@ -242,7 +242,8 @@ func (f *file) resource() server.Resource {
 	size := int64(f.Size)
 	r := server.Resource{URI: f.URI, Name: path.Base(f.name), MIMEType: f.mimeType(), Size: &size}
 	if f.frontmatter != nil {
-		r.Name, r.Description = f.frontmatter["name"].(string), f.frontmatter["description"].(string)
+		r.Name = f.frontmatter["name"].(string) // both are there: readManifest
+		r.Description = f.frontmatter["description"].(string)
 	}
 	return r
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the protocol's official conformance suite against examples/everything, examples/everything-client and examples/skills, and
-# fails unless every check on the lists beside this file passes. See main.go.
+# Runs the protocol's official conformance suite against everything and everything-client beside this file, and
+# examples/skills, and fails unless every check on the lists beside this file passes. See main.go.
 #
 #	run.sh [-n COUNT] [-u] [-s URL] [LEG...]
 #
@@ -122,8 +122,7 @@ work=$(mktemp -d)
 trap finish EXIT
 printf 'results and logs, kept unless all passes: %s\n' "$work" >&2
 install_suite
-go build -o "$work/" ./examples/everything ./examples/everything-client ./examples/skills \
-	./internal/conformance
+go build -o "$work/" ./$lists/everything ./$lists/everything-client ./examples/skills ./$lists
 client=$work/everything-client
 start_server everything
 start_server skills
