@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
-	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -29,20 +28,7 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 		ContextTimeoutEnabled: true}), nil)
 }
 
-func openTasks(ctx context.Context, socket string) (store.TaskStore, error) {
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket,
-		ContextTimeoutEnabled: true})
-	s, err := redisstore.New(ctx, client, nil)
-	if err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-func runAsReplica() bool {
-	return guardchaos.ServeReplica(openReplica) || taskchaos.ServeReplica(openTasks)
-}
+func runAsReplica() bool { return guardchaos.ServeReplica(openReplica) }
 
 func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardchaos.Plan {
 	return guardchaos.Plan{
@@ -129,18 +115,4 @@ func TestChaosOfFailovers(t *testing.T) {
 	if report.Served == 0 {
 		t.Error("no flow is served")
 	}
-}
-
-// TestTasksOutliveReplicasAndRedis kills processes that run tasks, and Redis, which has each change
-// in its append-only file before it says so.
-func TestTasksOutliveReplicasAndRedis(t *testing.T) {
-	server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	die := func() { server.kill(); server.start() }
-	plan := taskchaos.Plan{Tasks: 30, Questions: 2, Store: server.socket(), Every: time.Second,
-		Length: 12 * time.Second, Trouble: []func(){die}}
-	if testkit.Soak {
-		plan.Tasks, plan.Questions, plan.Length = 200, 3, 2*time.Minute
-		plan.Trouble = []func(){die, die}
-	}
-	taskchaos.Run(t, plan)
 }
