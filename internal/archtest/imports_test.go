@@ -64,11 +64,10 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/testing/cputime":    true,
 	"internal/testing/fleettest":  true,
-	"internal/testing/guardchaos": true,
+	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
 	"internal/testing/proctest":   true,
 	"internal/testing/servertest": true,
-	"internal/testing/taskchaos":  true,
 	"internal/testing/testkit":    true,
 	"internal/testing/wiretest":   true,
 }

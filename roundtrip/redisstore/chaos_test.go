@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/chaos"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -28,11 +28,12 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 		ContextTimeoutEnabled: true}), nil)
 }
 
-func runAsReplica() bool { return guardchaos.ServeReplica(openReplica) }
+func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openReplica}) }
 
-func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardchaos.Plan {
-	return guardchaos.Plan{
+func planOf(t *testing.T, proxy *chaos.Proxy, client *redis.Client) chaos.FlowPlan {
+	return chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
+		Length: 5 * time.Second, // Redis would be done before the first failure
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
 				return client.HSet(t.Context(), key, "lease", 0).Err()
@@ -45,14 +46,14 @@ func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardch
 // keeps an append-only file. No flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
-	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	proxy, client := chaos.NewProxy(t, "unix", server.socket()), server.connect()
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
 	plan := planOf(t, proxy, client)
 	plan.Trouble = []func(){
 		proxy.Cut,
 		func() { server.kill(); server.start() },
 	}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows()*8/10 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
@@ -63,10 +64,10 @@ func TestChaos(t *testing.T) {
 // twice: those under way are refused, and so are new ones for a while.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
-	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	proxy, client := chaos.NewProxy(t, "unix", server.socket()), server.connect()
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
 	plan := planOf(t, proxy, client)
-	plan.Retries, plan.Every = 5, 300*time.Millisecond
+	plan.Retries, plan.Every, plan.Length = 5, 300*time.Millisecond, time.Second
 	emptied := false
 	plan.Trouble = []func(){func() {
 		if !emptied {
@@ -75,7 +76,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 			emptied = true
 		}
 	}}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Double > 0 || emptied != (report.Open > 0) {
 		t.Error("flows of which Redis knows nothing any more must be refused")
@@ -87,7 +88,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 // are for the log.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
-	proxy := guardchaos.NewProxy(t, "unix", servers[0].socket())
+	proxy := chaos.NewProxy(t, "unix", servers[0].socket())
 	setBirth(t, servers[0].connect(), time.Now().Add(-24*time.Hour))
 	follow := func(replica, primary *redisServer) {
 		if err := replica.connect().SlaveOf(t.Context(), "127.0.0.1",
@@ -98,6 +99,7 @@ func TestChaosOfFailovers(t *testing.T) {
 	follow(servers[1], servers[0])
 	plan := planOf(t, proxy, servers[0].connect())
 	plan.ExpireLeases, plan.Every = nil, 500*time.Millisecond
+	plan.Retries, plan.Length = 10, 2*time.Second
 	primary := 0
 	plan.Trouble = []func(){func() {
 		old, next := servers[primary], servers[1-primary]
@@ -110,7 +112,7 @@ func TestChaosOfFailovers(t *testing.T) {
 		follow(old, next)
 		primary = 1 - primary
 	}}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Served == 0 {
 		t.Error("no flow is served")

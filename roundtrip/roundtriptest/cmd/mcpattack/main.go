@@ -100,7 +100,8 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 	}
 	flags.Func("tool", "call the tool with these arguments: `NAME=ARGUMENTS`, a JSON object",
 		c.addTool)
-	flags.DurationVar(&c.target.Timeout, "timeout", defaultTimeout, "give a call up after this time")
+	flags.DurationVar(&c.target.Timeout, "timeout", defaultTimeout,
+		"give a call up after this time")
 	flags.BoolVar(&c.target.SingleUse, "single-use", false, "states of the server work once")
 	stderr := flags.Bool("stderr", false, "pass on what the command writes to standard error")
 	if err := flags.Parse(args); err != nil {

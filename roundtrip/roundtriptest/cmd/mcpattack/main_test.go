@@ -132,7 +132,8 @@ func TestToolThatFailsOpenIsFound(t *testing.T) {
 			if !slices.Equal(found, want) || len(lines) == 0 {
 				t.Errorf("%s of %s: %q, want %q", tool, era, found, want)
 			}
-			if says := strings.Contains(fmt.Sprint(lines), "asks nothing"); says != (tool == "plain") {
+			says := strings.Contains(fmt.Sprint(lines), "asks nothing")
+			if says != (tool == "plain") {
 				t.Errorf("%s of %s: %q", tool, era, lines)
 			}
 		}

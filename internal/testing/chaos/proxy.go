@@ -1,4 +1,4 @@
-package guardchaos
+package chaos
 
 import (
 	"io"
