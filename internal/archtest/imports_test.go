@@ -86,8 +86,7 @@ var mayUseHTTP = map[string]string{
 	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
 	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
-	"internal/testing/guardchaos":            "has replicas that serve HTTP, and clients that repeat requests",
-	"internal/testing/taskchaos":             "has replicas that serve HTTP, and a client that polls them",
+	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",
 	"internal/testing/wiretest":              "records what passes through an http.RoundTripper",
 	"internal/conformance/everything":        "is a server that the official suite tries",

@@ -45,10 +45,11 @@ func TestAttacksOnSDKServers(t *testing.T) {
 		t.Run(test.server+" "+test.tool, func(t *testing.T) {
 			t.Parallel()
 			for _, era := range test.eras {
-				v := judgeTool(t, era, test.tool, json.RawMessage(`{}`), func(string) (protocol.Peer, error) {
+				connect := func(string) (protocol.Peer, error) {
 					return client.Command(proctest.Self(t, asSurveyed+"="+test.server),
 						&client.CommandOptions{Grace: time.Millisecond}) // some hang
-				})
+				}
+				v := judgeTool(t, era, test.tool, json.RawMessage(`{}`), connect)
 				var open []string
 				for _, what := range v.Open {
 					what, _, _ = strings.Cut(what, " to ")
@@ -76,7 +77,8 @@ func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMe
 	return v
 }
 
-// serveSurveyed serves one of the servers of TestAttacksOnSDKServers over standard input and output.
+// serveSurveyed serves one of the servers of TestAttacksOnSDKServers over standard input and
+// output.
 func serveSurveyed(ctx context.Context, name string) error {
 	switch name {
 	case "go-sdk":

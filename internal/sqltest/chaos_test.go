@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/chaos"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
@@ -24,12 +25,13 @@ func chaosFlows() int {
 func TestChaos(t *testing.T) {
 	c := startPostgres(t)
 	db, name := c.withTables(t)
-	proxy := chaos.NewProxy(t, "unix", c.socket())
+	link := fleettest.NewLink(t)
+	link.Open(c.socket())
 	report := chaos.RunFlows(t, chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Every: time.Second,
-		Store: fmt.Sprintf("postgres://rondo@%s/%s?sslmode=disable", proxy.Address(), name),
+		Store: fmt.Sprintf("postgres://rondo@%s/%s?sslmode=disable", link.Address(), name),
 		Trouble: []func(){
-			proxy.Cut,
+			link.Break,
 			func() { c.kill(); c.start() },
 		},
 		ExpireLeases: func() { mustExec(t, db, "update rondo_claims set lease = 0") },

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/testing/chaos"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -30,9 +31,9 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 
 func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openReplica}) }
 
-func planOf(t *testing.T, proxy *chaos.Proxy, client *redis.Client) chaos.FlowPlan {
+func planOf(t *testing.T, link *fleettest.Link, client *redis.Client) chaos.FlowPlan {
 	return chaos.FlowPlan{
-		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
+		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
 		Length: 5 * time.Second, // Redis would be done before the first failure
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
@@ -46,11 +47,12 @@ func planOf(t *testing.T, proxy *chaos.Proxy, client *redis.Client) chaos.FlowPl
 // keeps an append-only file. No flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
-	proxy, client := chaos.NewProxy(t, "unix", server.socket()), server.connect()
+	link, client := fleettest.NewLink(t), server.connect()
+	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
-	plan := planOf(t, proxy, client)
+	plan := planOf(t, link, client)
 	plan.Trouble = []func(){
-		proxy.Cut,
+		link.Break,
 		func() { server.kill(); server.start() },
 	}
 	report := chaos.RunFlows(t, plan)
@@ -64,9 +66,10 @@ func TestChaos(t *testing.T) {
 // twice: those under way are refused, and so are new ones for a while.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
-	proxy, client := chaos.NewProxy(t, "unix", server.socket()), server.connect()
+	link, client := fleettest.NewLink(t), server.connect()
+	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
-	plan := planOf(t, proxy, client)
+	plan := planOf(t, link, client)
 	plan.Retries, plan.Every, plan.Length = 5, 300*time.Millisecond, time.Second
 	emptied := false
 	plan.Trouble = []func(){func() {
@@ -88,7 +91,8 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 // are for the log.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
-	proxy := chaos.NewProxy(t, "unix", servers[0].socket())
+	link := fleettest.NewLink(t)
+	link.Open(servers[0].socket())
 	setBirth(t, servers[0].connect(), time.Now().Add(-24*time.Hour))
 	follow := func(replica, primary *redisServer) {
 		if err := replica.connect().SlaveOf(t.Context(), "127.0.0.1",
@@ -97,7 +101,7 @@ func TestChaosOfFailovers(t *testing.T) {
 		}
 	}
 	follow(servers[1], servers[0])
-	plan := planOf(t, proxy, servers[0].connect())
+	plan := planOf(t, link, servers[0].connect())
 	plan.ExpireLeases, plan.Every = nil, 500*time.Millisecond
 	plan.Retries, plan.Length = 10, 2*time.Second
 	primary := 0
@@ -107,7 +111,8 @@ func TestChaosOfFailovers(t *testing.T) {
 		if err := next.connect().SlaveOf(t.Context(), "no", "one").Err(); err != nil {
 			t.Error(err)
 		}
-		proxy.SetTarget(next.socket())
+		link.Open(next.socket())
+		link.Break()
 		old.start()
 		follow(old, next)
 		primary = 1 - primary

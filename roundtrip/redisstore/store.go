@@ -47,8 +47,8 @@ const (
 	clockSlack = 4 * time.Minute
 )
 
-// A Store is a [store.Guard], a [store.StateStore] and a bearer.ProofStore for a fleet. It may be used concurrently. It starts no goroutines and needs no closing; the client
-// stays the caller's.
+// A Store is a [store.Guard], a [store.StateStore] and a bearer.ProofStore for a fleet. It may be
+// used concurrently. It starts no goroutines and needs no closing; the client stays the caller's.
 type Store struct {
 	client  redis.UniversalClient
 	opts    Options

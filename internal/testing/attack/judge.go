@@ -193,7 +193,8 @@ func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.Raw
 // refusals returns those that fit a question.
 func refusals(a askedQuestion) []refusal {
 	found := []refusal{
-		{"no answer", "", false}, {"a decline", decline, true}, {"a decline at once", decline, false},
+		{"no answer", "", false},
+		{"a decline", decline, true}, {"a decline at once", decline, false},
 		{"a cancel", `{"action":"cancel"}`, true},
 		{"null", `null`, false}, {"{}", `{}`, false}, {`"accept"`, `"accept"`, false},
 	}

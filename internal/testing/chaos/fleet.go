@@ -7,7 +7,6 @@ package chaos
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -88,13 +88,7 @@ func ServeReplica(stores Stores) bool {
 }
 
 // newKeyring returns the keys that all replicas have.
-func newKeyring() (*keys.Keyring, error) {
-	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		return nil, err
-	}
-	return keys.NewKeyring(key)
-}
+func newKeyring() *keys.Keyring { return fleettest.NewKeyring("k1") }
 
 const replicas = 3
 

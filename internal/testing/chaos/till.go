@@ -26,10 +26,7 @@ type consent struct {
 
 // newTill serves a tool that asks for consent and charges.
 func newTill(guard store.Guard) (http.Handler, error) {
-	ring, err := newKeyring()
-	if err != nil {
-		return nil, err
-	}
+	ring := newKeyring()
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "till", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{
