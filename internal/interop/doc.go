@@ -37,7 +37,7 @@
 // and as processes, in all four pairings of eras, for two people at the same time:
 // frontdoor_ts_test.go prints the table of questions that were shown and of what the servers did.
 //
-// Replicas: three processes of examples/everything behind a real nginx and a real
+// Replicas: three processes of internal/conformance/everything behind a real nginx and a real
 // HAProxy with plain round robin, and five clients of 2025-11-25 before them
 // (replicas_test.go). What the clients make of a replica that dies or drains is
 // the table testdata/replicas.md (outcomes_test.go). The configurations,

@@ -60,8 +60,6 @@ func eachClaim(t *testing.T, client *redis.Client, do func(key string) error) (n
 	return len(keys)
 }
 
-const taskBytes = 1 << 20
-
 func contract(t *testing.T) *storetest.Options {
 	server := startServer(t)
 	opts := &redisstore.Options{MaxEntries: 40}
@@ -80,17 +78,13 @@ func contract(t *testing.T) *storetest.Options {
 					return client.HSet(t.Context(), key, "lease", 0).Err()
 				})
 			},
-			Tasks: func(t *testing.T) store.TaskStore {
-				return newStore(t, server.connect(), &redisstore.Options{MaxBytes: taskBytes})
-			},
-			Entries: 40, Skew: 2 * time.Minute, TaskBytes: taskBytes,
+			Entries: 40, Skew: 2 * time.Minute,
 		}
 	}}
 }
 
 func TestGuard(t *testing.T)      { storetest.TestGuard(t, contract(t)) }
 func TestStateStore(t *testing.T) { storetest.TestStateStore(t, contract(t)) }
-func TestTaskStore(t *testing.T)  { storetest.TestTaskStore(t, contract(t)) }
 
 // refuses wants a claim to be refused without saying that the state is spent.
 func refuses(t *testing.T, s *redisstore.Store, id string, until time.Time, want string) {

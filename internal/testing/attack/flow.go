@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,7 +27,11 @@ type Target struct {
 	SingleUse bool
 	Later     func(time.Duration)
 	Lossy     bool
+
+	Timeout time.Duration // bounds a flow that hangs, 0: a minute
 }
+
+func (s *Target) timeout() time.Duration { return cmp.Or(s.Timeout, time.Minute) }
 
 // ServesEra reports whether the server serves an era.
 func (s *Target) ServesEra(era protocol.Era) bool {
@@ -42,6 +47,9 @@ type Flow struct {
 	Fails        string
 	Never        []string
 	Capabilities *protocol.ClientCapabilities
+
+	// Fill answers the questions that Answers has nothing for. Nil: there must be none.
+	Fill func(protocol.InputRequest) (json.RawMessage, error)
 }
 
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {

@@ -43,8 +43,6 @@ func addQuestions(srv *server.Server) {
 		"Asks for the directories that the client exposes.", directories)
 	add(srv, "test_input_required_result_capabilities",
 		"Asks whatever this client can be asked.", whatever)
-	add(srv, "test_input_required_result_url",
-		"Asks the person to visit a page.", visitPage)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
 		// Refused before the handler runs. Questions need no such declaration:
@@ -100,21 +98,6 @@ func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, e
 		lines = append(lines, root.URI)
 	}
 	return server.Text(lines...), nil
-}
-
-// pageURL is a page that anybody may visit. A real one would be of this
-// program's own, and hold nothing that a stranger may use.
-const pageURL = "https://example.com/"
-
-// visitPage sends the person to a page, for what must not pass through the
-// client. That they agreed to go there does not say what they did there: a real
-// tool looks that up before it goes on.
-func visitPage(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
-	if roundtrip.Visited(ctx, "visit") != roundtrip.Accepted {
-		return roundtrip.InputRequired(
-			roundtrip.ElicitURL("visit", "Please have a look at this page:", pageURL)), nil
-	}
-	return server.Text("On the way to " + pageURL), nil
 }
 
 // whatever looks at what the client declares before it chooses a question.

@@ -1,7 +1,4 @@
-// Package taskchaos tests tasks under failures: replicas in processes of their own run them over
-// one store, a client polls them and answers their questions, and meanwhile processes and the
-// store are killed. All tasks must complete, and nothing happens twice.
-package taskchaos
+package chaos
 
 import (
 	"context"
@@ -9,13 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -24,39 +19,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// These make the test binary a replica: the address of the store, the folder of what handlers
-// leave, and the socket to listen on.
-const (
-	storeVar  = "RONDO_TASK_STORE"
-	dirVar    = "RONDO_TASK_DIR"
-	socketVar = "RONDO_TASK_SOCKET"
-)
+// work is what a worker serves.
+const work = "work"
 
-// An Opener opens the store at an address.
-type Opener = func(ctx context.Context, address string) (store.TaskStore, error)
-
-// ServeReplica is [guardchaos.ServeReplica] for tasks.
-func ServeReplica(open Opener) bool {
-	return guardchaos.Serve(storeVar, func(ctx context.Context, address string) (http.Handler,
-		error) {
-		kept, err := open(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		return newReplica(kept)
-	}, func() (net.Listener, error) {
-		socket := os.Getenv(socketVar)
-		_ = os.Remove(socket) // of the replica that was killed
-		return net.Listen("unix", socket)
-	})
-}
-
-// newReplica serves the tool.
-func newReplica(kept store.TaskStore) (http.Handler, error) {
-	ring, err := guardchaos.NewKeyring()
-	if err != nil {
-		return nil, err
-	}
+// newWorker serves the tool.
+func newWorker(kept store.TaskStore) (http.Handler, error) {
+	ring := newKeyring()
 	srv, err := server.New(&server.Options{
 		Info:      protocol.Implementation{Name: "worker", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true, MinHumanTime: -1},
@@ -65,7 +33,7 @@ func newReplica(kept store.TaskStore) (http.Handler, error) {
 		return nil, err
 	}
 	server.AddTool(srv, server.Tool{Name: "work", Description: "Works.", Task: server.TaskMust},
-		work)
+		doWork)
 	if _, err = tasks.New(srv, &tasks.Options{Store: kept, Keys: ring, TasksPerPrincipal: 1000,
 		Lease: 2 * time.Second, Sweep: 500 * time.Millisecond}); err != nil {
 		_ = srv.Close()
@@ -74,8 +42,8 @@ func newReplica(kept store.TaskStore) (http.Handler, error) {
 	return serverhttp.New(srv, nil)
 }
 
-// An order says what a task does.
-type order struct {
+// A job says what a task does.
+type job struct {
 	N         int `json:"n"` // which task it is
 	Questions int `json:"questions"`
 }
@@ -84,9 +52,9 @@ type reply struct {
 	Text string `json:"text"`
 }
 
-// work asks in the foreground, begins a task, has an effect, and asks again and again. It may be
+// doWork asks in the foreground, begins a task, has an effect, and asks again and again. It may be
 // killed between any two steps.
-func work(ctx context.Context, _ *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolOutcome, error) {
 	first, err := roundtrip.Ask[reply](ctx, "first", "First?")
 	if err != nil {
 		return nil, err
@@ -146,18 +114,4 @@ func effect(n int, key string) error {
 		return err
 	}
 	return file.Close()
-}
-
-const notesFile = "notes"
-
-// note appends a line in one write, which outlives the process.
-func note(what, which, value string) error {
-	file, err := os.OpenFile(filepath.Join(os.Getenv(dirVar), notesFile),
-		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = fmt.Fprintln(file, what, which, value)
-	return err
 }

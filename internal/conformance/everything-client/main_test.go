@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -105,40 +103,5 @@ func TestRunRefuses(t *testing.T) {
 	t.Setenv("MCP_CONFORMANCE_SCENARIO", "tools_call")
 	if err := run(t.Context(), []string{"not a URL"}); err == nil {
 		t.Error("no error for what is no URL")
-	}
-}
-
-// TestRunLogsIn runs a scenario behind authorization, with a client id that the suite
-// would tell and without.
-func TestRunLogsIn(t *testing.T) {
-	for _, test := range []struct{ name, more string }{
-		{"auth/metadata-default", ""},
-		{"auth/pre-registration", `{"client_id":"told","client_secret":"a secret of the suite"}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			srv, err := server.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			called := 0
-			server.AddRawTool(srv, server.Tool{Name: "test-tool"}, func(context.Context,
-				*server.ToolCall) (protocol.CallToolOutcome, error) {
-				called++
-				return server.Text("done"), nil
-			})
-			as := oauthtest.NewServer(t, &oauthtest.Options{NoDocuments: true,
-				NoDynamic: test.more != "", Clients: []oauthtest.Client{{ID: "told",
-					Secret: "a secret of the suite", RedirectURIs: []string{redirectURI}}}})
-			resource := oauthtest.NewResource(t, &oauthtest.ResourceOptions{
-				Servers: []*oauthtest.Server{as}, Handler: servertest.NewHandler(t, srv, nil)})
-			t.Setenv("MCP_CONFORMANCE_SCENARIO", test.name)
-			t.Setenv("MCP_CONFORMANCE_CONTEXT", test.more)
-			if err := run(t.Context(), []string{resource.URL}); err != nil {
-				t.Fatal(err)
-			}
-			if n := as.Count(oauthtest.Token); called != 1 || n != 1 {
-				t.Errorf("%d calls and %d logins, want one of each", called, n)
-			}
-		})
 	}
 }

@@ -18,8 +18,7 @@ const (
 	envKeys = "RONDO_KEYS"
 	// envReplica is the name of this replica, a DNS label.
 	envReplica = "RONDO_REPLICA"
-	// envReplicas says where the replicas are: "a=http://10.0.0.1:8080/mcp,b=http://...", or
-	// one URL with {name} in its host.
+	// envReplicas says where the replicas are: "a=http://10.0.0.1:8080/mcp,b=http://...".
 	envReplicas = "RONDO_REPLICAS"
 )
 
@@ -42,10 +41,6 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	}
 	r := &replicas.Options{Name: name, Keys: ring}
 	var err error
-	if strings.Contains(where, "{name}") {
-		r.Locate, err = replicas.LocateByPattern(where)
-		return r, err
-	}
 	urls := map[string]string{}
 	for entry := range strings.SplitSeq(where, ",") {
 		name, url, _ := strings.Cut(strings.TrimSpace(entry), "=")

@@ -1,28 +1,22 @@
-package taskchaos
+package chaos
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Plan says what happens.
-type Plan struct {
+// A TaskPlan says what happens to tasks.
+type TaskPlan struct {
 	Tasks     int           // how many there are
 	Questions int           // of each, once it is a task
 	Store     string        // the address of the store for the replicas
@@ -31,41 +25,21 @@ type Plan struct {
 	Trouble   []func()      // failures of the store, spread over Length
 }
 
-const (
-	replicas = 3
-	// patience is how long tasks may take once nothing dies any more.
-	patience = 2 * time.Minute
-)
+// patience is how long tasks may take once nothing dies any more.
+const patience = 2 * time.Minute
 
-// A fleet is replicas that are killed and started again.
-type fleet struct {
-	t         *testing.T
-	plan      Plan
-	dir       string
-	http      [replicas]*http.Client
-	processes [replicas]*proctest.Process
-	failed    atomic.Int64 // requests that were sent again
+// A taskFleet runs tasks.
+type taskFleet struct {
+	*fleet
+	plan   TaskPlan
+	failed atomic.Int64 // requests that were sent again
 }
 
-// Run runs the tasks among the failures, and fails the test where one does not complete, where an
-// answer is lost, and where anything happens twice.
-func Run(t *testing.T, plan Plan) {
+// RunTasks runs the tasks among the failures, and fails the test where one does not complete, where
+// an answer is lost, and where anything happens twice.
+func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tasks") // the name of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	f := &fleet{t: t, plan: plan, dir: dir}
-	for i := range replicas {
-		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (
-			net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", f.socket(i))
-		}}
-		t.Cleanup(transport.CloseIdleConnections)
-		f.http[i] = &http.Client{Transport: transport, Timeout: 15 * time.Second}
-		f.startReplica(i)
-	}
+	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
 	ctx, cancel := context.WithTimeout(t.Context(), plan.Length+patience)
 	defer cancel()
 	began := time.Now()
@@ -80,45 +54,30 @@ func Run(t *testing.T, plan Plan) {
 			}
 		})
 	}
-	kills := f.killReplicas()
-	wg.Wait()
-	t.Logf("%d tasks, %d kills of replicas in %v, %d of the store, %d requests sent again, %s; "+
-		"over after %v", plan.Tasks, kills, plan.Length, len(plan.Trouble), f.failed.Load(),
-		f.checkNotes(), time.Since(began).Round(time.Second))
-}
-
-func (f *fleet) socket(i int) string { return filepath.Join(f.dir, fmt.Sprint("s", i)) }
-
-// startReplica starts the process of a replica. It is called on the goroutine of the test.
-func (f *fleet) startReplica(i int) {
-	f.t.Helper()
-	f.processes[i] = proctest.Start(f.t, proctest.Self(f.t, storeVar+"="+f.plan.Store,
-		dirVar+"="+f.dir, socketVar+"="+f.socket(i)))
-}
-
-// killReplicas kills one replica after the other, and makes the failures of the store.
-func (f *fleet) killReplicas() (kills int) {
-	trouble := f.plan.Trouble
-	each := f.plan.Length / time.Duration(len(trouble)+1)
-	next := time.Now().Add(each)
-	tick := time.NewTicker(f.plan.Every)
-	defer tick.Stop()
-	for end := time.Now().Add(f.plan.Length); time.Now().Before(end); <-tick.C {
-		if len(trouble) > 0 && time.Now().After(next) {
-			trouble[0]()
-			trouble, next = trouble[1:], next.Add(each)
+	stop := make(chan struct{})
+	time.AfterFunc(plan.Length, func() { close(stop) })
+	left, each := plan.Trouble, plan.Length/time.Duration(len(plan.Trouble)+1)
+	next := began.Add(each)
+	failures := f.makeTrouble(stop, plan.Every, func(int) func() {
+		if len(left) == 0 || time.Now().Before(next) {
+			return nil
 		}
-		i := rand.IntN(replicas)
-		f.processes[i].Kill()
-		f.startReplica(i)
-		kills++
+		trouble := left[0]
+		left, next = left[1:], next.Add(each)
+		return trouble
+	})
+	wg.Wait()
+	t.Logf("%d tasks, %d failures in %v, %d of them of the store, %d requests sent again, %s; "+
+		"over after %v", plan.Tasks, failures, plan.Length, len(plan.Trouble)-len(left),
+		f.failed.Load(), f.checkNotes(), time.Since(began).Round(time.Second))
+	if len(left) > 0 {
+		t.Errorf("%d failures of the store were not made", len(left))
 	}
-	return kills
 }
 
 // A taskClient is who has one task.
 type taskClient struct {
-	fleet    *fleet
+	fleet    *taskFleet
 	n        int
 	began    time.Time
 	id       string
@@ -170,12 +129,9 @@ func (c *taskClient) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var asks struct{ RequestState string }
-	if err := json.Unmarshal(raw, &asks); err != nil {
+	if params, err = withAnswer(params, raw, "first", c.reply("first")); err != nil {
 		return err
 	}
-	params += fmt.Sprintf(`,"requestState":%q,"inputResponses":{"first":%s}`, asks.RequestState,
-		c.reply("first"))
 	for range 2 {
 		raw, err := c.ask(ctx, protocol.MethodCallTool, "work", params)
 		if err != nil {
@@ -236,7 +192,7 @@ func (c *taskClient) checkResult(result *protocol.CallToolResult) error {
 func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	json.RawMessage, error) {
 	for {
-		result, err := c.send(ctx, method, name, params)
+		result, err := c.fleet.send(ctx, method, name, params)
 		if refused, ok := protocol.AsError(err); err == nil ||
 			ok && refused.Code == protocol.CodeInvalidParams {
 			return result, err
@@ -250,68 +206,22 @@ func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	}
 }
 
-func (c *taskClient) send(ctx context.Context, method, name, params string) (
-	json.RawMessage, error) {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{`+
-		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
-		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},`+
-		`"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/",
-		strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for key, value := range map[string]string{"Content-Type": "application/json",
-		"Accept": "application/json, text/event-stream", "Mcp-Method": method, "Mcp-Name": name,
-		"MCP-Protocol-Version": "2026-07-28"} {
-		req.Header.Set(key, value)
-	}
-	resp, err := c.fleet.http[rand.IntN(replicas)].Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	var r struct {
-		Result json.RawMessage
-		Error  *protocol.Error
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("%s: %q", resp.Status, text)
-	}
-	if r.Error != nil {
-		return nil, r.Error
-	}
-	return r.Result, nil
-}
-
 // checkNotes holds what the handlers left against what may happen once.
-func (f *fleet) checkNotes() string {
-	text, err := os.ReadFile(filepath.Join(f.dir, notesFile))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+func (f *taskFleet) checkNotes() string {
 	memos, commits, given := map[string]string{}, map[string]int{}, 0
-	for line := range strings.Lines(string(text)) {
-		var what, which, value string
-		if _, err := fmt.Sscan(line, &what, &which, &value); err != nil {
-			f.t.Fatalf("%v: %q", err, line)
-		}
+	f.eachNote(func(what, which, value string) {
 		if what == "commit" {
 			if commits[which]++; commits[which] == 2 {
 				f.t.Errorf("task %s is committed twice", which)
 			}
-			continue
+			return
 		}
 		given++
 		if old, ok := memos[which]; ok && old != value {
 			f.t.Errorf("memo %s is %s after %s", which, value, old)
 		}
 		memos[which] = value
-	}
+	})
 	for n := range f.plan.Tasks {
 		effects, err := filepath.Glob(filepath.Join(f.dir, fmt.Sprintf("effect.%d.*", n)))
 		if err != nil || len(effects) != 1 {

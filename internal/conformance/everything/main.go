@@ -1,10 +1,10 @@
 // Everything: a server with one of each: every kind of content, progress and
 // log messages, every kind of question, prompts, resources, completion, and
 // lists that change while it runs. The names and texts are those that the
-// protocol's conformance suite asks for; see internal/conformance.
+// protocol's conformance suite asks for; run.sh starts it.
 //
-//	go run ./examples/everything                        # standard input and output
-//	go run ./examples/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
+//	go run ./internal/conformance/everything                        # standard input and output
+//	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
 //
 // Several processes behind a balancer are one server when they share a key and know each
 // other; see replicas.go:
@@ -95,10 +95,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)
-	if _, err := addTasks(srv); err != nil {
-		return nil, err
-	}
-	return srv, addSkills(srv)
+	_, err = addTasks(srv)
+	return srv, err
 }
 
 // serveHTTP serves until ctx ends, then lets go in good order: where other replicas can

@@ -1,10 +1,10 @@
 // Everything-client: the client that the protocol's conformance suite drives.
 // The suite starts it once for every scenario, with the URL of a server of its
 // own as the last argument and what to do there in the environment; see
-// internal/conformance.
+// run.sh.
 //
 //	export MCP_CONFORMANCE_SCENARIO=tools_call
-//	go run ./examples/everything-client http://127.0.0.1:8080/mcp
+//	go run ./internal/conformance/everything-client http://127.0.0.1:8080/mcp
 package main
 
 import (

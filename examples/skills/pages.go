@@ -1,4 +1,4 @@
-package skills
+package main
 
 import (
 	"context"
@@ -11,18 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-const (
-	// pageEntries and pageBytes bound a page. An entry is never divided.
-	pageEntries = 100
-	pageBytes   = 512 << 10
-)
+// pageEntries bounds a page of a list.
+const pageEntries = 50
 
 // list answers skills/list.
 func (c *catalog) list(_ context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	var seen []item
 	for _, s := range c.skills {
 		if s.visible(call) {
-			seen = append(seen, item{s.uri, s.entry})
+			seen = append(seen, item{s.URI, s})
 		}
 	}
 	return answerPage(call, "skills", seen)
@@ -35,8 +32,8 @@ func (c *catalog) get(_ context.Context, call *server.ExtensionCall) (protocol.R
 		return nil, err
 	}
 	for _, s := range c.skills {
-		if s.uri == uri && s.visible(call) {
-			return answer(call, map[string]any{"skill": s.entry})
+		if s.URI == uri && s.visible(call) {
+			return answer(call, map[string]any{"skill": s})
 		}
 	}
 	return nil, protocol.ResourceNotFound(uri)
@@ -44,22 +41,42 @@ func (c *catalog) get(_ context.Context, call *server.ExtensionCall) (protocol.R
 
 // visible reports whether the caller may see a skill, that is all of its files.
 func (s *skill) visible(call *server.ExtensionCall) bool {
-	return !slices.ContainsFunc(s.files,
-		func(f fileEntry) bool { return !call.SeesResource(f.URI) })
+	return !slices.ContainsFunc(s.Resources,
+		func(f *file) bool { return !call.SeesResource(f.URI) })
 }
 
-// readDirectory answers resources/directory/read. A folder is there where the caller sees a file
-// in it.
+// readDirectory answers resources/directory/read with what is directly in a folder. A folder is
+// there where the caller sees a file in it.
 func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	protocol.Result, error) {
 	uri, err := uriOf(call)
 	if err != nil {
 		return nil, err
 	}
+	if !c.isWithinSkill(uri) {
+		return nil, protocol.ResourceNotFound(uri)
+	}
 	var seen []item
-	if c.isWithinSkill(uri) {
-		if seen, err = c.children(call, uri+"/"); err != nil {
-			return nil, err
+	for _, f := range c.files {
+		rest, within := strings.CutPrefix(f.URI, uri+"/")
+		if !within || !call.SeesResource(f.URI) {
+			continue
+		}
+		name, _, isFolder := strings.Cut(rest, "/")
+		r := f.resource()
+		listed := map[string]any{"uri": r.URI, "name": r.Name, "mimeType": r.MIMEType,
+			"size": *r.Size}
+		if r.Description != "" {
+			listed["description"] = r.Description
+		}
+		if isFolder {
+			depth := strings.Count(uri, "/") + 1 - strings.Count(scheme, "/")
+			listed = map[string]any{"uri": uri + "/" + name, "mimeType": "inode/directory",
+				"name": strings.Split(f.name, "/")[depth]}
+		}
+		i := item{uri + "/" + name, listed}
+		if len(seen) == 0 || seen[len(seen)-1].uri != i.uri {
+			seen = append(seen, i)
 		}
 	}
 	if len(seen) == 0 {
@@ -68,54 +85,10 @@ func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	return answerPage(call, "resources", seen)
 }
 
-// children returns what is directly in a folder, whose URI ends with a slash.
-func (c *catalog) children(call *server.ExtensionCall, folder string) ([]item, error) {
-	var seen []item
-	last := ""
-	at, _ := slices.BinarySearchFunc(c.files, folder,
-		func(f *file, uri string) int { return strings.Compare(f.entry.URI, uri) })
-	for _, f := range c.files[at:] {
-		rest, within := strings.CutPrefix(f.entry.URI, folder)
-		if !within {
-			break
-		}
-		name, _, isFolder := strings.Cut(rest, "/")
-		if !call.SeesResource(f.entry.URI) || isFolder && name == last {
-			continue
-		}
-		r := f.resource()
-		listed := map[string]any{"uri": r.URI, "name": r.Name, "mimeType": r.MIMEType,
-			"size": *r.Size}
-		if r.Description != "" {
-			listed["description"] = r.Description
-		}
-		if isFolder {
-			last = name
-			depth := strings.Count(folder, "/") - strings.Count(scheme, "/")
-			listed = map[string]any{"uri": folder + name, "mimeType": "inode/directory",
-				"name": strings.Split(f.name, "/")[depth]}
-		}
-		encoded, err := json.Marshal(listed)
-		if err != nil {
-			return nil, err
-		}
-		seen = append(seen, item{folder + name, encoded})
-	}
-	return seen, nil
-}
-
-// isWithinSkill reports whether a URI is that of a skill's folder, or below.
-func (c *catalog) isWithinSkill(uri string) bool {
-	return slices.ContainsFunc(c.skills, func(s *skill) bool {
-		root := strings.TrimSuffix(s.uri, "/"+manifest)
-		return uri == root || strings.HasPrefix(uri, root+"/")
-	})
-}
-
 // An item is one entry of a list.
 type item struct {
-	uri     string
-	encoded json.RawMessage
+	uri   string
+	entry any
 }
 
 // answerPage answers with the page that the cursor leads to. A cursor names the last item of the
@@ -134,17 +107,14 @@ func answerPage(call *server.ExtensionCall, member string, all []item) (protocol
 		}
 		all = all[at+1:]
 	}
-	page := []json.RawMessage{}
-	size := 0
-	for _, i := range all {
-		if size += len(i.encoded); len(page) == pageEntries || len(page) > 0 && size > pageBytes {
-			break
-		}
-		page = append(page, i.encoded)
+	page := []any{}
+	for _, i := range all[:min(len(all), pageEntries)] {
+		page = append(page, i.entry)
 	}
 	members := map[string]any{member: page}
 	if len(page) < len(all) {
-		members["nextCursor"] = base64.RawURLEncoding.EncodeToString([]byte(all[len(page)-1].uri))
+		last := all[len(page)-1].uri
+		members["nextCursor"] = base64.RawURLEncoding.EncodeToString([]byte(last))
 	}
 	return answer(call, members)
 }

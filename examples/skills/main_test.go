@@ -1,4 +1,4 @@
-package skills_test
+package main
 
 import (
 	"encoding/json"
@@ -15,10 +15,12 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/skills"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const refunds = "---\nname: refunds\ndescription: Pays back\n---\nText.\n"
 
@@ -39,7 +41,7 @@ func serve(t *testing.T, files fs.FS, opts *server.Options) *server.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Close() })
-	if err := skills.Add(srv, files); err != nil {
+	if err := addSkills(srv, files); err != nil {
 		t.Fatal(err)
 	}
 	return srv
@@ -211,7 +213,7 @@ func TestPagesNeitherRepeatNorDivide(t *testing.T) {
 		uris, pages := all(t, c, method,
 			map[bool]string{true: "skills", false: "resources"}[uri == ""], uri)
 		slices.Sort(uris)
-		if pages != 3 || len(slices.Compact(uris)) != 250 {
+		if pages != 5 || len(slices.Compact(uris)) != 250 {
 			t.Errorf("%s: %d in %d pages", method, len(uris), pages)
 		}
 	}
@@ -260,24 +262,50 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 		"longer than": folder("refunds/SKILL.md", refunds, "refunds/x",
 			strings.Repeat("x", 2<<20+1)),
 		"links are not":         link,
-		"named as the skill":    folder("SKILL.md", refunds),
+		"of the folder":         folder("SKILL.md", refunds),
 		"not that of the":       folder("repay/SKILL.md", refunds),
-		"folders must be named": folder("Re funds/SKILL.md", refunds),
-		"and that of a skill":   folder("a--b/SKILL.md", head("a--b")),
+		"folders must be named": folder("Re funds/refunds/SKILL.md", refunds),
+		"name: must be":         folder("a--b/SKILL.md", head("a--b")),
 		"must begin with":       folder("refunds/SKILL.md", "name: refunds"),
 		"description: is":       folder("refunds/SKILL.md", "---\nname: refunds\n---\n"),
 		"the name has":          folder("refunds/SKILL.md", refunds, "refunds/a\\b", ""),
-		"at most 65536 bytes": folder("refunds/SKILL.md",
+		"at most 16384 bytes": folder("refunds/SKILL.md",
 			"---\nname: refunds\ndescription: "+strings.Repeat("x", 64<<10)+"\n---\n"),
 	} {
 		srv, err := server.New(&server.Options{Info: servertest.Info()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := skills.Add(srv, files); err == nil || !strings.Contains(err.Error(), want) {
+		if err := addSkills(srv, files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		srv.Close()
+	}
+}
+
+// TestFrontmatterIsListedAsItWasRead: what YAML says, in JSON.
+func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"v: plain words, it's":                 `"plain words, it's"`,
+		"v: 2024-01-02 # as it is written":     `"2024-01-02"`,
+		"v: [a, 1, -1.5, true]":                `["a",1,-1.5,true]`,
+		"v:\n  a: 'it''s'\n  b:\n    c: \"d\"": `{"a":"it's","b":{"c":"d"}}`,
+		"v: >-\n  one\n  two\nw: x":            `"one two"`,
+		"v: a\nv: b":                           "",
+		"v: {1: a}":                            "",
+		"v: .inf":                              "",
+		"v: *nothing":                          "",
+		"name: y":                              "",
+	} {
+		for _, newline := range []string{"\n", "\r\n"} {
+			text := strings.ReplaceAll("---\nname: x\ndescription: d\n"+yaml+
+				"\n---\nBody\n---\n", "\n", newline)
+			members, err := readManifest("x", []byte(text))
+			got, _ := json.Marshal(members["v"])
+			if (err == nil) != (want != "") || err == nil && string(got) != want {
+				t.Errorf("%q: %s, %v", yaml, got, err)
+			}
+		}
 	}
 }
 
@@ -307,7 +335,7 @@ func TestLinksOutOfTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	if err := skills.Add(srv, root.FS()); err == nil || !strings.Contains(err.Error(), "links") {
+	if err := addSkills(srv, root.FS()); err == nil || !strings.Contains(err.Error(), "links") {
 		t.Error(err)
 	}
 }
