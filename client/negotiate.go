@@ -329,7 +329,6 @@ func (g *negotiator) probeServer(
 	if err != nil {
 		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
 	}
-	slot := c.cache.slotFor(ctx, c.version, l)
 	req := &protocol.Request{
 		ID: id, Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: c.version},
@@ -350,7 +349,6 @@ func (g *negotiator) probeServer(
 		unsupported := protocol.UnsupportedVersion(string(c.version), found.SupportedVersions)
 		return nil, containsLegacy(found.SupportedVersions), c.explainRefusal(unsupported)
 	}
-	slot.storeResult(result)
 	conn = &connection{version: c.version, peer: c.peer}
 	conn.capabilities.Store(&found.Capabilities)
 	return conn, false, nil

@@ -98,9 +98,6 @@ type Options struct {
 	// that of the call that the notification belongs to.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Cache configures the reuse of results that a server declares fresh
-	// for a while. Nil means defaults: such results are reused.
-	Cache *CacheOptions
 	// DraftErrorCodes makes the client understand the codes that drafts of
 	// revision 2026-07-28 had for three of its errors: -32001, -32003 and
 	// -32004 instead of -32020 to -32022. Set it for servers built on a

@@ -567,16 +567,6 @@ func TestAHeaderReaderIsToldOfEachResponse(t *testing.T) {
 	})
 }
 
-func TestCredentialsOfAnAuthorizerVary(t *testing.T) {
-	tr, err := clienthttp.New("http://server.test", &clienthttp.Options{Authorizer: &scripted{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !tr.CredentialsVary() {
-		t.Error("caches would take all credentials for those of one user")
-	}
-}
-
 func TestCredentialsAreNotPrinted(t *testing.T) {
 	const secret = "secret-token-77"
 	u, err := url.Parse("https://server.test/mcp?key=" + secret)

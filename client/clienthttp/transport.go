@@ -173,11 +173,6 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// CredentialsVary reports whether requests may carry the credentials of
-// different users, because [Options.Authorize] or [Options.Authorizer] is set.
-// Caches depend on it.
-func (t *Transport) CredentialsVary() bool { return t.authorize != nil || t.authorizer != nil }
-
 // newOwnTransport returns a copy of the default transport, with a pool of its
 // own that is large enough for many calls to one host.
 func newOwnTransport() *http.Transport {

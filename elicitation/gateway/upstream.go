@@ -401,7 +401,6 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 	opts := &client.Options{
 		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
 		Era:  u.config.Era, Manual: &manual, NoBusyRetry: true,
-		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
 				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
