@@ -299,26 +299,6 @@ func TestEraOptions(t *testing.T) {
 		},
 		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"},
 			true},
-		{
-			"assume modern, modern", client.Options{Assume: protocol.V20260728}, true,
-			[]string{"tools/call"}, false,
-		},
-		{
-			"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false,
-			[]string{
-				"tools/call", "server/discover", "initialize", "notifications/initialized",
-				"tools/call",
-			},
-			false,
-		},
-		{
-			"assume legacy, legacy", client.Options{Assume: protocol.V20250618}, false,
-			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
-		},
-		{
-			"assume legacy, modern", client.Options{Assume: protocol.V20250618}, true,
-			[]string{"initialize", "server/discover", "tools/call"}, false,
-		},
 	}
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
@@ -561,35 +541,6 @@ func TestRefusedVersion(t *testing.T) {
 	}
 }
 
-func TestDraftErrorCodes(t *testing.T) {
-	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}).Draft()
-	t.Run("on", func(t *testing.T) {
-		r, err := callOnce(t, refusing(1, refusal, done), &client.Options{DraftErrorCodes: true})
-		wantDone(t, r, err)
-	})
-	t.Run("off", func(t *testing.T) {
-		peer := refusing(1, refusal, done)
-		_, err := callOnce(t, peer, nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != -32004 || len(peer.requests()) != 1 {
-			t.Errorf("got %v after %d requests, want code -32004 after 1", err,
-				len(peer.requests()))
-		}
-	})
-	t.Run("missing capabilities", func(t *testing.T) {
-		missing := protocol.MissingCapabilities(
-			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
-		_, err := callOnce(t, refusing(1, missing.Draft(), done),
-			&client.Options{DraftErrorCodes: true})
-		e, ok := protocol.AsError(err)
-		if !ok {
-			t.Fatalf("got %v", err)
-		}
-		if required, ok := e.RequiredCapabilities(); !ok || required.Roots == nil {
-			t.Errorf("got %v, %v", required, ok)
-		}
-	})
-}
-
 // Warn is called for every legacy session that follows a failed
 // server/discover, and for no other.
 func TestLegacySessionIsReported(t *testing.T) {
@@ -600,7 +551,6 @@ func TestLegacySessionIsReported(t *testing.T) {
 	}{
 		"refused":   {&legacyServer{}, client.Options{}, "Method not found"},
 		"asked for": {&legacyServer{}, client.Options{Era: protocol.Legacy}, ""},
-		"assumed":   {&legacyServer{}, client.Options{Assume: protocol.V20251125}, ""},
 		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
 			return map[string]string{"server/discover": bothEras,
 				"tools/call": `"result":` + done}[m.Method]

@@ -347,8 +347,8 @@ func TestProcessThatStays(t *testing.T) {
 			up := make(chan struct{})
 			p := startChild(t, childCommand(mode), &client.CommandOptions{
 				Grace: 50 * time.Millisecond,
-				Stream: client.StreamOptions{Notification: func(n *protocol.Notification) {
-					if n.Method == "ready" {
+				Stream: client.StreamOptions{Violation: func(err error) {
+					if strings.Contains(err.Error(), `"ready"`) {
 						close(up)
 					}
 				}},

@@ -368,19 +368,23 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 	}
 	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
-		&client.Options{CreateMessage: answer, SamplingTools: true})
+		&client.Options{CreateMessage: answer,
+			Sampling: protocol.SamplingCapability{Tools: true}})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "" {
 		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)
 	}
 	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{
-		CreateMessage: answer, SamplingTools: true, SamplingContext: true,
+		CreateMessage: answer, Sampling: both,
 	})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "allServers" {
 		t.Errorf("got includeContext %q, want it kept", got.Request.IncludeContext)
 	}
 }
+
+// both are the features of sampling that a client may declare.
+var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
 	form := acceptName
@@ -401,13 +405,13 @@ func TestDeclaredCapabilities(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, `{}`},
-		{"options without handlers", &client.Options{SamplingTools: true}, `{}`},
+		{"options without handlers", &client.Options{Sampling: both}, `{}`},
 		{"form", &client.Options{ElicitForm: form}, `{"elicitation":{"form":{}}}`},
 		{"url", &client.Options{ElicitURL: link}, `{"elicitation":{"url":{}}}`},
 		{"sampling", &client.Options{CreateMessage: model}, `{"sampling":{}}`},
 		{"all", &client.Options{
-			ElicitForm: form, ElicitURL: link, CreateMessage: model, SamplingTools: true,
-			SamplingContext: true, ListRoots: roots,
+			ElicitForm: form, ElicitURL: link, CreateMessage: model, Sampling: both,
+			ListRoots: roots,
 		},
 			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}

@@ -32,12 +32,6 @@ type StreamOptions struct {
 	// MaxLineBytes limits one message of the server. 0:
 	// 4 MiB, negative: no limit.
 	MaxLineBytes int
-	// Notification receives every notification that belongs to no running
-	// request. Log messages do not say which request they belong to: while
-	// several requests that asked for them run, they are passed here rather
-	// than to the wrong caller. Calls do not overlap. While one runs, up to
-	// 1024 notifications wait; more are dropped. It may be nil.
-	Notification func(*protocol.Notification)
 	// ProbeTimeout is how long the server may take to answer
 	// server/discover before it is taken for a legacy one. The time
 	// includes its start: a modern server that is downloaded first (npx,
@@ -45,9 +39,13 @@ type StreamOptions struct {
 	// [Options.Warn]). 0: 5 s, negative: no
 	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
-	// Violation is called for messages that the server must not send, and
-	// says what was done about them: lines that are no messages or too
-	// long, requests, floods. The stream goes on. It is called by the
+	// Violation is called for messages that the server must not send or
+	// that have no receiver, and says what was done about them: lines that
+	// are no messages or too long, requests, floods, notifications that
+	// belong to no request, other than progress. A log message
+	// does not say which request it belongs to: while several requests that
+	// asked for one run, it is dropped and reported rather than passed to
+	// the wrong caller. The stream goes on. Violation is called by the
 	// goroutine that reads and must be quick. It may be nil.
 	Violation func(error)
 }
@@ -61,12 +59,11 @@ type StreamOptions struct {
 //
 // One goroutine writes and one runs readLines, until the stream has ended.
 type Stream struct {
-	opts      StreamOptions
-	r         io.Reader
-	w         io.Writer
-	outbox    *lineio.Outbox
-	ended     chan struct{}      // closed when err is set
-	unrelated *notificationQueue // notifications that belong to no request
+	opts   StreamOptions
+	r      io.Reader
+	w      io.Writer
+	outbox *lineio.Outbox
+	ended  chan struct{} // closed when err is set
 	// explainEnd, if not nil, replaces the error with which reading or
 	// writing failed by one that says more.
 	explainEnd func(error) error
@@ -103,12 +100,8 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = defaultProbeTimeout
 	}
-	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)
 	go func() { s.failStream(s.outbox.Run(w)) }()
 	go s.readLines(lineio.NewReader(r, s.opts.MaxLineBytes))
-	if s.opts.Notification != nil {
-		go s.deliverUnrelated()
-	}
 	return s
 }
 

@@ -515,16 +515,6 @@ func TestAnAuthorizerCannotSetHeadersOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestAuthorizeAndAuthorizerExcludeEachOther(t *testing.T) {
-	_, err := clienthttp.New("http://server.test", &clienthttp.Options{
-		Authorize:  func(context.Context) (http.Header, error) { return nil, nil },
-		Authorizer: &scripted{},
-	})
-	if err == nil || !strings.Contains(err.Error(), "Authorizer") {
-		t.Errorf("got %v, want an error that names the options", err)
-	}
-}
-
 // A reader is a scripted authorizer that reads headers.
 type reader struct {
 	scripted

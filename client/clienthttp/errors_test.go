@@ -144,10 +144,10 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
 		"authorize": {
-			Authorize: func(context.Context) (http.Header, error) {
-				return nil,
-					clienthttp.ErrClosed
-			},
+			Authorizer: &scripted{credentials: func(context.Context,
+				clienthttp.Outgoing) (http.Header, error) {
+				return nil, clienthttp.ErrClosed
+			}},
 		},
 		"client": {HTTPClient: &http.Client{Transport: failing{}}},
 	} {

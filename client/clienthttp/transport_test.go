@@ -81,11 +81,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		Header: http.Header{"authorization": {
 			"Bearer old",
 		}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
-		Authorize: func(context.Context) (http.Header, error) {
-			return http.Header{
-				"Authorization": {"Bearer new"},
-			}, nil
-		},
+		Authorizer: &scripted{},
 	})
 	req := request()
 	req.Mirror.Name = "wörld"
@@ -108,7 +104,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		"Mcp-Name":             "=?base64?d8O2cmxk?=",
 		"Mcp-Param-Region":     "us-west1",
 		"Mcp-Param-Text":       "=?base64?IHBhZGRlZCA=?=",
-		"Authorization":        "Bearer new",
+		"Authorization":        "Bearer secret-token-1",
 		"X-Extra":              "a,b",
 	} {
 		if got := strings.Join(got.Header.Values(name), ","); got != want {
@@ -139,7 +135,10 @@ func TestNothingIsSent(t *testing.T) {
 	t.Run("authorize fails", func(t *testing.T) {
 		cause := errors.New("no token")
 		tr := serve(t, h, &clienthttp.Options{
-			Authorize: func(context.Context) (http.Header, error) { return nil, cause },
+			Authorizer: &scripted{credentials: func(context.Context,
+				clienthttp.Outgoing) (http.Header, error) {
+				return nil, cause
+			}},
 		})
 		if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, cause) {
 			t.Errorf("got %v", err)

@@ -83,7 +83,7 @@ func (s *Survey) ListTools(era protocol.Era) (tools []protocol.Tool, err error) 
 // tools that ask from other clients.
 func listingOptions(era protocol.Era) *client.Options {
 	unasked := errors.New("nobody answers while tools are listed")
-	return &client.Options{Era: era, SamplingTools: true,
+	return &client.Options{Era: era, Sampling: protocol.SamplingCapability{Tools: true},
 		Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return nil, unasked
