@@ -97,10 +97,8 @@ func TestEndlessLists(t *testing.T) {
 			}
 			wantError(t, failed, "client: tools/list: ", c.text)
 			if tools != c.tools || len(peer.requests()) != c.tools {
-				t.Errorf(
-					"got %v after %d tools and %d requests, want %d", failed, tools,
-					len(peer.requests()), c.tools,
-				)
+				t.Errorf("got %v after %d tools and %d requests, want %d", failed, tools,
+					len(peer.requests()), c.tools)
 			}
 		})
 	}
@@ -263,15 +261,11 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}{
 		{`{"tools":{}}`, []string{"tools/list"}, [4]int{1, 0, 0, 0}, []string{"tools/list"}},
 		{`{"prompts":{}}`, []string{"prompts/list"}, [4]int{0, 1, 0, 0}, []string{"prompts/list"}},
-		{
-			`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
-			[]string{"resources/list", "resources/templates/list"},
-		},
-		{
-			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"},
+		{`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
+			[]string{"resources/list", "resources/templates/list"}},
+		{`{"resources":{}}`, []string{"resources/list", "resources/templates/list"},
 			[4]int{0, 0, 1, 1},
-			[]string{"resources/list", "resources/templates/list"},
-		},
+			[]string{"resources/list", "resources/templates/list"}},
 		{`{"logging":{}}`, nil, [4]int{}, nil},
 		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0},
 			[]string{"tools/list", "prompts/list"}},

@@ -82,10 +82,8 @@ func TestHostilePendingText(t *testing.T) {
 		{"arguments that are a list", `{"n":1}`, `[]`},
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
-		{
-			"complete with content", `"resultType":"input_required"`,
-			`"content":[],"resultType":"complete"`,
-		},
+		{"complete with content", `"resultType":"input_required"`,
+			`"content":[],"resultType":"complete"`},
 		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
 		{"null question", nameForm, `null`},

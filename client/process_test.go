@@ -248,10 +248,8 @@ func TestProcessThatDies(t *testing.T) {
 		words      []string
 		stderr     string
 	}{
-		{
-			"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
-			"starting\nno such database\x1b[2J\n",
-		},
+		{"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
+			"starting\nno such database\x1b[2J\n"},
 		{"serve", "die", []string{"exit status 3", "out of memory"}, "out of memory\n"},
 		{"parent", "echo", []string{"exit status 4"}, ""},
 	}
@@ -266,8 +264,7 @@ func TestProcessThatDies(t *testing.T) {
 			if test.mode == "serve" {
 				heard := make(chan struct{})
 				h, err := client.New(unclosed{p}, &client.Options{
-					Timeout: -1, Progress: func(context.Context,
-						*protocol.Progress) {
+					Timeout: -1, Progress: func(context.Context, *protocol.Progress) {
 						close(heard)
 					},
 				})

@@ -23,10 +23,8 @@ func TestUnusableResponses(t *testing.T) {
 		{"id of another type", func(id protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.StringID(id.String()), Result: result}
 		}},
-		{
-			"result without id",
-			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} },
-		},
+		{"result without id",
+			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} }},
 		{"error for another id", func(protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")}
 		}},
@@ -47,12 +45,9 @@ func TestUnusableResponses(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			peer := answering(
-				func(req *protocol.Request) (*protocol.Response,
-					error) {
-					return tc.resp(req.ID), nil
-				},
-			)
+			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+				return tc.resp(req.ID), nil
+			})
 			r, err := callOnce(t, peer, nil)
 			if _, ok := errors.AsType[*client.ResponseError](err); !ok || r != nil {
 				t.Errorf("got %v, %v, want a response error", r, err)

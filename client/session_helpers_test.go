@@ -327,12 +327,9 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
 		}
-		write(
-			s.result(m, func(message string) legacyMessage {
-				return s.ask(r.Context(), message,
-					write)
-			}),
-		)
+		write(s.result(m, func(message string) legacyMessage {
+			return s.ask(r.Context(), message, write)
+		}))
 	}
 }
 

@@ -77,10 +77,8 @@ func TestBeginWithoutQuestions(t *testing.T) {
 	}{
 		{&protocol.CallToolParams{Name: "t"}, done, &protocol.CallToolResult{}},
 		{&protocol.GetPromptParams{Name: "p"}, `{"messages":[]}`, &protocol.GetPromptResult{}},
-		{
-			&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
-			&protocol.ReadResourceResult{},
-		},
+		{&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
+			&protocol.ReadResourceResult{}},
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
@@ -155,13 +153,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			answer(t, p, "who", client.Decline())
 			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
 			p = resume(move(p))
-			answer(
-				t, p, "say",
-				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
-					Content: []protocol.Content{
-						&protocol.TextContent{Text: "hi"},
-					}},
-			)
+			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
+				Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
 			p = resume(move(p))
 			if p.Round() != 3 {
 				t.Errorf("got round %d, want 3", p.Round())
@@ -286,10 +279,8 @@ func TestPendingAnswersAreChecked(t *testing.T) {
 		{"roots for a form", "who", protocol.ListRootsResult{}, ""},
 		{"form for sampling", "say", client.Decline(), ""},
 		{"form for roots", "dirs", client.Decline(), ""},
-		{
-			"root that is no file", "dirs",
-			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, "",
-		},
+		{"root that is no file", "dirs",
+			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, ""},
 		{"list for a URL", "in", raw(`[]`), ""},
 	}
 	for _, tc := range cases {
@@ -374,10 +365,8 @@ func TestStepperChecksQuestions(t *testing.T) {
 	}{
 		{"nothing declared", nameForm, nil, true},
 		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{
-			"by hand counts alone", nameForm,
-			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true,
-		},
+		{"by hand counts alone", nameForm,
+			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
 		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
 	}
 	for _, tc := range cases {

@@ -59,12 +59,10 @@ func (s *strict) serve() {
 		default:
 			s.asked <- struct{}{}
 			<-s.answer
-			say(
-				fmt.Sprintf(
-					`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`,
-					req.ID,
-				),
-			)
+			say(fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`,
+				req.ID,
+			))
 		}
 	}
 }

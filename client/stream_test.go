@@ -219,10 +219,8 @@ func TestStreamRoutes(t *testing.T) {
 		{"progress of the first", `"progressToken":"a"`, `"progressToken":"b"`, progress(`"a"`), 1},
 		{"progress of the second", `"progressToken":"1"`, `"progressToken":1`, progress(`1`), 2},
 		{"progress with another token", `"progressToken":"a"`, "", progress(`"c"`), -1},
-		{
-			"progress without a token", "", "",
-			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, -1,
-		},
+		{"progress without a token", "", "",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, -1},
 		{"progress without parameters", "", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`, -1},
 		{"log message", level, "", logLine("error"), 1},
 		{"log message, not severe", level, "", logLine("debug"), 0},
@@ -234,11 +232,9 @@ func TestStreamRoutes(t *testing.T) {
 		{"subscription, id of a call", "", "", changed("1"), 0},
 		{"subscription, no id", "", "", changed("null"), 0},
 		{"no subscription", "", "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, 0},
-		{
-			"progress within a subscription", `"progressToken":"a"`, "",
+		{"progress within a subscription", `"progressToken":"a"`, "",
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"` + protocol.MetaSubscriptionID + `":3},"progressToken":"a","progress":1}}`,
-			3,
-		},
+			3},
 		{"unknown", "", "", `{"jsonrpc":"2.0","method":"x"}`, 0},
 	}
 	for _, test := range tests {
@@ -413,10 +409,8 @@ func TestStreamViolations(t *testing.T) {
 			"cancels a call",
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "cancelled",
 		},
-		{
-			"cancels the unknown",
-			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, "",
-		},
+		{"cancels the unknown",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, ""},
 		{"cancels nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, "cancelled"},
 	}
 	for _, test := range tests {
@@ -482,10 +476,8 @@ func TestEndOfStream(t *testing.T) {
 			io.WriteString(s.out, result("1")[:20])
 			s.out.Close()
 		}, []error{client.ErrStreamEnded}},
-		{
-			"read fails", func(s *lineServer) { s.out.CloseWithError(broken) },
-			[]error{client.ErrStreamEnded, broken},
-		},
+		{"read fails", func(s *lineServer) { s.out.CloseWithError(broken) },
+			[]error{client.ErrStreamEnded, broken}},
 		{"closed", func(s *lineServer) { s.Close() }, []error{client.ErrClosed}},
 	}
 	for _, test := range tests {
@@ -613,9 +605,8 @@ func TestStreamRefusesToSend(t *testing.T) {
 			"newline": {
 				ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{\"a\":\"\n\"}"),
 			},
-			"two messages": {ID: protocol.IntID(1), Method: "a",
-				Params: json.RawMessage("{}}\n{")},
-			"array": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
+			"two messages": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{}}\n{")},
+			"array":        {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
 			"duplicate keys": {ID: protocol.IntID(1), Method: "a",
 				Params: json.RawMessage(`{"a":1,"a":2}`)},
 		} {

@@ -119,10 +119,8 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 		}, []client.ListenEvent{client.Acknowledged{}}},
 		{"more honoured than asked for", []frame{
-			{
-				protocol.NotifyAcknowledged,
-				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
-			},
+			{protocol.NotifyAcknowledged,
+				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
 		},
 			[]client.ListenEvent{client.Acknowledged{
 				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
@@ -146,8 +144,7 @@ func TestListenEvents(t *testing.T) {
 // A server that reports what was not asked for is not listened to, whatever it
 // acknowledges.
 func TestListenToNothing(t *testing.T) {
-	peer := listening(nil,
-		frame{protocol.NotifyAcknowledged, ackAll},
+	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
 		frame{protocol.NotifyToolsChanged, bare},
 		frame{protocol.NotifyPromptsChanged, bare},
 		frame{protocol.NotifyResourcesChanged, bare},
@@ -207,18 +204,13 @@ func TestListenEnds(t *testing.T) {
 			isResponseError},
 		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}},
 			isResponseError},
-		{
-			"malformed acknowledgment", nil,
+		{"malformed acknowledgment", nil,
 			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack},
-			isResponseError,
+			isResponseError},
+		{"malformed and waiting", untilDone, []frame{
+			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
 		},
-		{
-			"malformed and waiting", untilDone,
-			[]frame{
-				{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
-			},
-			isResponseError,
-		},
+			isResponseError},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -279,8 +271,7 @@ func TestListenEndsWithTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Listen(t.Context(), everything(), func(context.Context,
-		client.ListenEvent) {
+	err = c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
 		_ = c.Close()
 	})
 	if !errors.Is(err, client.ErrClosed) {
@@ -337,16 +328,14 @@ func TestListenHandlerPanics(t *testing.T) {
 
 func TestListenHandsOnOtherNotifications(t *testing.T) {
 	var got []string
-	_, err := listen(t, listening(nil,
-		frame{protocol.NotifyAcknowledged, ackAll},
+	_, err := listen(t, listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
 		frame{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
 		frame{"notifications/custom", `{}`},
 	), &client.Options{
 		Log: func(_ context.Context, m *protocol.LogMessage) {
 			got = append(got, string(m.Data))
 		},
-		Notification: func(_ context.Context,
-			n *protocol.Notification) {
+		Notification: func(_ context.Context, n *protocol.Notification) {
 			got = append(got, n.Method)
 		},
 	})
@@ -467,12 +456,9 @@ func TestListenOverHTTP(t *testing.T) {
 	})
 	t.Run("lost", func(t *testing.T) {
 		_, c, web := start(t)
-		err := c.Listen(
-			t.Context(), everything(), func(context.Context,
-				client.ListenEvent) {
-				web.CloseClientConnections()
-			},
-		)
+		err := c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
+			web.CloseClientConnections()
+		})
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v, want a transport error", err)
 		}

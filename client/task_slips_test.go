@@ -267,8 +267,7 @@ func TestAnswersThatAServerIsTooBusyForComeAgain(t *testing.T) {
 
 func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlippingServer(isHandle,
-			func(n int) string { return isAsking(fmt.Sprint("q", n)) })
+		s := newSlippingServer(isHandle, func(n int) string { return isAsking(fmt.Sprint("q", n)) })
 		asked, err := s.follow(t)
 		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1024 {
 			t.Errorf("asked %d times, %v", asked, err)

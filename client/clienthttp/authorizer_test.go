@@ -37,8 +37,7 @@ type scripted struct {
 	refusals []clienthttp.Refusal
 }
 
-func (s *scripted) Credentials(ctx context.Context,
-	r clienthttp.Outgoing) (http.Header, error) {
+func (s *scripted) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r)
 	n := len(s.asked)
@@ -647,8 +646,7 @@ func testLongLogin(t *testing.T, era protocol.Era, only string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda,
-		Timeout: time.Minute})
+	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
