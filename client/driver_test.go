@@ -267,9 +267,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		failed := make(chan error)
 		go func() {
 			_, err := c.CallTool(context.Background(), "greet", nil)

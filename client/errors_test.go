@@ -258,14 +258,10 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 				defer cancel()
 				_, err := c.CallTool(ctx, "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
-				if err := tr.Close(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, tr.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
-				if err := c.Close(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, c.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
 				wantError(t, err, "closed", "make a new one")
 			})
@@ -289,9 +285,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			requests, toServer := io.Pipe()
 			s := client.NewStream(in, toServer, &client.StreamOptions{MaxLineBytes: 1000})
 			c, err := client.New(s, &client.Options{Era: protocol.Modern})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			go func() {
 				// before, there is nothing that could be answered
 				_, _ = bufio.NewReader(requests).ReadString('\n')

@@ -28,9 +28,7 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 	c := newClient(t, s, nil)
 	var got []string
 	note := func(name string, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		got = append(got, name)
 	}
 	for tool, err := range c.Tools(t.Context()) {
@@ -376,9 +374,7 @@ func TestCacheHintsReachTheCaller(t *testing.T) {
 				resources, err4 := c.ListResources(t.Context(), "")
 				templates, err5 := c.ListResourceTemplates(t.Context(), "")
 				read, err6 := c.ReadResource(t.Context(), "u:1")
-				if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, errors.Join(err1, err2, err3, err4, err5, err6))
 				for i, got := range []protocol.CacheHints{discovered.Cache, tools.Cache,
 					prompts.Cache, resources.Cache, templates.Cache, read.Cache} {
 					if got != test.want {

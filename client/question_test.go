@@ -211,9 +211,7 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 					t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
 				}
 				if late == nil {
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					got := member(t, peer.requests()[1], "inputResponses")
 					if strings.Count(got, `"Ada"`) != 2 {
 						t.Errorf("got %s, want two answers", got)
@@ -441,9 +439,7 @@ func TestTooManyQuestions(t *testing.T) {
 			c, err := client.New(script(questions), &client.Options{
 				Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
 			if (err != nil) != tc.refused || (pending == nil) != tc.refused {
 				t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)

@@ -147,9 +147,7 @@ func TestArguments(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if got := member(t, peer.requests()[0], "arguments"); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -185,9 +183,7 @@ func FuzzResult(f *testing.F) {
 				return acceptName(ctx, q)
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() { _ = c.Close() }()
 		r, err := c.CallTool(context.Background(), "t", nil)
 		if (r == nil) == (err == nil) {

@@ -343,9 +343,7 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
 				t.Fatal(err)

@@ -92,9 +92,7 @@ func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 			s := newStrict(t)
 			c, err := client.New(client.NewStream(s.out, s.toIn, nil),
 				&client.Options{Era: protocol.Legacy})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			first := make(chan error, 1)

@@ -647,9 +647,7 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 		outW.Close()
 	}()
 	c, err := client.New(client.NewStream(outR, inW, nil), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -662,9 +660,7 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 func newEcho(t testing.TB) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { srv.Close() })
 	server.AddTool(srv, server.Tool{
 		Name: "echo",

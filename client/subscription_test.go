@@ -268,9 +268,7 @@ func TestListenEndsWithItsContext(t *testing.T) {
 
 func TestListenEndsWithTheClient(t *testing.T) {
 	c, err := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	err = c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
 		_ = c.Close()
 	})
@@ -375,9 +373,7 @@ func TestListenOverAStream(t *testing.T) {
 		_ = fromServer.Close()
 	}()
 	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true},
 		{ResourceSubscriptions: []string{"u:1"}}} {
@@ -421,9 +417,7 @@ func TestListenOverHTTP(t *testing.T) {
 		web := httptest.NewServer(servertest.NewHandler(t, s, nil))
 		t.Cleanup(web.Close)
 		tr, err := clienthttp.New(web.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s, newClient(t, tr, nil), web
 	}
 	t.Run("events and a good end", func(t *testing.T) {

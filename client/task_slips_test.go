@@ -323,9 +323,7 @@ func TestGivenUpCallCancelsItsTask(t *testing.T) {
 			t.Errorf("%v, cancelled %d times", err, s.cancelled)
 		}
 		_, task, err := c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ctx, cancel = context.WithTimeout(t.Context(), 11*time.Second)
 		defer cancel()
 		_, err = c.FollowTask(ctx, task, nil)

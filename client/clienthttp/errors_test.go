@@ -90,18 +90,14 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 						HTTPClient:       &http.Client{Transport: inProcess(t, s)},
 						MaxResponseBytes: 1 << 10,
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					peer := protocol.Peer(tr)
 					if !modern {
 						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
 							ID: protocol.IntID(1), Method: protocol.MethodInitialize,
 							Params: []byte(`{}`),
 						}, &asked{})
-						if err != nil {
-							t.Fatal(err)
-						}
+						noError(t, err)
 						defer x.Close()
 						peer = x
 					}
@@ -141,9 +137,7 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, err := clienthttp.New("http://server.test/mcp", opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_, err = tr.Handle(t.Context(), request(), nil)
 			if !errors.Is(err, clienthttp.ErrClosed) ||
 				errtext.RepeatedPrefix(err, "clienthttp") != "" {

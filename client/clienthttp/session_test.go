@@ -152,9 +152,7 @@ func (s *legacyServer) openOver(
 			"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	x, resp, err := tr.OpenSession(t.Context(), &protocol.Request{
 		ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
 	}, back)
@@ -481,9 +479,7 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 					HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer tr.Close()
 				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
 					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
@@ -737,9 +733,7 @@ func TestCloseEndsSessionStream(t *testing.T) {
 		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
 		_, transport := s.open(t, &asked{})
 		synctest.Wait() // it is about to try again
-		if err := transport.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, transport.Close())
 	})
 }
 

@@ -25,9 +25,7 @@ func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clientht
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	tr, err := clienthttp.New(server.URL+"/mcp", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -661,5 +659,13 @@ func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
 				t.Errorf("negative: got %v", err)
 			}
 		})
+	}
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
