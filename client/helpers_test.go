@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,11 +175,7 @@ func overHTTP(
 		modern = *opts
 	}
 	modern.Era, opts = protocol.Modern, &modern
-	web := httptest.NewServer(h)
-	t.Cleanup(web.Close)
-	tr, err := clienthttp.New(web.URL, transport)
-	noError(t, err)
-	return newClient(t, tr, opts)
+	return newClient(t, dialHTTP(t, h, transport), opts)
 }
 
 // noError ends the test if err is not nil.

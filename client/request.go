@@ -147,7 +147,8 @@ func (c *Client) decodeResponse(
 func (c *Client) decodeResult(ctx context.Context, version protocol.Version, method string,
 	raw json.RawMessage) (protocol.Result, error) {
 	report := func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", method, err)) }
-	if c.opts.RelayElicit != nil { // not by one variable: report would be allocated for each request
+	// Not by one variable: report would be allocated for each request.
+	if c.opts.RelayElicit != nil {
 		return protocol.RelayResult(version, method, raw, report)
 	}
 	return protocol.DecodeResultReporting(version, method, raw, report)
