@@ -156,11 +156,11 @@ type authorizerError struct {
 }
 
 func newAuthorizerError(err error, sent http.Header) error {
-	text := err.Error()
+	text := errPrefix.Errorf("authorize: %w", err).Error()
 	if len(sent) > 0 {
 		text = redact.MaskParts(text, secretsOf(sent))
 	}
-	return &authorizerError{"clienthttp: authorize: " + text, err}
+	return &authorizerError{text, err}
 }
 
 func (e *authorizerError) Error() string { return e.text }

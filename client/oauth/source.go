@@ -218,8 +218,8 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Partition returns the cache partition of the login, for client.CacheOptions.Partition. It is the
-// same for all tokens of a login, and changes with every login and logout.
+// Partition returns a name of the login, under which a program can keep what the login may read. It
+// is the same for all tokens of a login, and changes with every login and logout.
 func (s *Source) Partition(ctx context.Context) string {
 	current, err := s.readStored(ctx, false)
 	if err == nil && current != nil {

@@ -295,7 +295,7 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 	if err != nil {
 		f.t.Error(err)
 	}
-	opts := &client.Options{Era: era, Cache: &client.CacheOptions{Disabled: true}}
+	opts := &client.Options{Era: era}
 	if era == protocol.Modern {
 		opts.NoBusyRetry, opts.Manual = true, &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}

@@ -190,7 +190,6 @@ func connectUser(t testing.TB, url, user string, opts client.Options) *client.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Cache = &client.CacheOptions{Disabled: true}
 	c, err := client.New(transport, &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +387,6 @@ func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts.Cache = &client.CacheOptions{Disabled: true}
 			c, err := client.New(transport, opts)
 			if err != nil {
 				t.Fatal(err)

@@ -284,7 +284,6 @@ func TestAnUpstreamThatDiesWithdrawsTheQuestionOfASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := client.New(transport, &client.Options{Era: protocol.Legacy,
-		Cache: &client.CacheOptions{Disabled: true},
 		ElicitForm: func(
 			ctx context.Context, _ *client.FormQuestion,
 		) (*protocol.ElicitResult, error) {

@@ -253,8 +253,7 @@ func (p *visitingPerson) connect(
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era,
-		Cache: &client.CacheOptions{Disabled: true}}
+	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era}
 	if change != nil {
 		change(opts)
 	}

@@ -128,7 +128,7 @@ func HTTP(
 			with = *opts
 		}
 		if credential.Authorizer != nil {
-			with.Authorize, with.Authorizer = nil, credential.Authorizer
+			with.Authorizer = credential.Authorizer
 		}
 		return clienthttp.New(url, &with)
 	}

@@ -261,8 +261,7 @@ func TestLogsReachTheClient(t *testing.T) {
 		}
 		var logs atomic.Int64
 		c, err := client.New(transport, &client.Options{Era: clientEra,
-			Cache: &client.CacheOptions{Disabled: true},
-			Log:   func(context.Context, *protocol.LogMessage) { logs.Add(1) }})
+			Log: func(context.Context, *protocol.LogMessage) { logs.Add(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}

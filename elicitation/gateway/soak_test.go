@@ -119,7 +119,7 @@ func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.C
 		t.Fatal(err)
 	}
 	c, err := client.New(transport, &client.Options{
-		Era: era, Timeout: time.Minute, Cache: &client.CacheOptions{Disabled: true},
+		Era: era, Timeout: time.Minute,
 		ElicitForm: func(
 			_ context.Context, q *client.FormQuestion,
 		) (*protocol.ElicitResult, error) {

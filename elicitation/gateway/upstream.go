@@ -401,13 +401,12 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 	opts := &client.Options{
 		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
 		Era:  u.config.Era, Manual: &manual, NoBusyRetry: true,
-		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
 				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
 			}
 		},
-		Relay: true, RelayElicit: conn.elicit, Extensions: manual.Extensions,
+		RelayElicit: conn.elicit, Extensions: manual.Extensions,
 		Warn: func(_ context.Context, err error) {
 			if _, refused := errors.AsType[*elicitation.Error](err); refused {
 				return // the router has told the log
@@ -423,7 +422,8 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 	}
 	if d.sampling {
 		opts.CreateMessage = conn.askModel
-		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
+		opts.Sampling = protocol.SamplingCapability{Tools: d.samplingTools,
+			Context: d.samplingContext}
 	}
 	if d.roots {
 		opts.ListRoots = conn.askRoots

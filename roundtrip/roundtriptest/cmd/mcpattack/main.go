@@ -260,7 +260,8 @@ func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	}
 	defer peer.Close() // a client that could not be made leaves it open
 	unasked := errors.New("nobody answers while tools are listed")
-	asked, err := client.New(peer, &client.Options{Era: era, SamplingTools: true,
+	asked, err := client.New(peer, &client.Options{Era: era,
+		Sampling: protocol.SamplingCapability{Tools: true},
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return nil, unasked
 		},
