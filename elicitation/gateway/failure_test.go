@@ -255,7 +255,7 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 			"The upstream server ops needs elicitation.form, which this gateway does not let it use"},
 	} {
 		w := startWatched(t, gateway.Upstream{Name: "ops", Connect: gateway.HTTP(u.url, nil),
-			Era: protocol.Modern, Ask: gateway.Questions{NoForms: test.kept}})
+			Era: protocol.Modern, Refuse: refuseIf(test.kept, protocol.KindElicitForm)})
 		c := connectWith(t, w.url, client.Options{Era: test.era})
 		awaitTool(t, c, "ops_x")
 		result, err := c.CallTool(t.Context(), "ops_x", nil)

@@ -143,3 +143,11 @@ func TestProgramsGetNoSecretsOfTheGateway(t *testing.T) {
 		t.Errorf("the program has %s", got)
 	}
 }
+
+// refuseIf returns the kinds of questions that an upstream may not ask.
+func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
+	if refused {
+		return []protocol.InputKind{kind}
+	}
+	return nil
+}

@@ -300,7 +300,7 @@ func TestSecretsAreAskedForWhereTheUpstreamMay(t *testing.T) {
 			url := startGateway(t, &gateway.Options{
 				Upstreams: []gateway.Upstream{
 					{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra,
-						Ask: gateway.Questions{Secrets: admitted}}}})
+						Secrets: admitted}}})
 			p := &person{answer: func(string) *protocol.ElicitResult {
 				r, _ := client.Accept(map[string]string{"password": "hunter2"})
 				return r
@@ -553,7 +553,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 
 // URLs that an upstream asks for in an error are subject to the same rules.
 func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
-	for _, ask := range []gateway.Questions{{}, {NoURLs: true}} {
+	for _, refused := range []bool{false, true} {
 		u, upstream := startRaw(t, func(
 			id json.RawMessage, event func(string), answers <-chan string,
 		) {
@@ -563,12 +563,13 @@ func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 					`"url":"http://evil.example/x","message":"visit"}]}}}`, id))
 		})
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy, Ask: ask}}})
+			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy,
+				Refuse: refuseIf(refused, protocol.KindElicitURL)}}})
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 			c := connect(t, url, era, &person{}) // forms only
 			awaitTool(t, c, "ops_x")
 			r, err := c.CallTool(t.Context(), "ops_x", nil)
-			t.Logf("%+v %v: %v %v, %d calls", ask, era, textOf(r), err, u.calls.Load())
+			t.Logf("refused %v, %v: %v %v, %d calls", refused, era, textOf(r), err, u.calls.Load())
 			said, ok := protocol.AsError(err)
 			if ok && strings.Contains(string(said.Data), "evil") {
 				t.Errorf("%v: the client is sent to %s", era, said.Data)

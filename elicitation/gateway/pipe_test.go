@@ -456,9 +456,9 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				u.ServeHTTP(w, r)
 			}))
 			t.Cleanup(func() { l.CloseClientConnections(); go l.Close() })
-			url := startGateway(t, &gateway.Options{Limits: gateway.Limits{CallTime: test.limit},
-				Upstreams: []gateway.Upstream{{Name: "u", Era: protocol.Legacy,
-					Connect: gateway.HTTP(l.URL, nil)}}})
+			url := startGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{{Name: "u",
+				Era: protocol.Legacy, Connect: gateway.HTTP(l.URL, nil)},
+			}}).WithCallTime(test.limit))
 			c := connect(t, url, test.era, &person{})
 			awaitTool(t, c, "u_x")
 			_, _ = c.CallTool(ctx, "u_x", nil)

@@ -47,12 +47,14 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 }
 
 func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
-	for _, limits := range []gateway.Limits{{Entries: -1}, {Connections: -1}} {
-		_, err := gateway.New(&gateway.Options{Limits: limits, Upstreams: []gateway.Upstream{
-			{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
-		}})
-		if err == nil || !strings.Contains(err.Error(), "must be positive") {
-			t.Errorf("%+v: %v", limits, err)
+	for want, opts := range map[string]gateway.Options{
+		"must be positive": {MaxConnections: -1, Upstreams: []gateway.Upstream{
+			{Name: "a", Connect: gateway.HTTP("http://localhost", nil)}}},
+		`"url" is no kind of question`: {Upstreams: []gateway.Upstream{{Name: "a",
+			Connect: gateway.HTTP("http://localhost", nil), Refuse: []protocol.InputKind{"url"}}}},
+	} {
+		if _, err := gateway.New(&opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

@@ -221,7 +221,7 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	addEcho(srv, "one")
 	dial := gateway.HTTP(serveHTTPWith(t, srv, byUser), nil)
 	var ofAnn atomic.Int64
-	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Connections: 1},
+	_, url := serveGateway(t, &gateway.Options{MaxConnections: 1,
 		Upstreams: []gateway.Upstream{{Name: "ops", Credential: ownCredentials, Connect: func(
 			ctx context.Context, c gateway.Credential,
 		) (protocol.Peer, error) {

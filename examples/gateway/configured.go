@@ -46,33 +46,24 @@ type file struct {
 	lookupEnv func(name string) (string, bool) // of users' tokens, nil: os.LookupEnv
 }
 
-// fileLimits are the limits of the gateway (frontdoor.Limits). 0, and what is left out, is the
-// default.
+// fileLimits are those of frontdoor.Options. 0, and what is left out, is the default.
 type fileLimits struct {
-	Calls             int    `json:"calls"`             // that are parked, in all
-	CallsPerPrincipal int    `json:"callsPerPrincipal"` // of these, of one user
-	CallTime          string `json:"callTime"`          // of each, with people's time: 15m
-	Entries           int    `json:"entries"`           // tools, for example, of one upstream
-	Connections       int    `json:"connections"`       // for calls, to one upstream
+	Calls             int `json:"calls"`             // that are parked, in all
+	CallsPerPrincipal int `json:"callsPerPrincipal"` // of these, of one user
+	Connections       int `json:"connections"`       // for calls, to one upstream
 }
 
-// limits returns those of the gateway, or which one cannot be.
-func (l fileLimits) limits() (limits frontdoor.Limits, err error) {
-	limits = frontdoor.Limits{Calls: l.Calls, CallsPerPrincipal: l.CallsPerPrincipal,
-		Entries: l.Entries, Connections: l.Connections}
-	if l.CallTime != "" {
-		if limits.CallTime, err = time.ParseDuration(l.CallTime); err != nil {
-			return limits, fmt.Errorf("limits.callTime: %w", err)
-		}
-	}
-	for name, n := range map[string]int{"calls": l.Calls, "entries": l.Entries,
-		"callsPerPrincipal": l.CallsPerPrincipal, "connections": l.Connections,
-		"callTime": int(limits.CallTime)} {
+// set sets those of the gateway, or returns which one cannot be.
+func (l fileLimits) set(opts *frontdoor.Options) error {
+	for name, n := range map[string]int{"calls": l.Calls,
+		"callsPerPrincipal": l.CallsPerPrincipal, "connections": l.Connections} {
 		if n < 0 {
-			return limits, fmt.Errorf("limits.%s: is negative; leave it out for the default", name)
+			return fmt.Errorf("limits.%s: is negative; leave it out for the default", name)
 		}
 	}
-	return limits, nil
+	opts.MaxCalls, opts.MaxCallsPerPrincipal = l.Calls, l.CallsPerPrincipal
+	opts.MaxConnections = l.Connections
+	return nil
 }
 
 // A fileUpstream has a URL or a command.
@@ -82,9 +73,9 @@ type fileUpstream struct {
 	Token      string   `json:"token"` // environment variable with the token for the URL
 	Command    []string `json:"command"`
 	Unprefixed []string `json:"unprefixed"`
-	NoForms    bool     `json:"noForms"`
-	NoURLs     bool     `json:"noUrls"`
-	NoSampling bool     `json:"noSampling"`
+	// Refuse has kinds of questions that it may not ask: elicitation.form, elicitation.url,
+	// sampling, roots.
+	Refuse []protocol.InputKind `json:"refuse"`
 }
 
 // runConfigured runs the gateway that a file describes until ctx ends.
@@ -151,7 +142,7 @@ func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
 		},
 		Log: zaplog.New(logger), Metrics: prom.New(registry),
 	}
-	if opts.Limits, err = f.Limits.limits(); err != nil {
+	if err = f.Limits.set(opts); err != nil {
 		return nil, nil, err
 	}
 	if opts.Elicitation, err = elicitation.OptionsFromEnv(os.LookupEnv); err != nil {
@@ -177,7 +168,7 @@ func (f *file) options(logger *zap.Logger, registry *prometheus.Registry) (
 
 func (u fileUpstream) upstream() (frontdoor.Upstream, error) {
 	upstream := frontdoor.Upstream{Name: u.Name, Unprefixed: u.Unprefixed,
-		Ask: frontdoor.Questions{NoForms: u.NoForms, NoURLs: u.NoURLs, NoSampling: u.NoSampling}}
+		Refuse: u.Refuse}
 	switch {
 	case (u.URL == "") == (len(u.Command) == 0):
 		return upstream, fmt.Errorf("upstream %q: it has a url or a command", u.Name)

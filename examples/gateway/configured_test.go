@@ -33,7 +33,7 @@ func TestConfigured(t *testing.T) {
 	endpoint, stop := startConfigured(t, map[string]any{
 		"listen": "127.0.0.1:0", "users": map[string]string{"ALICE_TOKEN": "alice"},
 		"upstreams": []any{map[string]any{"name": "data", "url": up.URL}},
-		"limits":    map[string]any{"callTime": "1m"},
+		"limits":    map[string]any{"calls": 10},
 	})
 	defer stop()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
@@ -62,12 +62,11 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 		"a url or a comma": {"upstreams": []any{map[string]any{"name": "a"}}},
 		"UNSET is not set": {"upstreams": []any{map[string]any{
 			"name": "a", "url": "http://localhost", "token": "UNSET"}}},
-		"limits.callTime: time": {"limits": map[string]any{"callTime": "soon"}},
-		"limits.callTime: is n": {"limits": map[string]any{"callTime": "-1s"}},
+		`"sms" is no kind`: {"upstreams": []any{map[string]any{
+			"name": "a", "url": "http://localhost", "refuse": []string{"sms"}}}},
 		"limits.calls of type":  {"limits": map[string]any{"calls": "many"}},
 		"limits.calls: is":      {"limits": map[string]any{"calls": -1}},
 		"limits.callsPerPrinci": {"limits": map[string]any{"callsPerPrincipal": -1}},
-		"limits.entries: is ne": {"limits": map[string]any{"entries": -1}},
 		"limits.connections: i": {"limits": map[string]any{"connections": -64}},
 		"UNSET_KEYS":            {"keys": "UNSET_KEYS"},
 		"a name begins wit": {"upstreams": []any{map[string]any{
@@ -82,28 +81,28 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 
 // TestLimitsOfTheFileAreThoseOfTheGateway: each of them, those of the shipped file too.
 func TestLimitsOfTheFileAreThoseOfTheGateway(t *testing.T) {
-	all := `{"calls": 1, "callsPerPrincipal": 2, "callTime": "3s", "entries": 4, "connections": 5}`
-	want := frontdoor.Limits{Calls: 1, CallsPerPrincipal: 2, CallTime: 3 * time.Second,
-		Entries: 4, Connections: 5}
-	var l fileLimits
-	if err := json.Unmarshal([]byte(all), &l); err != nil {
-		t.Fatal(err)
+	limits := func(text string) (got [3]int) {
+		var f file
+		if err := json.Unmarshal([]byte(text), &f); err != nil {
+			t.Fatal(err)
+		}
+		var opts frontdoor.Options
+		if err := f.Limits.set(&opts); err != nil {
+			t.Fatal(err)
+		}
+		return [3]int{opts.MaxCalls, opts.MaxCallsPerPrincipal, opts.MaxConnections}
 	}
-	if got, err := l.limits(); err != nil || got != want {
-		t.Errorf("got %+v, %v", got, err)
+	all := `{"limits": {"calls": 1, "callsPerPrincipal": 2, "connections": 5}}`
+	if got := limits(all); got != [3]int{1, 2, 5} {
+		t.Errorf("got %v", got)
 	}
 	shipped, err := os.ReadFile("gateway.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f file
-	if err := json.Unmarshal(shipped, &f); err != nil {
-		t.Fatal(err)
-	}
-	got, err := f.Limits.limits()
-	if err != nil || got.Calls == 0 || got.CallsPerPrincipal == 0 || got.CallTime == 0 ||
-		got.Entries == 0 || got.Connections != 0 { // which differ by the kind of upstream
-		t.Errorf("the shipped file has %+v, %v", got, err)
+	got := limits(string(shipped))
+	if got[0] == 0 || got[1] == 0 || got[2] != 0 { // which differ by the kind of upstream
+		t.Errorf("the shipped file has %v", got)
 	}
 }
 
@@ -130,7 +129,7 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := opts.Elicitation
-	if got.Timeout != 90*time.Second || got.Limits.Pending != 7 ||
+	if got.Timeout != 90*time.Second || got.MaxPending != 7 ||
 		got.SweepInterval != 2*time.Minute {
 		t.Errorf("got %+v", got)
 	}
