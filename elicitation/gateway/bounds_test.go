@@ -38,6 +38,7 @@ func twoQuestions(id json.RawMessage, event func(string), answers <-chan string)
 }
 
 func TestQuestionsLeftOutAreAskedAgainInOrder(t *testing.T) {
+	t.Parallel()
 	u, upstream := startRaw(t, nil)
 	u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
 		twoQuestions(id, event, u.answers)

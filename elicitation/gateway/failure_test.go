@@ -183,6 +183,7 @@ func (w *watched) counted(t *testing.T, why string) (n float64, series int) {
 }
 
 func TestTheLogSaysWhyACallFailed(t *testing.T) {
+	t.Parallel()
 	for _, scene := range failureScenes {
 		t.Run(scene.name, func(t *testing.T) {
 			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {

@@ -40,6 +40,7 @@ func startAskingAndPlain(t *testing.T) string {
 // Whatever one principal does, or all anonymous callers together, another's plain call to the same
 // upstream runs.
 func TestNobodyLocksOthersOut(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		for _, greedy := range []string{"mallory", ""} {
 			for seed := range uint64(4) {
@@ -166,6 +167,7 @@ func listen(t *testing.T, c *client.Client, uris ...string) (string, <-chan stri
 
 // Subscriptions that one principal makes up leave room for those of others.
 func TestSubscriptionsHaveShares(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(era.String(), func(t *testing.T) {
 			srv := newServer(t, nil)

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(serveStdio) == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "8") // most tests wait for time to pass
 		os.Exit(m.Run())
 	}
 	srv, err := server.New(&server.Options{

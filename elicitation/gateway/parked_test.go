@@ -132,6 +132,7 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 }
 
 func TestACallThatTakesTooLongEndsUpstream(t *testing.T) {
+	t.Parallel()
 	_, c := startParking(t, func(o *gateway.Options) {
 		o.WithCallTime(200 * time.Millisecond)
 	})
@@ -227,6 +228,7 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 }
 
 func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
+	t.Parallel()
 	srv, err := server.New(nil)
 	if err != nil {
 		t.Fatal(err)

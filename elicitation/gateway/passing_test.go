@@ -42,6 +42,7 @@ type outcome = protocol.CallToolOutcome
 
 // A completion that is cancelled must not end another call on a shared connection.
 func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, nil)
 	begun, release := make(chan struct{}), make(chan struct{})
 	completing := make(chan struct{}, 1)
@@ -93,6 +94,7 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 
 // Many first calls of a modern upstream share one connection.
 func TestFirstCallsShareAConnection(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "x"}, func(
 		ctx context.Context, _ *server.ToolCall, _ struct{},
@@ -131,6 +133,7 @@ func TestFirstCallsShareAConnection(t *testing.T) {
 
 // A listening stream that broke is opened again.
 func TestAStreamOfChangesThatBreaksIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
 			srv := newServer(t, &server.Options{Capabilities: protocol.ServerCapabilities{
@@ -190,6 +193,7 @@ func TestAStreamOfChangesThatBreaksIsOpenedAgain(t *testing.T) {
 
 // Another session's unsubscribing takes nothing from who has subscribed.
 func TestOneSessionUnsubscribesForItselfAlone(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, &server.Options{Capabilities: protocol.ServerCapabilities{
 		Resources: &protocol.ResourcesCapability{Subscribe: true, ListChanged: true}}})
 	server.AddTool(srv, server.Tool{Name: "x"}, func(

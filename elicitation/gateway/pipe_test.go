@@ -416,6 +416,7 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 // A call that is given up is cancelled upstream before its session ends there: upstreams run it on
 // otherwise.
 func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		era    protocol.Era
 		limit  time.Duration // of the call

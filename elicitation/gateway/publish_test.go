@@ -151,6 +151,7 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 }
 
 func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t)
 	var up atomic.Bool
 	dial := gateway.HTTP(u.url, nil)
@@ -359,6 +360,7 @@ func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 // A balancer sends requests to a gateway that has just started, also those that come back with
 // answers.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t)
 	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: func(
