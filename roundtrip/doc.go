@@ -179,20 +179,18 @@
 //		the same in package gateway, where it is Server.Roundtrip.HumanTimeout; a question that
 //		an upstream of 2026-07-28 returns has it from its creation, beside RoundTTL, and
 //		the client that answers later gets the text
-//	elicitation.ElicitOptions.Timeout     -
-//		the same for one question, in place of Options.Timeout
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
-//	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it
+//	a question that progress extends      10 min
+//		the same, whatever extends it; 5 min more than Options.Timeout if that is longer
 //	the delivery of a question            10 s
 //		until the client's transport has taken the question; the question fails
-//	elicitation.Options.Heartbeat         15 s
+//	heartbeats of the router              15 s
 //		as roundtrip.Options.Heartbeat, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
-//	gateway.Limits.CallTime               15 min
-//		a call of an older upstream with all its questions, before a client of either kind;
+//	a call of an older upstream           15 min
+//		with all its questions, before a client of either kind;
 //		it is cancelled upstream, and the client told; 5 min more than one question may take
 //	such a call whose client left         30 s
 //		likewise. Also how long an outcome is kept for a client that has lost it

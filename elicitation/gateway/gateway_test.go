@@ -350,7 +350,8 @@ func TestUpstreamsLearnNothingOfWhatTheyMayNotAsk(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 			Name: "ops", Connect: gateway.HTTP(startAskingWho(t), nil), Era: upstreamEra,
-			Ask: gateway.Questions{NoForms: true, NoURLs: true, NoSampling: true, NoRoots: true},
+			Refuse: []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL,
+				protocol.KindCreateMessage, protocol.KindListRoots},
 		}}})
 		c := connectWith(t, url, client.Options{Era: clientEra, ElicitForm: (&person{}).fill,
 			ElicitURL: agreeToVisit, CreateMessage: func(

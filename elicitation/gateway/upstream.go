@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -122,19 +123,24 @@ func (c *connection) isOver() bool {
 	}
 }
 
+// mayAsk reports whether the upstream may ask questions of a kind.
+func (u *upstream) mayAsk(kind protocol.InputKind) bool {
+	return !slices.Contains(u.config.Refuse, kind)
+}
+
 // capabilities returns what is declared upstream for a client.
 func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if e := c.Elicitation; e != nil {
-		d.forms = e.Form && !u.config.Ask.NoForms
-		d.urls = e.URL && !u.config.Ask.NoURLs
+		d.forms = e.Form && u.mayAsk(protocol.KindElicitForm)
+		d.urls = e.URL && u.mayAsk(protocol.KindElicitURL)
 	}
-	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
+	if s := c.Sampling; s != nil && u.mayAsk(protocol.KindCreateMessage) {
 		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
 	}
 	if apps := c.Extensions[extensionApps]; len(apps) <= maxAppsBytes {
 		d.apps = string(apps)
 	}
-	d.roots = c.Roots != nil && !u.config.Ask.NoRoots
+	d.roots = c.Roots != nil && u.mayAsk(protocol.KindListRoots)
 	return d
 }
 
@@ -269,12 +275,12 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
-	case limits.Connections != 0:
-		return int64(limits.Connections)
+	case limits.connections != 0:
+		return int64(limits.connections)
 	case u.program:
 		return 64
 	}
-	return int64(orDefault(limits.Calls, 1000))
+	return int64(limits.calls)
 }
 
 func (u *upstream) oldestIdleLocked() (oldest *connection) {
@@ -415,7 +421,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
-		Timeout: -1, // of the client's request, or Limits.CallTime
+		Timeout: -1, // of the client's request, or the time of the call
 	}
 	if d.urls {
 		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
