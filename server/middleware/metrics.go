@@ -90,7 +90,7 @@ type Metrics struct {
 	inFlight      event.Instrument
 	waiting       event.Instrument
 	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
-	events        eventSeries
+	events        *event.Counters
 }
 
 // NewMetrics makes the metrics in sink, such as prom.New(registerer); nil is none. Metrics of a
@@ -104,11 +104,8 @@ func NewMetrics(sink event.MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	if opts != nil {
 		o = *opts
 	}
-	legs, events := seriesOfLegs(o), seriesOfEvents()
-	table := slices.Clone(legs)
-	for _, s := range events {
-		table = append(table, s.Series)
-	}
+	legs, events := seriesOfLegs(o), event.NewCounters()
+	table := slices.Concat(legs, events.Series())
 	for i := range table {
 		table[i].Name = namespace + "_" + table[i].Name
 	}
@@ -118,7 +115,8 @@ func NewMetrics(sink event.MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	}
 	vectors[seriesBuild](buildInfo()...)
 	m := &Metrics{inFlight: vectors[seriesInFlight](), waiting: vectors[seriesWaiting](),
-		events: newEventSeries(events, vectors[len(legs):])}
+		events: events}
+	events.Bind(vectors[len(legs):])
 	m.legs.init(o.Targets, vectors)
 	return m, nil
 }
@@ -156,7 +154,7 @@ func (m *Metrics) Observe(_ context.Context, e event.Event) {
 	case event.WaitBegan, event.WaitEnded:
 		m.observeWait(e)
 	default:
-		event.Count(e, m.events)
+		m.events.Count(e)
 	}
 }
 
