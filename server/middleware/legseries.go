@@ -24,7 +24,7 @@ const (
 )
 
 // seriesOfLegs lists the metrics of a middleware, and that of the program.
-func seriesOfLegs(o MetricsOptions) []event.Series {
+func seriesOfLegs(o Options) []event.Series {
 	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
 	if o.Targets != nil {
 		count, timed = append(count, "target"), append(timed, "target")
