@@ -181,8 +181,8 @@ func (o *Options) check() error {
 			"for example with keys.KeyringFromEnv")
 	}
 	for name, n := range map[string]int64{"RunTimeout": int64(o.RunTimeout), "Runs": int64(o.Runs),
-		"TasksPerPrincipal": int64(o.TasksPerPrincipal), "Lease": int64(o.Lease), "Sweep": int64(o.Sweep),
-		"Inline": int64(o.Inline)} {
+		"TasksPerPrincipal": int64(o.TasksPerPrincipal), "Lease": int64(o.Lease),
+		"Sweep": int64(o.Sweep), "Inline": int64(o.Inline)} {
 		if n < 0 {
 			return fmt.Errorf("tasks: %s: must not be negative", name)
 		}
