@@ -116,7 +116,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		}
 		return begun, err
 	case isFull:
-		t.opts.Observer.Observe(ctx, event.QuotaExceeded{Where: event.Where{
+		t.server.Report(ctx, event.QuotaExceeded{Where: event.Where{
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
 			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
 		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,

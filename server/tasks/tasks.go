@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -95,8 +94,6 @@ type Options struct {
 	// Allowed is asked at each poll, update and cancel whether a principal may still have its
 	// tasks of a tool; where it may not there is no such task. Nil: it may. Calls overlap.
 	Allowed func(ctx context.Context, p protocol.Principal, tool string) bool
-	// Observer is told what happens, beside what observes the server. Nil: nobody.
-	Observer event.Observer
 
 	tasks int // of tests alone; 0: maxTasks
 }
@@ -149,7 +146,6 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	o.Runs = cmp.Or(o.Runs, 64)
 	o.TasksPerPrincipal, o.tasks = cmp.Or(o.TasksPerPrincipal, 100), cmp.Or(o.tasks, maxTasks)
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
-	o.Observer = event.Observers(o.Observer)
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
 		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
