@@ -159,11 +159,11 @@
 //		a session that was idle for so long may make room for another; it ends
 //	events of a finished stream           5 min
 //		a response for a client that lost its connection; it cannot be fetched any more
-//	serverhttp.Options.KeepAlive          25 s
+//	keep-alive of serverhttp              25 s
 //		a quiet stream; a comment is sent, which keeps proxies from closing it
 //	serverhttp.Options.ReadTimeout        30 s
 //		one body, such as that with the answers; the request is refused (408)
-//	serverhttp.Options.WriteTimeout       30 s
+//	write timeout of serverhttp           30 s
 //		one write, not the response; the connection is closed
 //	http.Server.WriteTimeout              -
 //		the response; serverhttp replaces it by its own for each write

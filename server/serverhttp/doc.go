@@ -149,7 +149,7 @@
 // The stream of subscriptions/listen begins at once, with the acknowledgment,
 // and ends with a response when [Handler.Shutdown] or the [server.Server] ends
 // it. In between a comment now and then keeps it from being closed as idle
-// (Options.KeepAlive). A client that leaves is noticed at once, one that is
+// (after 25 s). A client that leaves is noticed at once, one that is
 // there and no longer reads when what is written to it has filled the buffers
 // of the connection and the write timeout has passed. A machine that vanished
 // without a word is found by the operating system, which on Linux takes about a
@@ -159,7 +159,7 @@
 //
 // # Limits
 //
-// Every limit is a field of [Options] with a default. One principal has a share of
+// Every limit is a field of [Options] with a default, or a constant. One principal has a share of
 // those on sessions, a quarter, and anonymous clients are one account. At the cap on
 // sessions the one that was idle longest, and for a minute at least, makes room.
 // Limits.RequestsPerSession leaves out calls that wait for a person, which have limits of

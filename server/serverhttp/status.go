@@ -54,9 +54,6 @@ func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Respon
 		return http.StatusOK
 	}
 	e := response.Error
-	if h.srv.DraftErrorCodes() {
-		e = e.Final()
-	}
 	switch {
 	case e.Code == protocol.CodeMissingRequiredClientCapability:
 		return http.StatusBadRequest
