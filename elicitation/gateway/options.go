@@ -35,8 +35,8 @@ type Options struct {
 	// Elicitation configures the questions of upstreams, as [elicitation.OptionsFromEnv] reads it
 	// for example. Zero values are the router's defaults, but for these: Timeout is
 	// Server.Roundtrip.HumanTimeout, or 10 minutes, and takes its place; MinHumanTime is that of
-	// Server.Roundtrip; Limits.Pending is Limits.Calls, and PerPrincipal and PerSession are
-	// Limits.CallsPerPrincipal; Log and Metrics are those of the gateway. AllowSecrets admits what
+	// Server.Roundtrip; [elicitation.Limits].Pending is Limits.Calls, and PerPrincipal and
+	// PerSession are Limits.CallsPerPrincipal; Log and Metrics are those of the gateway. AllowSecrets admits what
 	// [Questions].Secrets does not. Validation is [elicitation.ValidateEnforce], since the
 	// gateway's server checks what it asks.
 	Elicitation elicitation.Options
