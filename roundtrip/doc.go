@@ -143,10 +143,8 @@
 //	store.Lease                           2 min
 //		how long a claim of a guard counts as running when nobody renews it; then copies of
 //		its request are told that the outcome is not known
-//	sqlstore.Options.Timeout              5 s
+//	a claim in sqlstore or redisstore     5 s
 //		the claim of a state with its answers; the request is refused
-//	redisstore.Options.Timeout            5 s
-//		the same
 //	redisstore.Options.Longest            1 h
 //		how long a state may last; one that lasts longer is refused, so keep it at RoundTTL
 //		or AnswerWithin
@@ -197,7 +195,7 @@
 //	a visit that the router remembers     1 h
 //		until the upstream reports that it is completed; the client is not told any more
 //	questions over mcp-go's HTTP client   30 s
-//		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
+//		one question of an upstream; mcp-go ends it, and no setting of a router can extend that
 //
 // In the client:
 //

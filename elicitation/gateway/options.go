@@ -52,8 +52,8 @@ type Options struct {
 	// for example. Zero values are the router's defaults, but for these: Timeout is
 	// Server.Roundtrip.HumanTimeout, or 10 minutes, and takes its place; MinHumanTime is that of
 	// Server.Roundtrip; MaxPending is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log
-	// and Metrics are those of the gateway. AllowSecrets admits what
-	// [Upstream].Secrets does not. Validation is [elicitation.ValidateEnforce], since the
+	// and Metrics are those of the gateway. AllowSecrets admits what [Upstream].Secrets does
+	// not. Validation is [elicitation.ValidateEnforce], since the
 	// gateway's server checks what it asks.
 	Elicitation elicitation.Options
 	// Log is told what happens to upstreams and to what they publish. Nil: nobody.

@@ -154,8 +154,7 @@
 // of the connection and the write timeout has passed. A machine that vanished
 // without a word is found by the operating system, which on Linux takes about a
 // quarter of an hour unless TCP_USER_TIMEOUT is set on the connection; until
-// then the subscription holds its place among Options.MaxSubscriptions of the
-// server.
+// then the subscription holds its place among [server.Options].MaxSubscriptions.
 //
 // # Limits
 //

@@ -11,7 +11,7 @@ import (
 )
 
 // A Target is a server under test. Connect alone is required. The fields have the meaning that
-// the documentation of roundtriptest.Target gives them.
+// the documentation of roundtriptest.Subject gives them.
 type Target struct {
 	Connect func(user string) (protocol.Peer, error)
 	Eras    []protocol.Era
