@@ -65,11 +65,11 @@
 // that takes neither context nor error into account: it will run in a round that
 // asks, although nobody is told that it succeeded.
 //
-// [Batch] asks several questions in one round. [FlowVersion] tells flows that
-// began under other code. Both styles may be used in one handler. What a handler
-// returns with [WithState] in a round that asks is kept: it is the handler's word,
-// not the person's, so it must not say that somebody agreed before they did. And
-// a question that the handler itself withdraws on a connection of a legacy
+// [FlowVersion] tells flows that began under other code. Both styles may be used in one
+// handler, and a flow that asks several questions at once returns them, as guard style
+// does. What a handler returns with [WithState] in a round that asks is kept: it is the
+// handler's word, not the person's, so it must not say that somebody agreed before they
+// did. And a question that the handler itself withdraws on a connection of a legacy
 // revision, by a context of its own that ends, is one that it chose to do without.
 //
 // # When nobody can be asked
