@@ -180,7 +180,8 @@
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	a question that progress extends      10 min
-//		the same, whatever extends it; 5 min more than elicitation.Options.Timeout if that is longer
+//		the same, whatever extends it; 5 min more than elicitation.Options.Timeout
+//		if that is longer
 //	the delivery of a question            10 s
 //		until the client's transport has taken the question; the question fails
 //	heartbeats of the router              15 s
