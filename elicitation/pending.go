@@ -3,6 +3,7 @@ package elicitation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -314,6 +315,9 @@ func (p *pendingQuestion) endLocked(out outcome) {
 func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
 	if (by == ByUpstream || by == ByCallEnd) && p.call.ctx.Err() != nil {
 		by, cause = ByClient, context.Cause(p.call.ctx)
+	}
+	if refused, ok := errors.AsType[*waiting.ClientError](cause); ok {
+		return p.finish(p.readError(refused.Said)) // which the transport is about to report
 	}
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
