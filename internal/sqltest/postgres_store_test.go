@@ -59,7 +59,57 @@ func TestPostgres(t *testing.T) {
 	t.Run("read-only", func(t *testing.T) { testReadOnly(t, fresh(t)) })
 	t.Run("isolation", func(t *testing.T) { testIsolation(t, c) })
 	t.Run("tables made by many", func(t *testing.T) { testCreateOverlapping(t, c) })
+	t.Run("refusals", func(t *testing.T) { testRefusals(t, c) })
 	t.Run("kill", func(t *testing.T) { testKill(t, c) })
+}
+
+// testRefusals: neither a refusal nor an acceptance reads the rows of others.
+func testRefusals(t *testing.T, c *cluster) {
+	const rows, calls = 300_000, 20
+	db, name := c.withTables(t)
+	mustExec(t, db, fmt.Sprintf(`insert into rondo_claims
+		select 'rondo', 'k' || n, 'somebody', 2, '', '', 0, 9e15, null
+		from generate_series(1, %d) n`, rows))
+	mustExec(t, db, fmt.Sprintf("insert into rondo_usage values "+
+		"('rondo', 'guard', '*', %d, 0)", rows))
+	mustExec(t, db, "vacuum analyze rondo_claims")
+	var rowsBefore, writesBefore int
+	read := func(room int64, wantRefused bool) int {
+		t.Helper()
+		own := open(t, c.url(name))
+		s := newStore(t, own, sqlstore.Options{MaxEntries: room})
+		for n := range calls {
+			_, err := s.Claim(t.Context(), fmt.Sprint(room, n), "ann", answers, inAnHour())
+			_, refused := errors.AsType[*store.QuotaError](err)
+			if refused != wantRefused || !refused && err != nil {
+				t.Fatalf("got %v, want a refusal: %v", err, wantRefused)
+			}
+		}
+		_ = own.Close() // which is when its connections report what they did
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			var all, writes int
+			if err := db.QueryRowContext(t.Context(), `select c.seq_tup_read + c.idx_tup_fetch,
+				u.n_tup_ins + u.n_tup_upd from pg_stat_user_tables c, pg_stat_user_tables u
+				where c.relname = 'rondo_claims' and u.relname = 'rondo_usage'`).Scan(
+				&all, &writes); err != nil {
+				t.Fatal(err)
+			}
+			if writes > writesBefore {
+				n := all - rowsBefore
+				rowsBefore, writesBefore = all, writes
+				return n
+			}
+		}
+		t.Fatal("the database reports nothing")
+		return 0
+	}
+	_ = read(2*rows, false) // what came before
+	acceptances, refusals := read(2*rows+calls, false), read(rows, true)
+	t.Logf("rows read by %d acceptances: %d, by as many refusals: %d", calls, acceptances, refusals)
+	if max(acceptances, refusals) > 10*calls {
+		t.Error("they read rows of others")
+	}
 }
 
 // testSettings refuses, at the start, what a crash would empty or what forgets what it confirmed.

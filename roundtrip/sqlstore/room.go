@@ -22,14 +22,17 @@ type room struct {
 	resource string // which a QuotaError names, and the kind of the rows in rondo_usage
 	table    string
 
-	sweepAt *atomic.Int64 // when to look for expired rows next, in nanoseconds since 1970
+	// When to look for expired rows next, in nanoseconds since 1970: as a matter of course, and
+	// for want of room.
+	sweepAt, sweepFullAt *atomic.Int64
 }
 
 // everybody is the owner of the row that counts all. No digest is spelled like that.
 const everybody = "*"
 
 func newRoom(s *Store, resource, table string) room {
-	return room{store: s, resource: resource, table: table, sweepAt: new(atomic.Int64)}
+	return room{store: s, resource: resource, table: table,
+		sweepAt: new(atomic.Int64), sweepFullAt: new(atomic.Int64)}
 }
 
 const takeRoom = `insert into rondo_usage (service, kind, owner, entries, bytes)
@@ -73,18 +76,24 @@ func (r *room) takeWithin(ctx context.Context, tx *sql.Tx, owner string, u use,
 }
 
 const (
-	sweepEvery = time.Minute
-	sweepRows  = 500
+	sweepEvery     = time.Minute
+	sweepFullEvery = time.Second // so that a refusal costs no more than what it refuses
+	sweepRows      = 500
 )
 
-// withRoom calls do, which stores an entry. If there is no room it deletes expired rows and calls
-// it again. It also deletes expired rows about once a minute: there is no goroutine that does.
+// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, once a
+// second, and calls it again. It also deletes expired rows about once a minute: there is no
+// goroutine that does.
 func (r *room) withRoom(ctx context.Context, do func() error) error {
 	err := do()
 	_, full := errors.AsType[*store.QuotaError](err)
-	now, due := time.Now(), r.sweepAt.Load()
-	if !full && (err != nil || now.UnixNano() < due ||
-		!r.sweepAt.CompareAndSwap(due, now.Add(sweepEvery).UnixNano())) {
+	at, every := r.sweepAt, sweepEvery
+	if full {
+		at, every = r.sweepFullAt, sweepFullEvery
+	}
+	now, due := time.Now(), at.Load()
+	if err != nil && !full || now.UnixNano() < due ||
+		!at.CompareAndSwap(due, now.Add(every).UnixNano()) {
 		return err
 	}
 	deleted, sweepErr := r.sweep(ctx)
@@ -92,7 +101,7 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 		return err // what do has returned counts; the next sweep may succeed
 	}
 	if deleted == sweepRows { // there may be more
-		r.sweepAt.Store(0)
+		at.Store(0)
 	}
 	if full && deleted > 0 {
 		return do()
@@ -100,14 +109,15 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// The rows that have expired by the clock of the database are deleted, some at a time.
+// The rows that have expired by the clock of the database are deleted, some at a time. The time is
+// that of a subquery, without which PostgreSQL does not use the index.
 const sweepExpired = `delete from rondo_claims where service = $1 and key in (
-	select key from rondo_claims where service = $2 and expires < {now}
+	select key from rondo_claims where service = $2 and expires < (select {now})
 	order by expires limit 500 {skip locked})
 returning owner, 1, coalesce(length(outcome), 0)`
 
 const sweepStates = `delete from rondo_states where service = $1 and key in (
-	select key from rondo_states where service = $2 and expires < {now}
+	select key from rondo_states where service = $2 and expires < (select {now})
 	order by expires limit 500 {skip locked})
 returning owner, 1, length(state)`
 
