@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -58,9 +59,14 @@ func LocateByPattern(pattern string) (
 // parseURL reads the URL of an endpoint. Its errors do not quote it.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("not an http or https URL without user, query and fragment")
+	}
+	if _, port, found := strings.Cut(u.Host[strings.LastIndexByte(u.Host, ']')+1:], ":"); found {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("the port must be a number from 1 to 65535")
+		}
 	}
 	return u, nil
 }

@@ -37,6 +37,8 @@ func TestLocateByList(t *testing.T) {
 		"capital": {"A": "http://h/mcp"}, "another scheme": {"a": "ftp://h/"},
 		"no address": {"a": ""}, "password": {"a": "http://u:p@h/mcp"},
 		"path alone": {"a": "/mcp"}, "no name": {"": "http://h/mcp"},
+		"empty port": {"a": "http://127.0.0.1:/mcp"}, "no host": {"a": "http://:80/mcp"},
+		"port 0": {"a": "http://h:0/mcp"}, "port too large": {"a": "http://[::1]:65536/mcp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := replicas.LocateByList(bad); err == nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
@@ -174,12 +175,15 @@ func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 }
 
-// retryInterval is the time between two attempts.
-const retryInterval = 50 * time.Millisecond
+const (
+	retryInterval = 50 * time.Millisecond // between two attempts
+	refusedTime   = time.Second           // for a store that refuses connections: it is down
+)
 
 // retry calls do until it succeeds, fails for good, or ctx ends. One attempt gets half of the
 // time, because a connection may hang where another would answer.
 func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) error {
+	began := time.Now()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, Timeout/2)
 		err := do(attempt)
@@ -190,7 +194,8 @@ func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) e
 		if _, full := errors.AsType[*store.QuotaError](err); full {
 			return err
 		}
-		if humantime.Sleep(ctx, retryInterval) != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) > refusedTime ||
+			humantime.Sleep(ctx, retryInterval) != nil {
 			return err
 		}
 	}

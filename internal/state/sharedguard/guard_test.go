@@ -3,6 +3,8 @@ package sharedguard_test
 import (
 	"context"
 	"errors"
+	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +92,18 @@ func TestLostAcknowledgement(t *testing.T) {
 		}
 		if err := claim(t, first, [32]byte{1}); !isSpent(err) {
 			t.Errorf("the claim is held twice: %v", err)
+		}
+	})
+}
+
+// TestRefusedConnections: a store that is down is waited for a second, not five.
+func TestRefusedConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		began := time.Now()
+		err := claim(t, sharedguard.New("test", &outage{fails: down}), [32]byte{1})
+		if took := time.Since(began); err == nil || took < time.Second || took > 1100*time.Millisecond {
+			t.Errorf("got %v after %v, want an error after a second", err, took)
 		}
 	})
 }
