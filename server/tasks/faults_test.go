@@ -288,10 +288,11 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 	return s[0].n
 }
 
-// TestDeaths lets the process of each run die: five times without getting further are enough, but
-// those that were only queued do not count.
+// TestDeaths lets the process of each run die: five times without getting further are enough,
+// whatever the run says meanwhile, but those that were only queued do not count.
 func TestDeaths(t *testing.T) {
-	for _, queued := range []bool{false, true} {
+	for _, how := range []string{"silent", "talks", "queued"} {
+		queued := how == "queued"
 		synctest.Test(t, func(t *testing.T) {
 			memory, ring := store.NewMemoryTaskStore(), testRing(t)
 			runs, id := 0, ""
@@ -304,6 +305,9 @@ func TestDeaths(t *testing.T) {
 						inTask(func(ctx context.Context, _ *server.ToolCall) (
 							protocol.CallToolOutcome, error) {
 							note()
+							if how == "talks" {
+								tasks.StatusMessage(ctx, "nearly there")
+							}
 							<-ctx.Done()
 							return nil, context.Cause(ctx)
 						}))
@@ -329,10 +333,10 @@ func TestDeaths(t *testing.T) {
 			failed, ok := state.(protocol.TaskFailed)
 			switch {
 			case queued && (ok || runs > 0):
-				t.Errorf("queued: %+v after %d runs", state, runs)
+				t.Errorf("%s: %+v after %d runs", how, state, runs)
 			case !queued && (!ok || runs != 5 ||
 				!strings.Contains(failed.Error.Message, "5 times")):
-				t.Errorf("%+v after %d runs", state, runs)
+				t.Errorf("%s: %+v after %d runs", how, state, runs)
 			}
 		})
 	}

@@ -42,8 +42,8 @@ func (t *Tasks) Inspect(ctx context.Context) {
 	t.mu.Unlock()
 	slices.SortFunc(table.Rows, func(a, b []string) int { return slices.Compare(b, a) })
 	report.Tables = append(report.Tables, table)
-	report.AddLimit("runs of tasks", "tasks.Options.Runs", int64(len(t.slots)),
-		int64(cap(t.slots)))
+	used, total := t.slots.Usage()
+	report.AddLimit("runs of tasks", "tasks.Options.Runs", used, total)
 }
 
 // describe returns what an operator may know of the task of a run. It reports false while the run

@@ -114,6 +114,14 @@ func (r *record) touch(now time.Time) {
 	r.Updated = now
 }
 
+// keepJournal replaces the journal. Nothing but a longer one shows that the task gets further.
+func (r *record) keepJournal(journal []byte) {
+	if len(journal) > len(r.Journal) {
+		r.Deaths = 0
+	}
+	r.Journal = journal
+}
+
 // end gives the task its last status, and keeps it for a while.
 func (r *record) end(status string, now time.Time) {
 	r.Status, r.Asked, r.Answers, r.WaitsFor = status, nil, nil, nil
@@ -240,7 +248,6 @@ func (r *record) answer(responses protocol.InputResponses, now time.Time) (unuse
 		r.Asked = append(r.Asked[:i:i], r.Asked[i+1:]...)
 	}
 	if len(unused) < len(responses) {
-		r.Deaths = 0
 		r.touch(now)
 	}
 	if len(r.Asked) == 0 && r.Status == statusAsks {

@@ -25,7 +25,8 @@ import (
 type run struct {
 	tasks *Tasks
 	id    [32]byte
-	name  string // the holder of the task, while it is this run's
+	owner [32]byte // as the store knows it
+	name  string   // the holder of the task, while it is this run's
 	stop  context.CancelCauseFunc
 	round roundtrip.TaskRun
 	// takenOver: the process that held the task before has ended.
@@ -222,7 +223,7 @@ func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 		return // this process is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
-	r := &run{tasks: t, id: task.ID, name: task.Holder, stop: stop, task: task, rec: rec,
+	r := &run{tasks: t, id: task.ID, owner: task.Owner, name: task.Holder, stop: stop, task: task, rec: rec,
 		takenOver: takenOver}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -281,7 +282,7 @@ func (r *run) execute(ctx context.Context) {
 	if !r.takeSlot(ctx) {
 		return
 	}
-	defer func() { <-t.slots }()
+	defer t.slots.Give(r.owner, 1)
 	r.mu.Lock()
 	limit := min(t.opts.RunTimeout, time.Until(r.rec.expires()))
 	r.mu.Unlock()
@@ -293,22 +294,19 @@ func (r *run) execute(ctx context.Context) {
 
 // takeSlot waits until the handler may run. A process that dies meanwhile is no death of the task.
 func (r *run) takeSlot(ctx context.Context) bool {
-	select {
-	case r.tasks.slots <- struct{}{}:
+	slots, owner := r.tasks.slots, r.owner
+	if slots.Take(owner, 1) == quota.None {
 		return true
-	default:
 	}
 	if r.store(ctx, func(rec *record) { rec.Queued = true }, true, 0) != nil {
 		return false
 	}
-	select {
-	case r.tasks.slots <- struct{}{}:
-	case <-ctx.Done():
+	if slots.Await(ctx, owner, 1) != nil {
 		r.giveBack(ctx, 0)
 		return false
 	}
 	if r.store(ctx, func(rec *record) { rec.Queued = false }, true, 0) != nil {
-		<-r.tasks.slots
+		slots.Give(owner, 1)
 		return false
 	}
 	return true
@@ -457,8 +455,8 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 		return
 	}
 	r.finish(ctx, func(rec *record) {
-		rec.Journal, rec.Answers, rec.Status = r.round.Next, nil, statusWorking
-		rec.WaitsFor, rec.Deaths = r.round.WaitsFor, 0
+		rec.keepJournal(r.round.Next)
+		rec.Answers, rec.Status, rec.WaitsFor = nil, statusWorking, r.round.WaitsFor
 		if len(asks.InputRequests) == 0 { // it waits, or has only a state for its next round
 			rec.Looks++
 			return
@@ -605,7 +603,7 @@ func (r *run) isLost() bool {
 
 // save keeps the journal of a run that is not over, for whoever takes over.
 func (r *run) save(ctx context.Context, journal []byte) error {
-	return r.store(ctx, func(rec *record) { rec.Journal, rec.Deaths = journal, 0 }, true, 0)
+	return r.store(ctx, func(rec *record) { rec.keepJournal(journal) }, true, 0)
 }
 
 // fits reports whether there is room for a result in the record of a task that is over.
@@ -658,7 +656,7 @@ func (r *run) say(ctx context.Context, text string) {
 	}
 	r.mu.Unlock()
 	if !soon {
-		_ = r.store(ctx, func(rec *record) { rec.Deaths = 0; rec.touch(now) }, true, 0)
+		_ = r.store(ctx, func(rec *record) { rec.touch(now) }, true, 0)
 	}
 }
 

@@ -132,6 +132,25 @@ func (t *Tasks) isFull() bool {
 	return full || t.closing
 }
 
+// isShareFull reports whether this process holds as many tasks of an owner as it does at most, so
+// that those of others are not left out.
+func (t *Tasks) isShareFull(owner [32]byte) bool {
+	if t.slots.CanEverTake(owner, int64(t.opts.Runs/4)+1) {
+		return false // the owner has no share
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := 0
+	for _, r := range t.running {
+		if r.owner == owner {
+			held++
+		}
+	}
+	full := held >= queued*max(t.opts.Runs/4, 1)
+	t.behind = t.behind || full
+	return full
+}
+
 // takeOver runs a task that is due, in this process. It reports false where it failed to.
 func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	if t.isFull() {
@@ -140,6 +159,9 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	task, err := t.store.GetTask(ctx, id)
 	if err != nil || !task.Due {
 		return err == nil || errors.Is(err, store.ErrNoTask)
+	}
+	if t.isShareFull(task.Owner) {
+		return false
 	}
 	rec, err := t.open(ctx, task)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -29,8 +30,8 @@ const (
 	pollSlowAfter = 10 * time.Minute
 	// keepAfterEnd is how long a task is kept at least when it is over, and when it has expired.
 	keepAfterEnd = 10 * time.Minute
-	// maxDeaths is how often a run may end with its process before the task fails. Progress in
-	// between sets the count to zero.
+	// maxDeaths is how often a run may end with its process before the task fails. A journal that
+	// has grown sets the count to zero, and nothing else does.
 	maxDeaths = 5
 	// maxTasks is how many tasks may be unfinished in all: with the longest records they are 10 GB
 	// of the store.
@@ -69,8 +70,9 @@ type Options struct {
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout is how long one run of a handler may take, 0: 1 hour.
 	RunTimeout time.Duration
-	// Runs is how many handlers may run at once in this process, 0: 64. Further tasks wait for
-	// their turn.
+	// Runs is how many handlers may run at once in this process, 0: 64, and a quarter of them for
+	// one principal. Further tasks wait for their turn. Anonymous callers together may have all,
+	// or three quarters where others authenticate, and so may the local caller of a pipe.
 	Runs int
 	// TasksPerPrincipal is how many tasks of one principal may be unfinished, 0: 100; of all
 	// together 10,000 may. A call that would begin another is refused as busy. Anonymous callers
@@ -117,7 +119,7 @@ type Tasks struct {
 
 	base   context.Context // of all runs
 	stop   context.CancelCauseFunc
-	slots  chan struct{}
+	slots  *quota.Pool[[32]byte] // for runs, by owner
 	closed chan struct{}
 	again  chan struct{} // the sweep has left tasks to others, and there is room now
 
@@ -147,7 +149,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	o.TasksPerPrincipal, o.tasks = cmp.Or(o.TasksPerPrincipal, 100), cmp.Or(o.tasks, maxTasks)
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
-		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
+		closed:  make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
 		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second),
 		seen:  recent.New[[32]byte, seenTask](maxSeen, 0)}
@@ -163,6 +165,8 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	if err := t.readIndexKey(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
+	t.slots = quota.New(quota.Options[[32]byte]{Total: int64(o.Runs),
+		Share: max(int64(o.Runs)/4, 1), Local: t.digestOwner(protocol.LocalPrincipal())})
 	if err := t.makeDecoy(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
