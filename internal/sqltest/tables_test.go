@@ -195,7 +195,8 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 		t.Errorf("%d rows are left, want 2", rows)
 	}
 	mustExec(t, db, "update rondo_claims set expires = 0")
-	for n := range 10 { // what is counted is what is there
+	for n := range 3 { // what is counted is what is there
+		time.Sleep(1100 * time.Millisecond)
 		if err := errors.Join(claim(fmt.Sprint("a", n), -time.Hour),
 			claim(fmt.Sprint("b", n), -time.Hour)); err != nil {
 			t.Fatal(err)
