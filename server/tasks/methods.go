@@ -81,21 +81,33 @@ func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 	if err != nil {
 		return nil, nil, t.reportStore(ctx, "open", err)
 	}
-	if r.ID != id || r.Owner.principal() != call.Principal ||
-		t.opts.Allowed != nil && !t.opts.Allowed(ctx, call.Principal, r.Tool) {
+	if r.ID != id || !t.mayHave(ctx, call, r) {
 		return nil, nil, errUnknown()
 	}
-	if now := time.Now(); r.hasExpired(now) {
-		task.Holder = ""
-		r.expire(now)
-		err := t.put(context.WithoutCancel(ctx), task, r, t.times(r, false, false, now))
-		if errors.Is(err, store.ErrTaskChanged) {
-			return t.find(ctx, call)
-		} else if err != nil {
-			return nil, nil, t.reportStore(ctx, "put", err)
-		}
+	switch err := t.expire(context.WithoutCancel(ctx), task, r); {
+	case errors.Is(err, store.ErrTaskChanged):
+		return t.find(ctx, call)
+	case err != nil:
+		return nil, nil, t.reportStore(ctx, "put", err)
 	}
 	return task, r, nil
+}
+
+// mayHave reports whether the caller may have a task.
+func (t *Tasks) mayHave(ctx context.Context, call *server.ExtensionCall, r *record) bool {
+	return r.Owner.principal() == call.Principal &&
+		(t.opts.Allowed == nil || t.opts.Allowed(ctx, call.Principal, r.Tool))
+}
+
+// expire ends a task whose time is over, in the store.
+func (t *Tasks) expire(ctx context.Context, task *store.Task, r *record) error {
+	now := time.Now()
+	if !r.hasExpired(now) {
+		return nil
+	}
+	task.Holder = ""
+	r.expire(now)
+	return t.put(ctx, task, r, t.times(r, false, false, now))
 }
 
 // reportStore tells the observer that the store failed, and returns what the client gets: never
@@ -307,116 +319,6 @@ func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protoco
 	}
 	t.cancelRun(digestID(call.Target), errCancelled)
 	return &protocol.EmptyResult{}, nil
-}
-
-// listen tells a client of changes of its tasks.
-func (t *Tasks) listen(ctx context.Context, call *server.ExtensionCall, ids []string) (
-	[]string, server.Announce, error) {
-	var heard []string
-	for _, id := range ids {
-		one := &server.ExtensionCall{Call: call.Call,
-			Params: &protocol.TaskParams{TaskID: id}, Target: id}
-		switch _, _, err := t.find(ctx, one); {
-		case err == nil:
-			heard = append(heard, id)
-		case protocolCode(err) != protocol.CodeInvalidParams:
-			return nil, nil, err
-		}
-	}
-	if len(heard) == 0 {
-		return nil, nil, nil
-	}
-	return heard, func(ctx context.Context, send func(*protocol.Notification) error) {
-		t.announceChanges(ctx, call, heard, send)
-	}, nil
-}
-
-func protocolCode(err error) int64 {
-	if e, ok := protocol.AsError(err); ok {
-		return e.Code
-	}
-	return 0
-}
-
-// announceChanges sends tasks as they are now, and again when they change, until they are over.
-func (t *Tasks) announceChanges(ctx context.Context, call *server.ExtensionCall, ids []string,
-	send func(*protocol.Notification) error) {
-	wake := make(chan struct{}, 1)
-	for _, id := range ids {
-		defer t.watch(digestID(id), wake)()
-	}
-	told := map[string]time.Time{}
-	tick := time.NewTicker(time.Second) // changes elsewhere
-	defer tick.Stop()
-	for len(ids) > 0 {
-		var left []string
-		for _, id := range ids {
-			over, err := t.announceOne(ctx, call, id, told, send)
-			if err != nil {
-				return
-			}
-			if !over {
-				left = append(left, id)
-			}
-		}
-		ids = left
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-		case <-tick.C:
-		}
-	}
-	<-ctx.Done()
-}
-
-// announceOne sends a task if it has changed, and reports whether it is over or gone.
-func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, id string,
-	told map[string]time.Time, send func(*protocol.Notification) error) (over bool, err error) {
-	_, r, err := t.find(ctx, &server.ExtensionCall{Call: call.Call,
-		Params: &protocol.TaskParams{TaskID: id}, Target: id})
-	if err != nil {
-		return protocolCode(err) == protocol.CodeInvalidParams, ctx.Err()
-	}
-	task, err := t.show(r, call.Capabilities())
-	if err != nil || task.Updated.Equal(told[id]) {
-		return false, nil
-	}
-	params, err := protocol.EncodeTask(task)
-	if err != nil {
-		return true, nil
-	}
-	told[id] = task.Updated
-	return task.IsOver(), send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
-}
-
-// watch has changes of a task that are made here signalled until the function is called.
-func (t *Tasks) watch(id [32]byte, wake chan struct{}) (stop func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.changes[id] == nil {
-		t.changes[id] = map[chan struct{}]bool{}
-	}
-	t.changes[id][wake] = true
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if delete(t.changes[id], wake); len(t.changes[id]) == 0 {
-			delete(t.changes, id)
-		}
-	}
-}
-
-// announce signals a change.
-func (t *Tasks) announce(id [32]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for wake := range t.changes[id] {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // Wake has the tasks looked at again, at once and on any replica, that wait in

@@ -130,18 +130,18 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		t.start(task, r, false)
 		return handle, err
 	}
-	wake := make(chan struct{}, 1)
 	id := task.ID // the run changes what it has
-	defer t.watch(id, wake)()
+	w, stop := t.watch(id)
+	defer stop()
 	t.start(task, r, false)
-	return t.awaitInline(ctx, id, handle, wake)
+	return t.awaitInline(ctx, id, handle, w)
 }
 
 // awaitInline waits for a while until a task is over, and returns its result then; where it asks,
 // fails or takes longer it returns the handle. A client that goes away before has no handle, so
 // the task is cancelled.
 func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
-	wake <-chan struct{}) (protocol.CallToolOutcome, error) {
+	w *watcher) (protocol.CallToolOutcome, error) {
 	defer waiting.Begin(ctx)() // limits are for the run, which has its own
 	timer := time.NewTimer(t.opts.Inline)
 	defer timer.Stop()
@@ -152,15 +152,11 @@ func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.C
 		case <-ctx.Done():
 			t.cancelRun(id, errCancelled)
 			return nil, context.Cause(ctx)
-		case <-wake:
+		case <-w.wake:
 		}
-		task, err := t.store.GetTask(ctx, id)
-		if err != nil {
+		rec := t.take(w)[id]
+		if rec == nil || rec.Status == statusWorking {
 			continue // the handle is good all the same
-		}
-		rec, err := t.open(ctx, task)
-		if err != nil || rec.Status == statusWorking {
-			continue
 		}
 		shown, err := rec.toTask(time.Now())
 		if err != nil {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +52,13 @@ func (g *gauge) addTool(w *world) {
 			g.done++
 			return &protocol.CallToolResult{}, nil
 		}))
+}
+
+// read returns how many runs are done, and the most at once by principal.
+func (g *gauge) read() (done int, most map[string]int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.done, maps.Clone(g.most)
 }
 
 func user(name string) protocol.Principal {
@@ -97,14 +107,15 @@ func TestRunsHaveShares(t *testing.T) {
 				g.mu.Unlock()
 			}
 			time.Sleep(time.Hour)
-			for who, most := range g.most {
+			done, most := g.read()
+			for who, most := range most {
 				if who != "" && most > share {
 					t.Errorf("seed %d: %d runs of %q at once, its share is %d of %d", seed, most,
 						who, share, runs)
 				}
 			}
-			if g.done != begun {
-				t.Errorf("seed %d: %d of %d tasks are done", seed, g.done, begun)
+			if done != begun {
+				t.Errorf("seed %d: %d of %d tasks are done", seed, done, begun)
 			}
 			w.tasks.Shutdown(canceled())
 		})
@@ -130,7 +141,7 @@ func TestLongTasksHoldUpNobodyElse(t *testing.T) {
 		}
 		w.take("cid", 1)
 		time.Sleep(2 * time.Second)
-		if g.done != 1 {
+		if done, _ := g.read(); done != 1 {
 			t.Error("the task of the third is not done")
 		}
 		w.take("cid", 600)
@@ -141,9 +152,72 @@ func TestLongTasksHoldUpNobodyElse(t *testing.T) {
 
 		w, g, _ = begin()
 		time.Sleep(12 * time.Minute)
-		if g.most["cid"] != 1 || g.most["ann"] != 1 || g.most["bob"] != 1 || g.done != 1 {
-			t.Errorf("taken over: at most %v at once, done %d", g.most, g.done)
+		done, most := g.read()
+		if most["cid"] != 1 || most["ann"] != 1 || most["bob"] != 1 || done != 1 {
+			t.Errorf("taken over: at most %v at once, done %d", most, done)
 		}
+		w.tasks.Shutdown(canceled())
+	})
+}
+
+// A noteBack counts notifications.
+type noteBack struct{ n *atomic.Int64 }
+
+func (b noteBack) Notify(context.Context, *protocol.Notification) error {
+	b.n.Add(1)
+	return nil
+}
+
+// A task is read once a second however many subscriptions want to know of it, and one that is named
+// many times is heard once.
+func TestSubscriptionsShareAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaultyStore(store.NewMemoryTaskStore())
+		w := newWorld(t, &tasks.Options{Store: s, Keys: testRing(t), Runs: 100})
+		g := &gauge{now: map[string]int{}, most: map[string]int{}}
+		g.addTool(w)
+		const n = 20
+		var ids []string
+		for range n {
+			ids = append(ids, w.call("take", `,"arguments":{"seconds":60}`))
+		}
+		ctx, cancel := context.WithCancel(server.WithPrincipal(t.Context(),
+			protocol.LocalPrincipal()))
+		defer cancel()
+		named, err := json.Marshal(slices.Repeat(ids, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told atomic.Int64
+		var open sync.WaitGroup
+		before := s.count("get")
+		for i := range n {
+			open.Go(func() {
+				_, _ = w.srv.Handle(ctx, &protocol.Request{ID: protocol.IntID(int64(i)),
+					Method: protocol.MethodListen, Params: json.RawMessage(fmt.Sprintf(
+						`{"notifications":{"taskIds":%s},%s}`, named, declared))}, noteBack{&told})
+			})
+		}
+		synctest.Wait()
+		opened := s.count("get") - before
+		time.Sleep(10 * time.Second)
+		later := s.count("get") - before - opened
+		// Each subscription looks for each task once, a reader for each task; and while they run
+		// their runs look each second whether they were cancelled.
+		if opened > n*n+n || later > 10*n+10*n+n || told.Load() != n*n+n {
+			t.Errorf("%d reads at first, %d in ten seconds, %d notices", opened, later, told.Load())
+		}
+		time.Sleep(time.Minute)
+		before = s.count("get")
+		if told.Load() != 2*n*n+n { // an acknowledgement, and each task twice
+			t.Errorf("%d notices", told.Load())
+		}
+		time.Sleep(10 * time.Second)
+		if read := s.count("get") - before; read != 0 {
+			t.Errorf("%d reads of tasks that are over", read)
+		}
+		cancel()
+		open.Wait()
 		w.tasks.Shutdown(canceled())
 	})
 }

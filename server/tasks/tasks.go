@@ -127,7 +127,7 @@ type Tasks struct {
 	closing bool
 	behind  bool // the sweep has left tasks to others
 	running map[[32]byte]*run
-	changes map[[32]byte]map[chan struct{}]bool // who waits for a change here
+	readers map[[32]byte]*reader // of tasks of which somebody here wants to know
 	polls   *recent.Map[[32]byte, *pollCount]
 	seen    *recent.Map[[32]byte, seenTask] // whose runs have ended
 	work    sync.WaitGroup
@@ -150,7 +150,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
 		closed:  make(chan struct{}),
-		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
+		running: map[[32]byte]*run{}, readers: map[[32]byte]*reader{},
 		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second),
 		seen:  recent.New[[32]byte, seenTask](maxSeen, 0)}
 	if t.store == nil {
