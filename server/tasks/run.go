@@ -133,6 +133,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	id := task.ID // the run changes what it has
 	w, stop := t.watch(id)
 	defer stop()
+	defer waiting.Begin(ctx)() // limits are for the run, which has its own
 	t.start(task, r, false)
 	return t.awaitInline(ctx, id, handle, w)
 }
@@ -142,7 +143,6 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 // the task is cancelled.
 func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
 	w *watcher) (protocol.CallToolOutcome, error) {
-	defer waiting.Begin(ctx)() // limits are for the run, which has its own
 	timer := time.NewTimer(t.opts.Inline)
 	defer timer.Stop()
 	for {
