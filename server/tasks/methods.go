@@ -131,11 +131,27 @@ func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.R
 	if found.Due { // its client waits, so it does not wait for the next sweep
 		t.takeOver(context.WithoutCancel(ctx), found.ID)
 	}
+	t.noteRead(ctx, found, r)
 	task, err := t.show(r, call.Capabilities())
 	if err != nil {
 		return nil, err
 	}
 	return &protocol.GetTaskResult{Task: *task}, nil
+}
+
+// noteRead has a task that is over kept for a shorter time, since its client is sent how it ended.
+// Where that fails it is kept as long as before.
+func (t *Tasks) noteRead(ctx context.Context, task *store.Task, r *record) {
+	now := time.Now()
+	ttl := now.Add(keepAfterRead).Sub(r.Created).Truncate(time.Millisecond)
+	if !r.isOver() || r.Read || r.TTL <= ttl {
+		return
+	}
+	read := *r
+	read.Read, read.TTL = true, ttl
+	if t.put(context.WithoutCancel(ctx), task, &read, t.times(&read, false, false, now)) == nil {
+		*r = read
+	}
 }
 
 // show returns a task as a client with capabilities c is to see it. Questions do not reach a client

@@ -41,6 +41,7 @@ type record struct {
 	Looks     int        `json:"looks,omitempty"` // in a row that found nothing
 	Deaths    int        `json:"deaths,omitempty"`
 	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
+	Read      bool       `json:"read,omitempty"`      // the client was sent how it ended
 	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun
 }
 

@@ -121,7 +121,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
 			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
 		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,
-			"too many tasks are unfinished; try again in %s", taskRetry)
+			"no room for another task: too many are unfinished, or what is kept of those that "+
+				"have ended takes too much; try again in %s", taskRetry)
 	case err != nil:
 		return nil, err
 	}
@@ -163,6 +164,7 @@ func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.C
 			return nil, err
 		}
 		if done, ok := shown.State.(protocol.TaskCompleted); ok {
+			t.noteReadOf(ctx, id)
 			return done.Result, nil
 		}
 		handle.Task = *shown

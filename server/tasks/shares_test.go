@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -218,6 +219,53 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 		}
 		cancel()
 		open.Wait()
+		w.tasks.Shutdown(canceled())
+	})
+}
+
+// A principal whose small tasks are read is never refused, whatever is kept of results that were
+// not; those are kept for their whole time.
+func TestAWeekOfSmallTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		result := server.Text(strings.Repeat("x", 100<<10)) // 64 MiB of them are 640
+		server.AddRawTool(w.srv, server.Tool{Name: "small", Task: server.TaskMust},
+			inTask(func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return result, nil
+			}))
+		ask := func(method, params string) *protocol.Response {
+			return w.askAs(user("ann"), method, params+","+declared)
+		}
+		begin := func() string {
+			id := w.idOf(ask("tools/call", `"name":"small"`))
+			synctest.Wait()
+			return id
+		}
+		get := func(id string) (*protocol.Response, time.Duration) {
+			resp := ask("tasks/get", fmt.Sprintf(`"taskId":%q`, id))
+			var kept struct{ TTLMs int64 }
+			_ = json.Unmarshal(resp.Result, &kept)
+			return resp, time.Duration(kept.TTLMs) * time.Millisecond
+		}
+		unread, lastRead := begin(), ""
+		for range 800 {
+			id := begin()
+			if resp, ttl := get(id); resp.Error != nil || ttl > 6*time.Hour {
+				t.Fatalf("%v, kept for %v", resp.Error, ttl)
+			}
+			lastRead = id
+			time.Sleep(7 * 24 * time.Hour / 820)
+		}
+		if resp, _ := get(lastRead); resp.Error != nil {
+			t.Errorf("read a moment ago: %v", resp.Error)
+		}
+		if resp, _ := get(unread); resp.Error != nil {
+			t.Errorf("not read: %v", resp.Error)
+		}
+		time.Sleep(7 * time.Hour)
+		if resp, _ := get(lastRead); resp.Error == nil {
+			t.Error("it is kept seven hours after it was read")
+		}
 		w.tasks.Shutdown(canceled())
 	})
 }

@@ -30,6 +30,9 @@ const (
 	pollSlowAfter = 10 * time.Minute
 	// keepAfterEnd is how long a task is kept at least when it is over, and when it has expired.
 	keepAfterEnd = 10 * time.Minute
+	// keepAfterRead is how long a result is kept that was sent to its client: it may have been
+	// lost on its way.
+	keepAfterRead = 6 * time.Hour
 	// maxDeaths is how often a run may end with its process before the task fails. A journal that
 	// has grown sets the count to zero, and nothing else does.
 	maxDeaths = 5
@@ -66,7 +69,8 @@ type Options struct {
 	// keys are derived for this purpose. Nil: a random one.
 	Keys *keys.Keyring
 	// TTL is how long a call of a tool may take from its beginning, with the waiting for people;
-	// then the task fails. Nil, and where it returns 0: 7 days.
+	// then the task fails. Nil, and where it returns 0: 7 days. A result is kept as long, and six
+	// hours once its client has been sent it.
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout is how long one run of a handler may take, 0: 1 hour.
 	RunTimeout time.Duration

@@ -227,5 +227,20 @@ func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, r *
 	if err != nil {
 		return true, nil
 	}
-	return task.IsOver(), send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
+	err = send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
+	if err == nil && task.IsOver() {
+		t.noteReadOf(ctx, digestID(task.ID))
+	}
+	return task.IsOver(), err
+}
+
+// noteReadOf is noteRead for a task that another has read from the store.
+func (t *Tasks) noteReadOf(ctx context.Context, id [32]byte) {
+	task, err := t.store.GetTask(ctx, id)
+	if err != nil {
+		return
+	}
+	if r, err := t.open(ctx, task); err == nil {
+		t.noteRead(ctx, task, r)
+	}
 }
