@@ -57,8 +57,8 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	r.settled()
 }
 
-// A client's error that ends its call, too, is what the question ends with, whichever of the two the
-// router sees first.
+// A client's error that ends its call, too, is what the question ends with, whichever of the two
+// the router sees first.
 func TestClientErrorThatEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})

@@ -144,5 +144,6 @@ func (k *Keyring) Format(f fmt.State, verb rune) { k.ring.Format(f, verb) }
 // MarshalJSON names the keys without their secrets.
 func (k *Keyring) MarshalJSON() ([]byte, error) { return k.ring.MarshalJSON() }
 
-// maxTextBytes is the longest text that is opened, which is longer than any funnel sends.
-const maxTextBytes = 64 << 10
+// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. What
+// clients send has limits of its own.
+const maxTextBytes = 2 << 20

@@ -221,8 +221,8 @@ func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 		return // this process is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
-	r := &run{tasks: t, id: task.ID, owner: task.Owner, name: task.Holder, stop: stop, task: task, rec: rec,
-		takenOver: takenOver}
+	r := &run{tasks: t, id: task.ID, owner: task.Owner, name: task.Holder, stop: stop, task: task,
+		rec: rec, takenOver: takenOver}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {

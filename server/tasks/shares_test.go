@@ -269,3 +269,21 @@ func TestAWeekOfSmallTasks(t *testing.T) {
 		w.tasks.Shutdown(canceled())
 	})
 }
+
+// The longest result that a task may have is read again.
+func TestLongestResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		result := server.Text(strings.Repeat("x", 1<<20-8<<10))
+		server.AddRawTool(w.srv, taskTool, inTask(func(context.Context, *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			return result, nil
+		}))
+		id := w.call("work", "")
+		synctest.Wait()
+		if state := w.get(id).State; state.Status() != "completed" {
+			t.Errorf("%+v", state)
+		}
+		w.tasks.Shutdown(canceled())
+	})
+}
