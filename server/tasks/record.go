@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -308,8 +309,7 @@ func (t *Tasks) open(ctx context.Context, task *store.Task) (*record, error) {
 	return r, nil
 }
 
-// digestID returns what the store knows a task by. The id is random, so its digest tells nothing.
-func digestID(id string) [32]byte { return sha256.Sum256([]byte("rondo task id 1\x00" + id)) }
+func digestID(id string) [32]byte { return taskrun.Digest(id) }
 
 func digestFlow(flow [16]byte) [32]byte {
 	return sha256.Sum256(append([]byte("rondo task flow 1\x00"), flow[:]...))

@@ -3,6 +3,8 @@ package tasks_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -111,6 +113,7 @@ func (b *safeBuffer) String() string {
 }
 
 // TestLogTellsNoAnswers searches the log of tasks that ask, fail and complete, at its lowest level.
+// It names them by digests of their ids: who has an id may have the task.
 func TestLogTellsNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &safeBuffer{}
@@ -153,6 +156,11 @@ func TestLogTellsNoAnswers(t *testing.T) {
 				t.Fatalf("%s: %+v", how, task)
 			}
 			time.Sleep(time.Second)
+			digest := sha256.Sum256([]byte("rondo task id 1\x00" + id))
+			if text := out.String(); strings.Contains(text, id) ||
+				!strings.Contains(text, `"target":"`+hex.EncodeToString(digest[:4])) {
+				t.Errorf("the log names the task %s otherwise: %s", id, text)
+			}
 		}
 		text := out.String()
 		for _, line := range strings.Split(text, "\n") {
