@@ -67,7 +67,9 @@ func samples() []Event {
 		AnswerInvalid{}, DeclineIgnored{}, FlowEnded{},
 		CapabilityRefused{Missing: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
 		HandlerFailed{}, HandlerPanicked{}, ServerBug{}, QuotaExceeded{}, PushFailed{}, CutOff{},
-		StoreFailed{}, QuestionReworded{}, SessionEvicted{}, RequestForwarded{}, RequestRefused{}}
+		StoreFailed{}, TaskChanged{Change: "queued"}, TaskChanged{Change: "dequeued"},
+		TaskChanged{Change: "begun"}, TaskChanged{Change: "taken_over"},
+		TaskChanged{Change: "completed"}, QuestionReworded{}, SessionEvicted{}, RequestForwarded{}, RequestRefused{}}
 	for status, reasons := range map[int][]RefusalReason{
 		401: {RefusedUnauthenticated}, 404: {RefusedSessionGone}, 429: {RefusedRequests},
 		403: {RefusedHost, RefusedOrigin, RefusedForbidden},
@@ -88,6 +90,7 @@ type row struct {
 	name, help    string
 	first, second label // an empty name: none
 	lazy          bool  // most combinations of its labels never occur
+	gauge         bool
 	buckets       func() []float64
 }
 
@@ -187,7 +190,7 @@ type declarer struct{ *Counters }
 func (d declarer) add(r row, _ float64) {
 	f := d.families[r.name]
 	if f == nil {
-		s := Series{Name: r.name, Help: r.help}
+		s := Series{Name: r.name, Help: r.help, Gauge: r.gauge}
 		if r.buckets != nil {
 			s.Buckets = r.buckets()
 		}

@@ -303,7 +303,7 @@ func (QuotaExceeded) head() head { return head{LevelWarn, "mcp.quota_exceeded", 
 func (e QuotaExceeded) countMetrics(c counter) {
 	c.add(row{name: "quota_refusals_total",
 		help:  "Requests refused for want of room, and those that lost a long _meta.",
-		first: oneOf("resource", e.Resource, "guard store subscriptions waiting meta")}, 1)
+		first: oneOf("resource", e.Resource, "guard store subscriptions waiting meta tasks")}, 1)
 }
 
 func (e QuotaExceeded) addFields(f Fields) {
@@ -361,13 +361,62 @@ func (StoreFailed) head() head { return head{LevelError, "mcp.store_failed", tru
 func (e StoreFailed) countMetrics(c counter) {
 	c.add(row{name: "store_failures_total",
 		help:  "Operations of a guard or a store of states that failed.",
-		first: oneOf("operation", e.Operation, "claim renew commit release read write")}, 1)
+		first: oneOf("operation", e.Operation, "claim renew commit release read write get put open sweep drop prepare run")}, 1)
 }
 
 func (e StoreFailed) addFields(f Fields) {
 	f.AddText("resource", e.Resource)
 	f.AddText("operation", e.Operation)
 	f.addFailure(e.Err)
+}
+
+func (e TaskChanged) head() head {
+	switch e.Change {
+	case "begun":
+		return head{LevelInfo, "mcp.task_begun", false}
+	case "taken_over":
+		return head{LevelWarn, "mcp.task_taken_over", false}
+	case "queued", "dequeued", "runs", "stops":
+		return head{LevelDebug, "mcp.task_run", false}
+	case "died":
+		return head{LevelError, "mcp.task_ended", false}
+	}
+	return head{LevelInfo, "mcp.task_ended", false}
+}
+
+func (e TaskChanged) addFields(f Fields) {
+	f.AddText("task", e.Task)
+	f.AddText("change", e.Change)
+	f.AddInt64("deaths", int64(e.Deaths))
+	f.AddMilliseconds("lasted_ms", e.Lasted)
+}
+
+func (e TaskChanged) countMetrics(c counter) {
+	count := func(status string, n float64) {
+		c.add(row{name: "tasks", gauge: true, help: "Tasks that this process holds: those that run " +
+			"and those that wait for their turn.",
+			first: oneOf("status", status, "running queued")}, n)
+	}
+	switch e.Change {
+	case "queued":
+		count("queued", 1)
+	case "dequeued":
+		count("queued", -1)
+		c.add(row{name: "task_queue_seconds", help: "Time for which tasks waited for their turn.",
+			buckets: WaitBuckets}, e.Lasted.Seconds())
+	case "runs":
+		count("running", 1)
+	case "stops":
+		count("running", -1)
+	case "begun":
+		c.add(row{name: "tasks_begun_total", help: "Tasks that were begun here."}, 1)
+	case "taken_over":
+		c.add(row{name: "tasks_taken_over_total",
+			help: "Tasks whose process ended and that went on here."}, 1)
+	default:
+		c.add(row{name: "tasks_ended_total", help: "Tasks that are over.",
+			first: oneOf("how", e.Change, "completed failed cancelled expired died")}, 1)
+	}
 }
 
 func (QuestionReworded) head() head { return head{LevelWarn, "mcp.question_reworded", false} }

@@ -285,6 +285,23 @@ type StoreFailed struct {
 	Err       error  // its text may name hosts
 }
 
+// TaskChanged: a task went on, or is over. It is about no one request: method and target are those of
+// the call that began it.
+type TaskChanged struct {
+	Where
+	// Task are the first digits of the digest of its id, which logs do not have: who has an id may
+	// have the task.
+	Task string
+	// Change is what happened: "begun", or "taken_over" from a process that ended; "queued" for a
+	// turn to run here, and "dequeued"; "runs" and "stops"; or how it is over: "completed",
+	// "failed", "cancelled", "expired", or "died", because too many processes that ran it ended.
+	Change string
+	// Deaths are how many processes ended that ran it, since it got further.
+	Deaths int
+	// Lasted is the time since it began, and of "dequeued" since it was queued.
+	Lasted time.Duration
+}
+
 // QuestionReworded: a question is asked once more, since the one that was answered was worded
 // by another version of the application: two of them run side by side.
 type QuestionReworded struct {

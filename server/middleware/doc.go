@@ -67,6 +67,10 @@
 //	mcp.anonymous_state     warn   the first question to a caller of whom nothing is known
 //	mcp.cut_off             info   a request ended before it had a result
 //	mcp.store_failed        error  a guard or a store could not be asked
+//	mcp.task_begun          info   a task was begun
+//	mcp.task_run            debug  it was queued for its turn here, runs or stops
+//	mcp.task_taken_over     warn   its process ended, and it goes on here
+//	mcp.task_ended          info   it is over; error: too many processes ended that ran it
 //	mcp.question_reworded   warn   two versions of the application ask differently
 //	mcp.leg_running         info   a copy of a leg that still runs was told to come back
 //	mcp.capability_refused  info   a client lacks what a question needs

@@ -88,8 +88,11 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err error) {
 	work, waited := leg.endLeg()
 	level := l.opts.Level
-	if outcome == outcomeInternalError || outcome == outcomePanic {
+	switch {
+	case outcome == outcomeInternalError || outcome == outcomePanic:
 		level = max(level, event.LevelWarn)
+	case outcome == outcomeComplete && leg.request.Message.Method == protocol.MethodGetTask:
+		level = min(level, event.LevelDebug) // what changes is told by events
 	}
 	if !l.sink.Enabled(ctx, level) {
 		return

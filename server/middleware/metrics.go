@@ -51,9 +51,14 @@ const namespace = "rondo"
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
-//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting, meta
+//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting, meta, tasks
 //	rondo_cut_off_total{retriable}             requests that ended without a result
 //	rondo_store_failures_total{operation}      of a guard or a store
+//	rondo_tasks{status}                        that this process holds: running, queued
+//	rondo_task_queue_seconds                   for which they waited for their turn
+//	rondo_tasks_begun_total
+//	rondo_tasks_taken_over_total               from processes that ended
+//	rondo_tasks_ended_total{how}               died: with too many processes
 //	rondo_reworded_questions_total             by another version of the application
 //	rondo_sessions_evicted_total
 //	rondo_forwarded_requests_total{outcome}    to the replica that owns the session

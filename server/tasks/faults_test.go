@@ -295,11 +295,12 @@ func TestDeaths(t *testing.T) {
 		queued := how == "queued"
 		synctest.Test(t, func(t *testing.T) {
 			memory, ring := store.NewMemoryTaskStore(), testRing(t)
-			runs, id := 0, ""
+			runs, id, told := 0, "", &changes{}
 			var last *world
 			for range 6 {
 				s := newFaultyStore(memory)
-				w := newWorld(t, &tasks.Options{Store: s, Keys: ring, Runs: 1})
+				w := newServerWorld(t, server.Options{Observer: told},
+					&tasks.Options{Store: s, Keys: ring, Runs: 1})
 				add := func(name string, note func()) {
 					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
 						inTask(func(ctx context.Context, _ *server.ToolCall) (
@@ -337,6 +338,10 @@ func TestDeaths(t *testing.T) {
 			case !queued && (!ok || runs != 5 ||
 				!strings.Contains(failed.Error.Message, "5 times")):
 				t.Errorf("%s: %+v after %d runs", how, state, runs)
+			}
+			if !queued {
+				told.want(t, map[string]int{"begun": 1, "runs": 5, "stops": 5, "taken_over": 4,
+					"died": 1, "failed": 0})
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -117,6 +119,13 @@ func (t *Tasks) reportStore(ctx context.Context, operation string, err error) er
 		Err: err})
 	return protocol.Errorf(protocol.CodeInternalError,
 		"the server cannot reach what it keeps of tasks; ask again later")
+}
+
+// report tells the observer what became of a task.
+func (t *Tasks) report(ctx context.Context, r *record, change string, lasted time.Duration) {
+	t.server.Report(ctx, event.TaskChanged{Where: event.Where{Version: protocol.Latest,
+		Method: protocol.MethodCallTool, Target: r.Tool}, Task: taskrun.LogTarget(
+		protocol.MethodGetTask, r.ID), Change: change, Deaths: r.Deaths, Lasted: lasted})
 }
 
 // get answers tasks/get.
@@ -254,8 +263,8 @@ func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 // put seals and stores a task, and tells those who wait for a change here.
 func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
 	times store.TaskTimes) (err error) {
-	task.Over = r.isOver()
-	task.Wakes = nil
+	ends := r.isOver() && !task.Over
+	task.Over, task.Wakes = r.isOver(), nil
 	for _, key := range r.WaitsFor {
 		task.Wakes = append(task.Wakes, t.digestWake(key))
 	}
@@ -264,6 +273,9 @@ func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
 	}
 	if err = t.store.PutTask(ctx, task, times); err == nil {
 		t.announce(task.ID)
+		if ends {
+			t.report(ctx, r, cmp.Or(r.how, r.Status), time.Since(r.Created))
+		}
 	}
 	return err
 }

@@ -44,6 +44,8 @@ type record struct {
 	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
 	Read      bool       `json:"read,omitempty"`      // the client was sent how it ended
 	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun
+
+	how string // it ended, where its status does not say that, while it is stored
 }
 
 // An owner is a principal, whose JSON would lose what it is.
@@ -145,7 +147,7 @@ func (r *record) fail(e *protocol.Error, now time.Time) {
 
 // expire ends a task whose time is over.
 func (r *record) expire(now time.Time) {
-	r.Message = "expired"
+	r.Message, r.how = "expired", "expired"
 	r.fail(errExpired(), now)
 }
 

@@ -126,6 +126,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	case err != nil:
 		return nil, err
 	}
+	t.report(ctx, r, "begun", 0)
 	handle, err := handleOf(r)
 	if err != nil || t.opts.Inline == 0 || tool.Task == server.TaskMust {
 		t.start(task, r, false)
@@ -282,8 +283,10 @@ func (r *run) execute(ctx context.Context) {
 	}
 	defer t.slots.Give(r.owner, 1)
 	r.mu.Lock()
-	limit := min(t.opts.RunTimeout, time.Until(r.rec.expires()))
+	limit, shown := min(t.opts.RunTimeout, time.Until(r.rec.expires())), *r.rec
 	r.mu.Unlock()
+	t.report(ctx, &shown, "runs", time.Since(shown.Created))
+	defer func() { t.report(ctx, &shown, "stops", time.Since(shown.Created)) }()
 	timer := time.AfterFunc(limit, func() { r.stop(errRunTime) })
 	defer timer.Stop()
 	response, err := r.call(ctx)
@@ -299,7 +302,14 @@ func (r *run) takeSlot(ctx context.Context) bool {
 	if r.store(ctx, func(rec *record) { rec.Queued = true }, true, 0) != nil {
 		return false
 	}
-	if slots.Await(ctx, owner, 1) != nil {
+	r.mu.Lock()
+	queued := *r.rec
+	r.mu.Unlock()
+	began := time.Now()
+	r.tasks.report(ctx, &queued, "queued", time.Since(queued.Created))
+	err := slots.Await(ctx, owner, 1)
+	r.tasks.report(ctx, &queued, "dequeued", time.Since(began))
+	if err != nil {
 		r.giveBack(ctx, 0)
 		return false
 	}

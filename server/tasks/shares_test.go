@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
@@ -62,6 +63,36 @@ func (g *gauge) read() (done int, most map[string]int) {
 	return g.done, maps.Clone(g.most)
 }
 
+// changes count what is told of tasks.
+type changes struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *changes) Observe(_ context.Context, e event.Event) {
+	changed, ok := e.(event.TaskChanged)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[changed.Change]++
+}
+
+func (c *changes) want(t *testing.T, want map[string]int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for change, n := range want {
+		if c.of[change] != n {
+			t.Errorf("%d times %s, want %d: %v", c.of[change], change, n, c.of)
+		}
+	}
+}
+
 func user(name string) protocol.Principal {
 	if name == "" {
 		return protocol.Principal{}
@@ -86,7 +117,8 @@ func TestRunsHaveShares(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			runs := 1 + random.IntN(16)
 			share := max(runs/4, 1)
-			w := newWorld(t, &tasks.Options{Runs: runs})
+			told := &changes{}
+			w := newServerWorld(t, server.Options{Observer: told}, &tasks.Options{Runs: runs})
 			g := &gauge{now: map[string]int{}, most: map[string]int{}}
 			g.addTool(w)
 			open := map[string]int{}
@@ -118,6 +150,8 @@ func TestRunsHaveShares(t *testing.T) {
 			if done != begun {
 				t.Errorf("seed %d: %d of %d tasks are done", seed, done, begun)
 			}
+			told.want(t, map[string]int{"begun": begun, "runs": begun, "stops": begun,
+				"completed": begun, "dequeued": told.of["queued"], "taken_over": 0, "failed": 0})
 			w.tasks.Shutdown(canceled())
 		})
 	}

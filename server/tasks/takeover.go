@@ -181,6 +181,7 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	case rec.Cancelled:
 		rec.end(statusCancelled, now)
 	case rec.Deaths >= maxDeaths:
+		rec.how = "died"
 		rec.fail(protocol.Errorf(protocol.CodeInternalError, "the task was stopped: the process "+
 			"that ran it ended %d times without getting further", rec.Deaths), now)
 	default:
@@ -189,6 +190,9 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	times.Keep = rec.expires().Sub(now) + keepAfterEnd
 	switch err := t.put(ctx, task, rec, times); {
 	case err == nil && !rec.isOver():
+		if takenOver {
+			t.report(ctx, rec, "taken_over", time.Since(rec.Created))
+		}
 		t.start(task, rec, takenOver)
 	case err != nil && !errors.Is(err, store.ErrTaskChanged):
 		t.reportStore(ctx, "put", err)
