@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -254,8 +255,14 @@ func (s *Server) runTool(ctx context.Context, request *Request, t *tool,
 	if x := s.extensions.Load(); x.runTool != nil {
 		return x.runTool(ctx, &ToolRun{Request: request, Task: t.task, Call: &call}, next)
 	}
+	if t.task == TaskMust && request.Version.Era() == protocol.Modern {
+		return nil, s.reportBug(ctx, request, errNoTasks)
+	}
 	return next(ctx)
 }
+
+var errNoTasks = errors.New("a tool that must be a task was called, and the server has none: " +
+	"call tasks.New")
 
 // listenToTasks asks the extension of tasks which of them the client hears of.
 func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []string) (

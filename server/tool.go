@@ -219,6 +219,9 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	if s.extensions.Load() != nil {
 		return s.runTool(ctx, request, t, p, call)
 	}
+	if t.task == TaskMust && request.Version.Era() == protocol.Modern {
+		return nil, s.reportBug(ctx, request, errNoTasks)
+	}
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		return s.handleTool(ctx, request, t, p)
 	})

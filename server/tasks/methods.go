@@ -360,5 +360,8 @@ func (t *Tasks) Wake(ctx context.Context, key string) error {
 	for _, id := range ids {
 		t.takeOver(ctx, id)
 	}
+	if len(ids) == sweepBatch { // there may be more, and they are due
+		signal(t.again)
+	}
 	return nil
 }

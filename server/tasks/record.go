@@ -129,7 +129,7 @@ func (r *record) keepJournal(journal []byte) {
 // end gives the task its last status, and keeps it for a while.
 func (r *record) end(status string, now time.Time) {
 	r.Status, r.Asked, r.Answers, r.WaitsFor = status, nil, nil, nil
-	r.Journal, r.Params, r.Used = nil, nil, nil
+	r.Journal, r.Params, r.Used, r.Message = nil, nil, nil, ""
 	r.touch(now)
 	if least := now.Add(keepAfterEnd).Sub(r.Created); r.TTL < least {
 		r.TTL = least.Truncate(time.Millisecond)
@@ -140,15 +140,13 @@ func (r *record) end(status string, now time.Time) {
 func (r *record) fail(e *protocol.Error, now time.Time) {
 	r.end(statusFailed, now)
 	r.Failure = &failure{e.Code, e.Message, e.Data}
-	if r.Message == "" {
-		r.Message = cleanMessage(e.Message)
-	}
+	r.Message = cleanMessage(e.Message)
 }
 
 // expire ends a task whose time is over.
 func (r *record) expire(now time.Time) {
-	r.Message, r.how = "expired", "expired"
 	r.fail(errExpired(), now)
+	r.Message, r.how = "expired", "expired"
 }
 
 // toTask returns the task as a client is to see it.

@@ -465,6 +465,7 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	r.finish(ctx, func(rec *record) {
 		rec.keepJournal(r.round.Next)
 		rec.Answers, rec.Status, rec.WaitsFor = nil, statusWorking, r.round.WaitsFor
+		rec.Message = ""                  // of the run that is over
 		if len(asks.InputRequests) == 0 { // it waits, or has only a state for its next round
 			rec.Looks++
 			return

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -317,6 +318,66 @@ func TestLongestResult(t *testing.T) {
 		synctest.Wait()
 		if state := w.get(id).State; state.Status() != "completed" {
 			t.Errorf("%+v", state)
+		}
+		w.tasks.Shutdown(canceled())
+	})
+}
+
+// A bugCount counts mistakes of the server.
+type bugCount int
+
+func (n *bugCount) Observe(_ context.Context, e event.Event) {
+	if _, ok := e.(event.ServerBug); ok {
+		*n++
+	}
+}
+
+func TestTasksAreAddedOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	if again, err := tasks.New(w.srv, nil); err == nil || again != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	bugs := bugCount(0)
+	srv, err := server.New(&server.Options{Observer: &bugs,
+		Info: protocol.Implementation{Name: "x", Version: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	server.AddRawTool(srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askForever))
+	none := &world{t: t, srv: srv}
+	if resp := none.ask("tools/call", `"name":"work",`+declared); resp.Error == nil || bugs != 1 {
+		t.Errorf("a tool that must be a task, without tasks: %v, %d bugs", resp.Error, bugs)
+	}
+}
+
+// All tasks that wait for one event are woken at once, however many they are.
+func TestWakeWakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 250
+		w := newWorld(t, &tasks.Options{Runs: 1000, TasksPerPrincipal: n})
+		var come atomic.Bool
+		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
+			protocol.CallToolOutcome, error) {
+			err := roundtrip.AwaitEvent(ctx, "order 7", func(context.Context) (bool, error) {
+				return come.Load(), nil
+			})
+			return server.Text("come"), err
+		}))
+		var ids []string
+		for range n {
+			ids = append(ids, w.call("work", ""))
+		}
+		time.Sleep(10 * time.Minute)
+		come.Store(true)
+		if err := w.tasks.Wake(t.Context(), "order 7"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, id := range ids {
+			if state := w.get(id).State; state.Status() != "completed" {
+				t.Fatalf("%+v", state)
+			}
 		}
 		w.tasks.Shutdown(canceled())
 	})

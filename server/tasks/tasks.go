@@ -138,8 +138,8 @@ type Tasks struct {
 }
 
 // New adds tasks to a server, and begins to run those of the store that nobody runs. It fails when
-// the options contradict each other, when there is a Store without Keys that replicas share, and
-// when the store cannot be asked.
+// the options contradict each other, when there is a Store without Keys that replicas share, when
+// the store cannot be asked, and when the server has tasks already.
 func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	var o Options
 	if opts != nil {
@@ -174,9 +174,22 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	if err := t.makeDecoy(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
-	server.AddExtension(srv, t.extension())
+	if err := addTo(srv, t.extension()); err != nil {
+		return nil, err
+	}
 	t.work.Go(t.sweep)
 	return t, nil
+}
+
+// addTo returns an error where the server has tasks already.
+func addTo(srv *server.Server, e server.Extension) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("tasks: %v", v)
+		}
+	}()
+	server.AddExtension(srv, e)
+	return nil
 }
 
 func (o *Options) check() error {
