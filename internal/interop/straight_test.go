@@ -37,7 +37,8 @@ func straightWizard(ctx context.Context,
 }
 
 func straightProvision(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
-	region, err := where.Ask(ctx, "Which region?")
+	// nil is what code passes that chooses options by a condition
+	region, err := where.Ask(ctx, "Which region?", nil, roundtrip.Reworded(), nil)
 	return database{Region: region.Name}, err
 }
 
