@@ -39,7 +39,7 @@ var houseGroups = []struct {
 	{"Replicas", []string{"internal/fleet"}},
 	{"What adapters, logs and errors share", []string{"internal"}},
 	{"Tests and their kits", []string{"internal/testing", "internal/archtest",
-		"internal/conformance", "internal/e2e", "internal/interop", "internal/sqltest",
+		"internal/conformance", "internal/interop", "internal/sqltest",
 		"internal/release"}},
 	{"Benchmarks", []string{"internal/benchmarks"}},
 	{"Examples", []string{"examples"}},
