@@ -281,6 +281,24 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	}
 }
 
+// TestZeroOfATypedHandler: what a handler of AddToolOut returns beside an ignored ErrPending goes
+// nowhere.
+func TestZeroOfATypedHandler(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddToolOut(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, _ *server.ToolCall, _ none) (count, error) {
+			_, _ = roundtrip.Ask[count](ctx, "n", "How many?")
+			return count{4711}, nil
+		})
+	first := h.call("x", "")
+	first.asks("n")
+	if strings.Contains(first.raw, "4711") {
+		t.Errorf("a result is beside the question: %s", first.raw)
+	}
+	h.call("x", "", answers(`"n":{"action":"accept","content":{"n":2}}`), first.state()).text(
+		`{"n":4711}`)
+}
+
 func TestNilOutcomes(t *testing.T) {
 	for name, result := range map[string]protocol.CallToolOutcome{
 		"nil": nil, "typed nil result": (*protocol.CallToolResult)(nil),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -72,31 +74,83 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 	h.wantBug("_meta")
 }
 
+// callAs is call without arguments, by a principal.
+func (h *harness) callAs(user protocol.Principal, name string, more ...string) reply {
+	h.Helper()
+	members := append([]string{fmt.Sprintf(`"name":%q,"_meta":{%q:"2026-07-28",%q:%s}`, name,
+		protocol.MetaProtocolVersion, protocol.MetaClientCapabilities, h.capabilities)}, more...)
+	return h.raw(server.WithPrincipal(context.Background(), user), protocol.MethodCallTool,
+		"{"+strings.Join(members, ",")+"}")
+}
+
+// TestStateIsBound presents a state where it does not belong, or changed. The client learns a
+// reference, and the observer which it is and why.
 func TestStateIsBound(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
 	server.AddRawTool(h.Server, server.Tool{Name: "other"}, asksCount)
+	server.AddPrompt(h.Server, server.Prompt{Name: "ask"},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return &protocol.GetPromptResult{}, nil
+		})
 	answer := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	state := h.call("ask", `{"a":1}`).state()
-	frozen := func(r reply) {
+	frozen := func(h *harness, r reply, reason event.Reason) {
 		t.Helper()
 		r.refused(protocol.CodeInvalidParams, "Invalid or expired requestState")
+		rejected, ok := h.events.list[len(h.events.list)-1].(event.StateRejected)
+		want := `{"reason":"invalid_request_state","reference":"` + rejected.Reference + `"}`
+		if !ok || rejected.Reason != reason || rejected.Reference == "" ||
+			string(r.err.Data) != want {
+			t.Errorf("got %s and event %+v, want reason %s", r.raw, rejected, reason)
+		}
 	}
-	frozen(h.call("other", `{"a":1}`, answer, state))
-	frozen(h.call("ask", `{"a":2}`, answer, state))
-	frozen(h.call("ask", `{"a":1}`, answer, state[:len(state)-1]+`A"`))
-	frozen(h.call("ask", `{"a":1}`, answer, `"requestState":""`))
-	frozen(h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodCallTool,
-		"{"+goodMeta+`,"name":"ask","arguments":{"a":1},`+answer+","+state+"}"))
+	frozen(h, h.call("other", `{"a":1}`, answer, state), event.ReasonTarget)
+	frozen(h, h.call("ask", `{"a":2}`, answer, state), event.ReasonArguments)
+	frozen(h, h.send(protocol.MethodGetPrompt, `"name":"ask",`+answer+","+state),
+		event.ReasonMethod)
+	const start = len(`"requestState":"`)
+	flip := func(at int) string {
+		other := "A"
+		if state[at] == 'A' {
+			other = "B"
+		}
+		return state[:at] + other + state[at+1:]
+	}
+	for _, tampered := range []string{flip(start + len(state[start:])/2),
+		state[:len(state)-1] + `A"`} {
+		frozen(h, h.call("ask", `{"a":1}`, answer, tampered), event.ReasonTampered)
+	}
+	for _, malformed := range []string{`"`, `!` + state[start+1:], ` ` + state[start:]} {
+		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed),
+			event.ReasonMalformed)
+	}
 	// a handler may read them as other things
 	for _, spelling := range []string{"1.0", "1e0", "1E0"} {
-		frozen(h.call("ask", `{"a":`+spelling+`}`, answer, state))
+		frozen(h, h.call("ask", `{"a":`+spelling+`}`, answer, state), event.ReasonArguments)
 	}
 	h.call("ask", `{ "\u0061": 1 }`, answer, state).text(`{"n":1}`)
 
 	other := newHarness(t, nil)
 	server.AddRawTool(other.Server, server.Tool{Name: "ask"}, asksCount)
-	frozen(other.call("ask", `{"a":1}`, answer, state))
+	frozen(other, other.call("ask", `{"a":1}`, answer, state), event.ReasonForeignEphemeral)
+
+	// A subject is another one with another issuer; no two of these pairs may run together into the
+	// same text either.
+	users := []protocol.Principal{anonymous, {Issuer: "a", Subject: "ann"},
+		{Issuer: "a", Subject: "bob"}, {Issuer: "b", Subject: "ann"}, {Issuer: "aa", Subject: "nn"},
+		{Subject: "ann"}, {Issuer: "ann", Subject: "a"}, {Issuer: "a", Subject: "Ann"},
+		{Subject: "local"}, protocol.LocalPrincipal()}
+	for _, owner := range users {
+		state := h.callAs(owner, "ask").state()
+		for _, thief := range users {
+			if got := h.callAs(thief, "ask", answer, state); thief == owner {
+				got.text(`{"n":1}`)
+			} else {
+				frozen(h, got, event.ReasonPrincipal)
+			}
+		}
+	}
 }
 
 // sharedRing returns a keyring as several processes may have it.
@@ -261,18 +315,50 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// TestConcurrentFlows has many users, each with many flows of the same tool at once. All that tells
+// them apart is who sends a request and the state that it carries.
 func TestConcurrentFlows(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	var done sync.WaitGroup
-	for range 8 {
-		done.Go(func() {
-			for range 20 {
-				own := *h
-				first := own.call("ask", "")
-				own.call("ask", "", answers(`"n":{"action":"accept","content":{"n":3}}`), first.state()).text(`{"n":3}`)
+	server.AddRawTool(h.Server, server.Tool{Name: "add"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			first, ok := roundtrip.AcceptedContent[count](ctx, "first")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[count]("first", "How many?"),
+					roundtrip.WithState(call.Principal.Subject)), nil
 			}
+			second, ok := roundtrip.AcceptedContent[count](ctx, "second")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[count]("second", "And?")), nil
+			}
+			began, _ := roundtrip.State[string](ctx)
+			return server.Text(fmt.Sprint(began, " ", call.Principal.Subject, " ", first.N, " ",
+				second.N)), nil
+		})
+	const clients, users, flows = 64, 16, 8
+	var done sync.WaitGroup
+	for n := range clients * flows {
+		done.Go(func() {
+			own, name := *h, fmt.Sprint("user-", n%users)
+			user := protocol.Principal{Issuer: "i", Subject: name}
+			next := own.callAs(user, "add")
+			for _, key := range []string{"first", "second"} {
+				next = own.callAs(user, "add", next.state(), answers(
+					fmt.Sprintf(`%q:{"action":"accept","content":{"n":%d}}`, key, n)))
+			}
+			next.text(fmt.Sprintf("%s %s %d %d", name, name, n, n))
 		})
 	}
 	done.Wait()
+	ended := 0
+	for _, e := range h.events.list {
+		switch e := e.(type) {
+		case event.StateRejected:
+			t.Errorf("a state was refused: %+v", e)
+		case event.FlowEnded:
+			ended++
+		}
+	}
+	if ended != clients*flows {
+		t.Errorf("%d flows came to an end, want %d", ended, clients*flows)
+	}
 }

@@ -65,13 +65,7 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 // publicPackages returns the packages that users import, those of all modules.
 func publicPackages(t *testing.T) (public []pkg) {
 	t.Helper()
-	var patterns []string
-	for _, m := range list(t, []string{"-m", "-json=Path,Dir"}, "all") {
-		if m.Dir != "" && strings.HasPrefix(m.Dir, root(t)) {
-			patterns = append(patterns, filepath.ToSlash(m.Dir)+"/...")
-		}
-	}
-	for _, p := range list(t, []string{"-json=ImportPath,Name,Dir,GoFiles"}, patterns...) {
+	for _, p := range listAllModules(t) {
 		name, ok := rel(p.ImportPath)
 		if ok && p.Name != "main" && !isInternal(name) && !strings.HasPrefix(name, "examples/") {
 			public = append(public, p)
@@ -92,12 +86,7 @@ func exportedNames(t *testing.T, p pkg) string {
 		}
 		files = append(files, file)
 	}
-	return namesOf(t, fset, files, p.ImportPath)
-}
-
-func namesOf(t *testing.T, fset *token.FileSet, files []*ast.File, importPath string) string {
-	t.Helper()
-	d, err := doc.NewFromFiles(fset, files, importPath)
+	d, err := doc.NewFromFiles(fset, files, p.ImportPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,48 +172,4 @@ func firstDifference(got, want string) string {
 		}
 	}
 	return ""
-}
-
-func TestEachExportedNameIsALine(t *testing.T) {
-	const source = `package p
-const A, b = 1, 2
-var V = F
-func F(
-	a int, b ...string) (c error) { return nil }
-func f() {}
-type T[K comparable] struct { X, y int; *E; Z map[string]struct{ Q int } ` + "`json:\"z\"`" + ` }
-func (t *T[K]) M() K { panic(0) }
-func (t *T[K]) m() {}
-func NewT() *T[int] { return nil }
-type E struct{}
-type I interface { M(int) error; hidden(); E2 }
-type E2 = interface{ N() }
-type D func(x int)
-type u struct{ X int }
-`
-	const want = `const A
-func (t *T[K]) M() K
-func F( a int, b ...string) (c error)
-func NewT() *T[int]
-type D func(x int)
-type E struct{}
-type E2 interface{
-type E2, N func()
-type I interface
-type I, M func(int) error
-type I, embedded E2
-type T struct
-type T, X int
-type T, Z map[string]struct{ Q int }
-type T, embedded *E
-var V
-`
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, "p.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := namesOf(t, fset, []*ast.File{file}, "p"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
 }

@@ -39,7 +39,7 @@ var houseGroups = []struct {
 	{"Replicas", []string{"internal/fleet"}},
 	{"What adapters, logs and errors share", []string{"internal"}},
 	{"Tests and their kits", []string{"internal/testing", "internal/archtest",
-		"internal/conformance", "internal/e2e", "internal/interop", "internal/sqltest",
+		"internal/conformance", "internal/interop", "internal/sqltest",
 		"internal/release"}},
 	{"Benchmarks", []string{"internal/benchmarks"}},
 	{"Examples", []string{"examples"}},
@@ -86,13 +86,7 @@ func TestHouseIsComplete(t *testing.T) {
 
 // houseTable returns the tables of the page.
 func houseTable(t *testing.T) string {
-	var patterns []string
-	for _, m := range list(t, []string{"-m", "-json=Path,Dir"}, "all") {
-		if m.Dir != "" && strings.HasPrefix(m.Dir, root(t)) {
-			patterns = append(patterns, filepath.ToSlash(m.Dir)+"/...")
-		}
-	}
-	packages := list(t, []string{"-json=ImportPath,Name,Dir,Doc,GoFiles"}, patterns...)
+	packages := listAllModules(t)
 	slices.SortFunc(packages, func(a, b pkg) int {
 		return strings.Compare(a.ImportPath, b.ImportPath)
 	})

@@ -9,12 +9,6 @@ import (
 	"testing"
 )
 
-// topLevel is everything that lies at the top, dotfiles aside.
-var topLevel = []string{
-	"server", "client", "protocol", "elicitation", "roundtrip", "examples", "internal",
-	"go.mod", "go.sum", "go.work", "go.work.sum", "doc.go", "README.md", "LICENSE", "CHANGELOG.md",
-}
-
 // written lists the files that git keeps or would keep, relative to the root.
 func written(t *testing.T) []string {
 	t.Helper()
@@ -33,28 +27,6 @@ func written(t *testing.T) []string {
 		}
 	}
 	return files
-}
-
-func TestTopLevel(t *testing.T) {
-	known := make(map[string]bool)
-	for _, name := range topLevel {
-		known[name] = true
-	}
-	seen := make(map[string]bool)
-	for _, file := range written(t) {
-		top, _, _ := strings.Cut(file, "/")
-		if !known[top] && !strings.HasPrefix(top, ".") && !seen[top] {
-			t.Errorf("%s lies at the top level, where only %s are", top,
-				strings.Join(topLevel, " "))
-		}
-		seen[top] = true
-	}
-	for _, name := range topLevel {
-		// routing is an addition: the rest stands without it
-		if !seen[name] && name != "elicitation" {
-			t.Errorf("%s is missing at the top level", name)
-		}
-	}
 }
 
 // private are words that mean something on one machine only.

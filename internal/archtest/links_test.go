@@ -55,10 +55,3 @@ func anchors(page string) map[string]bool {
 	}
 	return names
 }
-
-// TestREADMEIsOneScreen keeps what else is to be said on the pages.
-func TestREADMEIsOneScreen(t *testing.T) {
-	if n := strings.Count(readPage(t, "README.md"), "\n"); n > 150 {
-		t.Errorf("README.md has %d lines, at most 150 are wanted", n)
-	}
-}

@@ -97,3 +97,15 @@ func list(t *testing.T, flags []string, patterns ...string) []pkg {
 	}
 	return all
 }
+
+// listAllModules lists the packages of all modules of ours.
+func listAllModules(t *testing.T) []pkg {
+	t.Helper()
+	var patterns []string
+	for _, m := range list(t, []string{"-m", "-json=Path,Dir"}, "all") {
+		if m.Dir != "" && strings.HasPrefix(m.Dir, root(t)) {
+			patterns = append(patterns, filepath.ToSlash(m.Dir)+"/...")
+		}
+	}
+	return list(t, []string{"-json=ImportPath,Name,Dir,Doc,GoFiles"}, patterns...)
+}

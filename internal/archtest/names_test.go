@@ -162,6 +162,21 @@ func (index nameIndex) typeOf(name string) *declaredName {
 	return index[name]
 }
 
+// receiverType returns the name of the type of a receiver, without pointer and type parameters.
+func receiverType(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.StarExpr:
+		return receiverType(e.X)
+	case *ast.IndexExpr:
+		return receiverType(e.X)
+	case *ast.IndexListExpr:
+		return receiverType(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
 // typeName returns the name of a type with its package, "" if it has none.
 func typeName(pkg string, e ast.Expr) string {
 	switch e := e.(type) {

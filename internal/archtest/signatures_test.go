@@ -2,9 +2,7 @@ package archtest_test
 
 import (
 	"fmt"
-	"go/ast"
 	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
@@ -124,9 +122,12 @@ func internalType(typ types.Type) string {
 func isInternal(path string) bool { return strings.Contains("/"+path+"/", "/internal/") }
 
 func TestSignatureRuleBites(t *testing.T) {
-	fset := token.NewFileSet()
-	hidden := parseSignatures(t, fset, "m/internal/form", nil,
-		`package form; type Options struct{}`)
+	check := func(path, text string, imported *types.Package) *types.Package {
+		checked, _ := typeCheck(t, token.NewFileSet(), path, []source{{path + ".go", text}},
+			onePackage{imported}, nil)
+		return checked
+	}
+	hidden := check("m/internal/form", `package form; type Options struct{}`, nil)
 	for _, test := range []struct {
 		name, body string
 		want       int
@@ -144,8 +145,8 @@ func TestSignatureRuleBites(t *testing.T) {
 		{"unexported function", `func f(form.Options) {}`, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := parseSignatures(t, fset, "m/p", hidden,
-				`package p; import "m/internal/form"; var _ form.Options; `+test.body)
+			p := check("m/p",
+				`package p; import "m/internal/form"; var _ form.Options; `+test.body, hidden)
 			if got := internalInSignatures(p); len(got) != test.want {
 				t.Errorf("found %q, want %d", got, test.want)
 			}
@@ -156,18 +157,3 @@ func TestSignatureRuleBites(t *testing.T) {
 type onePackage struct{ p *types.Package }
 
 func (o onePackage) Import(string) (*types.Package, error) { return o.p, nil }
-
-func parseSignatures(t *testing.T, fset *token.FileSet, path string, imported *types.Package,
-	text string) *types.Package {
-	t.Helper()
-	file, err := parser.ParseFile(fset, path+".go", text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := types.Config{Importer: onePackage{imported}}
-	checked, err := config.Check(path, fset, []*ast.File{file}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return checked
-}

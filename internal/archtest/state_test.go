@@ -72,16 +72,7 @@ type source struct{ name, text string }
 func packageState(t *testing.T, importPath string, sources []source,
 	exports map[string]string) map[string]string {
 	t.Helper()
-	fset := token.NewFileSet()
-	var files []*ast.File
-	found := make(map[string]string)
-	for _, s := range sources {
-		file, err := parser.ParseFile(fset, s.name, s.text, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
+	fset, found := token.NewFileSet(), make(map[string]string)
 	lookup := func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
 			return nil, fmt.Errorf("no compiled types of %s", path)
@@ -90,11 +81,8 @@ func packageState(t *testing.T, importPath string, sources []source,
 	}
 	info := &types.Info{Defs: make(map[*ast.Ident]types.Object),
 		Uses: make(map[*ast.Ident]types.Object)}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", lookup)}
-	checked, err := config.Check(importPath, fset, files, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checked, files := typeCheck(t, fset, importPath, sources,
+		importer.ForCompiler(fset, "gc", lookup), info)
 	for _, file := range files {
 		for _, decl := range file.Decls {
 			switch decl := decl.(type) {
@@ -114,6 +102,26 @@ func packageState(t *testing.T, importPath string, sources []source,
 		})
 	}
 	return found
+}
+
+// typeCheck compiles the types of a package.
+func typeCheck(t *testing.T, fset *token.FileSet, importPath string, sources []source,
+	from types.Importer, info *types.Info) (*types.Package, []*ast.File) {
+	t.Helper()
+	var files []*ast.File
+	for _, s := range sources {
+		file, err := parser.ParseFile(fset, s.name, s.text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	config := types.Config{Importer: from}
+	checked, err := config.Check(importPath, fset, files, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checked, files
 }
 
 func declared(decl *ast.GenDecl, info *types.Info, found map[string]string) {

@@ -5,27 +5,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// The rows of which the budget holds the allocations.
-const (
-	openEchoRow   = "echo, no authority"
-	cachedEchoRow = "echo, cached token"
-)
-
-// authorityOps are a plain call without a token, with one that was verified before, and with one
-// that is verified each time.
-func authorityOps() []op {
+// authorityOps are a plain call with a token that was verified before, and with one that is
+// verified each time.
+func authorityOps() (ops []op) {
 	const remembersNone = -1
-	protected := func(row string, remembered int) op {
+	for row, remembered := range map[string]int{cachedEchoRow: 0,
+		"echo, ES256 verified each time": remembersNone} {
 		authority := rondo.NewAuthority(remembered)
-		return newOp("authority", row, ours, authority.NewServer,
-			onHandler(func(d *wire.Handler) (func() error, error) {
+		ops = append(ops, newOp("authority", row, ours, authority.NewServer,
+			func(d *wire.Handler) (func() error, error) {
 				d.SetHeader("Authorization", "Bearer "+authority.Token("ann"))
 				return echo(d)
 			}))
 	}
-	return []op{
-		newOp("authority", openEchoRow, ours, rondo.New, onHandler(echo)),
-		protected(cachedEchoRow, 0),
-		protected("echo, ES256 verified each time", remembersNone),
-	}
+	return ops
 }

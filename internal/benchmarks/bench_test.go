@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// peerOps are the operations by which peers are compared.
-func peerOps() []op { return slices.Concat(handlerOps(), legacyOps(), authorityOps()) }
-
-// allOps are those, and those that only we are measured by.
-func allOps() []op { return slices.Concat(peerOps(), clientOps(), routerOps()) }
+// allOps are the operations by which peers are compared, and those that only we are measured by.
+func allOps() []op {
+	return slices.Concat(handlerOps(), legacyOps(), authorityOps(), clientOps(), routerOps())
+}
 
 // name spells an operation as benchstat reads it.
 func (o op) name() string {

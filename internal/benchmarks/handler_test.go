@@ -9,34 +9,27 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// The rows of which the budget holds the allocations.
+// Rows that tests name.
 const (
-	echoRow = "echo"
-	leg1Row = "leg 1"
-	leg2Row = "leg 2"
-	flowRow = "flow"
-
-	observedEchoRow = "echo, log and metrics"
-	observedFlowRow = "flow, log and metrics"
-
-	productionEchoRow = "echo, production"
-	productionFlowRow = "flow, production"
+	leg1Row       = "leg 1"
+	flowRow       = "flow"
+	cachedEchoRow = "echo, cached token"
 )
 
 // handlerOps are what servers do for a plain call, for each leg of a flow of two,
 // and for the flow, without a socket.
 func handlerOps() []op {
-	observed, production := withReferences(rondo.NewObserved), withReferences(rondo.NewProduction)
-	echo, flow := onHandler(echo), onHandler(flow)
+	observed := withReferences(rondo.NewObserved)
+	production := []peer{{ours, true, rondo.NewProduction}}
 	return slices.Concat(
-		runOnEach(servers(), "handler", echoRow, echo),
-		runOnEach(servers(), "handler", leg1Row, onHandler(leg1)),
-		runOnEach(servers(), "handler", leg2Row, onHandler(leg2)),
+		runOnEach(servers(), "handler", "echo", echo),
+		runOnEach(servers(), "handler", leg1Row, leg1),
+		runOnEach(servers(), "handler", "leg 2", leg2),
 		runOnEach(servers(), "handler", flowRow, flow),
-		runOnEach(observed, "handler", observedEchoRow, echo),
-		runOnEach(observed, "handler", observedFlowRow, flow),
-		runOnEach(production, "handler", productionEchoRow, echo),
-		runOnEach(production, "handler", productionFlowRow, flow),
+		runOnEach(observed, "handler", "echo, log and metrics", echo),
+		runOnEach(observed, "handler", "flow, log and metrics", flow),
+		runOnEach(production, "handler", "echo, production", echo),
+		runOnEach(production, "handler", "flow, production", flow),
 	)
 }
 
@@ -50,19 +43,19 @@ func expect(d *wire.Handler, c wire.Call, state []byte, right func([]byte) bool)
 }
 
 func echo(d *wire.Handler) (func() error, error) {
-	return repeatCall(d, wire.EchoCall(), wire.Complete)
+	return repeatCall(d, wire.EchoCall(), nil, wire.Complete), nil
 }
 
 func leg1(d *wire.Handler) (func() error, error) {
-	return repeatCall(d, wire.DeployCall(),
-		wire.Asks)
+	return repeatCall(d, wire.DeployCall(), nil, wire.Asks), nil
 }
 
-func repeatCall(d *wire.Handler, c wire.Call, right func([]byte) bool) (func() error, error) {
+func repeatCall(d *wire.Handler, c wire.Call, state []byte,
+	right func([]byte) bool) func() error {
 	return func() error {
-		_, err := expect(d, c, nil, right)
+		_, err := expect(d, c, state, right)
 		return err
-	}, nil
+	}
 }
 
 // leg2 repeats the second leg with the state of one first.
@@ -71,11 +64,8 @@ func leg2(d *wire.Handler) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, state := wire.DeployAnswer(), bytes.Clone(wire.State(response))
-	return func() error {
-		_, err := expect(d, c, state, wire.Complete)
-		return err
-	}, nil
+	return repeatCall(d, wire.DeployAnswer(), bytes.Clone(wire.State(response)),
+		wire.Complete), nil
 }
 
 func flow(d *wire.Handler) (func() error, error) {

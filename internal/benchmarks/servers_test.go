@@ -13,30 +13,27 @@ import (
 // ours is the name of this library among the peers.
 const ours = "rondo"
 
-// A peer is a server under comparison. Its functions return a new one.
+// A peer is a server under comparison.
 type peer struct {
 	name      string
 	seals     bool                // a state that was changed is refused
-	newModern func() http.Handler // of the newest revision
-	newLegacy func() http.Handler // with sessions of older revisions; nil: there are none
-	// newInPlace is newLegacy with a handler that waits for the answer where it asks.
-	newInPlace func() http.Handler
+	newServer func() http.Handler // returns a new one
 }
 
 // servers are all servers, the reference first.
 func servers() []peer {
 	return append(withReferences(rondo.New),
-		peer{"go-sdk", true, gosdk.New, gosdk.NewLegacy, gosdk.NewLegacy},
-		peer{"mcp-go", true, mcpgo.New, mcpgo.NewLegacy, mcpgo.NewLegacy})
+		peer{"go-sdk", true, gosdk.New},
+		peer{"mcp-go", true, mcpgo.New})
 }
 
 // withReferences are the references, which log, count and limit nothing, and a server of this
 // library that may.
 func withReferences(server func() http.Handler) []peer {
 	return []peer{
-		{"reference", false, reference.New, reference.NewLegacy, reference.NewLegacy},
-		{"reference, sealed", true, reference.NewSealed, nil, nil},
-		{ours, true, server, server, rondo.NewInPlace},
+		{"reference", false, reference.New},
+		{"reference, sealed", true, reference.NewSealed},
+		{ours, true, server},
 	}
 }
 
@@ -48,26 +45,20 @@ type op struct {
 	start func() (do func() error, stop func(), err error)
 }
 
-// A workload makes something to repeat, and a function to stop, of a server.
-type workload func(http.Handler) (do func() error, stop func(), err error)
+// A workload makes something to repeat of a server that is called without a socket.
+type workload func(*wire.Handler) (func() error, error)
 
 // runOnEach is a workload for some servers.
 func runOnEach(servers []peer, group, row string, work workload) (ops []op) {
 	for _, s := range servers {
-		ops = append(ops, newOp(group, row, s.name, s.newModern, work))
+		ops = append(ops, newOp(group, row, s.name, s.newServer, work))
 	}
 	return ops
 }
 
 func newOp(group, row, peer string, newServer func() http.Handler, work workload) op {
-	return op{group, row, peer,
-		func() (func() error, func(), error) { return work(newServer()) }}
-}
-
-// onHandler is a workload that needs no more than a driver.
-func onHandler(start func(*wire.Handler) (func() error, error)) workload {
-	return func(h http.Handler) (func() error, func(), error) {
-		do, err := start(wire.NewHandler(h))
+	return op{group, row, peer, func() (func() error, func(), error) {
+		do, err := work(wire.NewHandler(newServer()))
 		return do, func() {}, err
-	}
+	}}
 }

@@ -120,7 +120,7 @@ func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 		markEffect()
 		return server.Text("deployed to " + in.Env + ": " + why.Reason), nil
 	})
-	addResources(srv)
+	addResources(srv, guarded)
 	return servertest.NewHandler(t, srv, &serverhttp.Options{Replicas: among})
 }
 

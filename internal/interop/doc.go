@@ -17,6 +17,10 @@
 // The servers of others with ours in front (package server/hosted), and the same clients: both SDKs
 // for Go, whose handlers return their questions or push them (hosted_test.go, hosted_node_test.go).
 //
+// The same with our client over JSON, event streams, lines and in process, to one server and to
+// replicas, with handlers in both styles (rondo_test.go). What is said over HTTP is kept in
+// testdata/transcripts; see package wiretest for how to read and rewrite it.
+//
 // Our client against the servers of others, which play the same scenarios by
 // script_test.go. In sessions their handlers push their questions or,
 // "returned", leave that to the implementation.
@@ -31,7 +35,8 @@
 // recorder. What our side says must conform to the published schema of the
 // revision, and neither side may say what is of the other era: questions in
 // results and the _meta of requests that stand for themselves in a session,
-// requests from the server outside of one (eras_test.go).
+// requests from the server outside of one (eras_test.go). Retries of our client must be the request
+// that was asked about, with its state and an answer to each question (retries_test.go).
 //
 // Gateways: elicitation/gateway stands between clients of five makes and servers of six, over HTTP
 // and as processes, in all four pairings of eras, for two people at the same time:

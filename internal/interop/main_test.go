@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // This program is a server on standard input and output instead of the tests of it when one of
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case os.Getenv(asSubject) != "":
-		srv, failed := newServer()
+		srv, failed := newServer(guarded, server.Options{})
 		if err = failed; err == nil {
 			err = srv.ServeStdio(context.Background())
 		}

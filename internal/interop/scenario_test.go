@@ -176,7 +176,10 @@ type defect struct {
 // uncounted means that some questions are put and others are not, or not always the same.
 const uncounted = -1
 
-// A route is a way from a client to a server, one of which is ours. open connects a client with
+// both means that client and server are ours.
+const both wiretest.From = ""
+
+// A route is a way from a client to a server, one of which is ours at least. open connects a client with
 // that person behind it, or with nobody to ask when the scenario is mute, and returns what is said.
 type route struct {
 	name string
@@ -275,6 +278,9 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 	messages := said()
 	if n := conform(t, revision, ours, messages, d.leaks); n != s.pushes && s.pushes != uncounted {
 		t.Errorf("the server sent %d questions, want %d", n, s.pushes)
+	}
+	if revision == modern && ours != wiretest.Server {
+		checkRetries(t, messages, s.request.Method)
 	}
 	if n := legs(messages, s.request.Method); n != s.legs {
 		t.Errorf("%s was sent %d times, want %d", s.request.Method, n, s.legs)

@@ -37,7 +37,12 @@ type database struct {
 // newSubject returns our server, with a handler for every way of asking.
 func newSubject(t testing.TB) *server.Server {
 	t.Helper()
-	srv, err := newServer()
+	return newSubjectWith(t, guarded, server.Options{})
+}
+
+func newSubjectWith(t testing.TB, s style, opts server.Options) *server.Server {
+	t.Helper()
+	srv, err := newServer(s, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,15 +50,16 @@ func newSubject(t testing.TB) *server.Server {
 	return srv
 }
 
-func newServer() (*server.Server, error) {
-	srv, err := server.New(&server.Options{Info: servertest.Info(),
-		Middleware: []server.Middleware{markEffects},
-		Roundtrip:  roundtrip.Options{MinHumanTime: -1}}) // who answers here is a test, at once
+func newServer(s style, opts server.Options) (*server.Server, error) {
+	opts.Info = servertest.Info()
+	opts.Middleware = append(opts.Middleware, markEffects)
+	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
+	srv, err := server.New(&opts)
 	if err != nil {
 		return nil, err
 	}
-	addTools(srv)
-	addResources(srv)
+	addTools(srv, s)
+	addResources(srv, s)
 	return srv, nil
 }
 
@@ -76,22 +82,40 @@ func markEffects(next server.Handler) server.Handler {
 // serveSubject serves the subject on a stream and returns the client's end.
 func serveSubject(t *testing.T) (line, said) {
 	t.Helper()
+	return serveOnStream(t, newSubject(t))
+}
+
+func serveOnStream(t *testing.T, srv *server.Server) (line, said) {
+	t.Helper()
 	client, end, said := stream(t)
-	srv := newSubject(t)
 	serve(t, end, func(ctx context.Context) { _ = srv.ServeStream(ctx, end.r, end.w, nil) })
 	return client, said
 }
 
-func addTools(srv *server.Server) {
+// A style is how handlers are written that can be written in two.
+type style struct {
+	wizard, summarize, tidy func(context.Context,
+		*server.ToolCall) (protocol.CallToolOutcome, error)
+	provision func(context.Context, *server.ToolCall, struct{}) (database, error)
+	openVault func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error)
+}
+
+var (
+	guarded  = style{wizard, summarize, tidy, provision, openVault}
+	straight = style{straightWizard, straightSummarize, straightTidy, straightProvision,
+		straightVault}
+)
+
+func addTools(srv *server.Server, s style) {
 	servertest.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."},
 		slow)
-	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
+	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, s.wizard)
 	server.AddToolOut(srv, server.Tool{Name: "provision",
-		Description: "Asks and answers with a value."}, provision)
+		Description: "Asks and answers with a value."}, s.provision)
 	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."},
-		summarize)
-	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
+		s.summarize)
+	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, s.tidy)
 	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."},
 		survey)
 }
@@ -177,10 +201,10 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	), nil
 }
 
-func addResources(srv *server.Server) {
-	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, openVault)
+func addResources(srv *server.Server, s style) {
+	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, s.openVault)
 	server.AddResourceTemplate(srv,
-		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
+		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, s.openVault)
 }
 
 // openVault lets what it answers be reused: clients must not, since it took an answer.

@@ -126,39 +126,6 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestMessages covers bodies that are no request.
-func TestMessages(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), nil)
-	tests := []struct {
-		name, body string
-		status     int
-		code       int64
-		id         string
-	}{
-		{"empty", ``, 400, -32700, ""},
-		{"not JSON", `hello`, 400, -32700, ""},
-		{"duplicate member", `{"jsonrpc":"2.0","id":7,"method":"a","method":"b"}`, 400, -32700, ""},
-		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\xff\"}", 400, -32700, ""},
-		{"too deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000), 400, -32700, ""},
-		{"batch", `[` + body("server/discover", "") + `]`, 400, -32600, ""},
-		{"empty object", `{}`, 400, -32600, ""},
-		{"null id", `{"jsonrpc":"2.0","id":null,"method":"a"}`, 400, -32600, ""},
-		{"no jsonrpc", `{"id":7,"method":"server/discover"}`, 400, -32600, "7"},
-		{"params not an object", `{"jsonrpc":"2.0","id":7,"method":"a","params":[]}`, 400, -32600, "7"},
-		{"method not a string", `{"jsonrpc":"2.0","id":9007199254740993,"method":1}`, 400, -32600, "9007199254740993"},
-		{"response", `{"jsonrpc":"2.0","id":7,"result":{}}`, 400, -32600, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := do(t, ts, "POST", headers("server/discover", ""), tt.body)
-			if got.status != tt.status || got.code() != tt.code || string(got.ID) != tt.id {
-				t.Errorf("got status %d, code %d and id %q, want %d, %d and %q: %s",
-					got.status, got.code(), got.ID, tt.status, tt.code, tt.id, got.body)
-			}
-		})
-	}
-}
-
 func TestNotifications(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	bare := headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", "")

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -111,6 +112,77 @@ func TestStream(t *testing.T) {
 				if !json.Valid([]byte(event)) || !strings.Contains(event, tt.events[i]) {
 					t.Errorf("event %d: got %s, want %s in it", i, event, tt.events[i])
 				}
+			}
+		})
+	}
+}
+
+// TestStreamsAreDecidedLate: a request that is refused before the server has said anything keeps
+// its status; afterwards the refusal is the last event. What a handler leaves running cannot write
+// into a response that has ended, whichever it was.
+func TestStreamsAreDecidedLate(t *testing.T) {
+	type outcome = protocol.CallToolOutcome
+	srv := newServer(t, nil)
+	calls := make(chan *server.ToolCall, 1)
+	add := func(tool server.Tool, then func() (outcome, error)) {
+		server.AddRawTool(srv, tool, func(ctx context.Context, call *server.ToolCall) (outcome, error) {
+			calls <- call
+			if err := call.Notify(ctx, progress(0)); err != nil {
+				return nil, err
+			}
+			return then()
+		})
+	}
+	add(server.Tool{Name: "asks"}, func() (outcome, error) {
+		return roundtrip.InputRequired(roundtrip.ListRoots("q")), nil
+	})
+	add(server.Tool{Name: "panics"}, func() (outcome, error) { panic("at the disco") })
+	add(server.Tool{Name: "refuses"}, func() (outcome, error) {
+		return nil, protocol.Errorf(4711, "no")
+	})
+	add(server.Tool{Name: "needs",
+		Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
+		func() (outcome, error) { return server.Text("ran"), nil })
+	server.AddRawTool(srv, server.Tool{Name: "silent"},
+		func(_ context.Context, call *server.ToolCall) (outcome, error) {
+			calls <- call
+			return server.Text("ran"), nil
+		})
+	ts, _ := serve(t, srv, nil)
+	for _, tt := range []struct {
+		name, tool, caps, more string
+		status                 int
+		events                 int // 0: JSON
+		last                   string
+	}{
+		{"questions", "asks", `{"roots":{}}`, "", 200, 2, `"inputRequests":{"q":{"method":"roots/list"`},
+		{"gate", "asks", `{}`, "", 200, 2, `"code":-32021`},
+		{"panic", "panics", `{}`, "", 200, 2, `"code":-32603`},
+		{"error", "refuses", `{}`, "", 200, 2, `"code":4711`},
+		{"result", "needs", `{"roots":{}}`, "", 200, 2, `"text":"ran"`},
+		{"a capability lacks", "needs", `{}`, "", 400, 0, `"code":-32021`},
+		{"a state is refused", "asks", `{}`, `,"requestState":"x"`, 200, 0, `"code":-32602`},
+		{"no such tool", "nothing", `{}`, "", 200, 0, `"code":-32602`},
+		{"nothing is said", "silent", `{}`, "", 200, 0, `"text":"ran"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			request := body("tools/call", `"name":"`+tt.tool+`"`+tt.more)
+			request = strings.Replace(request, `Capabilities":{}`, `Capabilities":`+tt.caps, 1)
+			got := do(t, ts, "POST", headers("tools/call", tt.tool), request)
+			list := []string{got.body}
+			if tt.events > 0 {
+				list = events(t, strings.NewReader(got.body))
+			}
+			if got.status != tt.status || len(list) != max(tt.events, 1) ||
+				!strings.Contains(list[len(list)-1], tt.last) {
+				t.Errorf("got status %d: %s", got.status, got.body)
+			}
+			select {
+			case call := <-calls:
+				if err := call.Notify(t.Context(), progress(1)); err == nil {
+					t.Error("a notification after the response is accepted")
+				}
+			default:
 			}
 		})
 	}

@@ -152,6 +152,42 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	}
 }
 
+// The hold of a visit ends when the server closes, and the client gets the link again, with which
+// another replica can go on.
+func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
+	srv := newServer(t, &server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
+	holding := make(chan struct{})
+	server.AddRawTool(srv, server.Tool{Name: "visit"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
+				return nil, err
+			}
+			close(holding)
+			return server.Text("signed in"), roundtrip.Await(ctx, "login",
+				func(context.Context) (bool, error) { return false, nil })
+		})
+	ts, h := serve(t, srv, nil)
+	call := func(more string) *reply {
+		request := strings.Replace(body("tools/call", `"name":"visit"`+more), `Capabilities":{}`,
+			`Capabilities":{"elicitation":{"url":{}}}`, 1)
+		return do(t, ts, "POST", headers("tools/call", "visit"), request)
+	}
+	_, state, _ := strings.Cut(call("").body, `"requestState":`)
+	state, _, _ = strings.Cut(state, ",")
+	answered := make(chan *reply)
+	go func() {
+		answered <- call(`,"inputResponses":{"login":{"action":"accept"}},"requestState":` + state)
+	}()
+	<-holding
+	if err := h.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; got.Result.ResultType != "input_required" ||
+		!strings.Contains(got.body, "Not finished yet. Sign in") {
+		t.Errorf("got %s", got.body)
+	}
+}
+
 // Heartbeats say nothing that a client which comes back must know, and a client
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {

@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +78,135 @@ func askName(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 		return nil, err
 	}
 	return server.Text(fmt.Sprint(who.Name, " ", roundtrip.InTask(ctx))), nil
+}
+
+// TestOneHandlerInAllWays plays a handler as a task over all transports, without tasks, and in a
+// session: the questions and the result are the same.
+func TestOneHandlerInAllWays(t *testing.T) {
+	type way struct {
+		name string
+		opts client.Options
+		dial func(*testing.T, *server.Server) protocol.Peer
+	}
+	asTask, inSession := client.Options{Tasks: true}, client.Options{Tasks: true,
+		Era: protocol.Legacy}
+	events := asTask
+	events.Progress = func(context.Context, *protocol.Progress) {}
+	inProcess := func(_ *testing.T, srv *server.Server) protocol.Peer { return srv }
+	for _, way := range []way{
+		{"JSON", asTask, dialHTTP("application/json")},
+		{"events", events, dialHTTP("text/event-stream")},
+		{"JSON, no extension", client.Options{}, dialHTTP("application/json")},
+		{"session", inSession, dialHTTP("")},
+		{"stream", asTask, dialStream}, {"stream, no extension", client.Options{}, dialStream},
+		{"stream, session", inSession, dialStream},
+		{"in process", asTask, inProcess}, {"in process, no extension", client.Options{}, inProcess},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel() // its client waits between polls
+			w := newWorld(t, nil)
+			server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskCan}, migrate)
+			var asked []string
+			opts := way.opts
+			opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (
+				*protocol.ElicitResult, error) {
+				asked = append(asked, q.Message)
+				return client.Accept(name{fmt.Sprint("answer ", len(asked))})
+			}
+			c, err := client.New(way.dial(t, w.srv), &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var result *protocol.CallToolResult
+			var handle *client.Task
+			if opts.Tasks {
+				result, handle, err = c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "work"})
+			} else {
+				result, err = c.CallTool(t.Context(), "work", nil)
+			}
+			if handle != nil && err == nil {
+				result, err = c.FollowTask(t.Context(), handle, nil)
+			}
+			if err != nil || (handle != nil) != (opts.Tasks && opts.Era != protocol.Legacy) {
+				t.Fatalf("handle %v, %v", handle, err)
+			}
+			want := []string{"Who?", "answer 1 moves 42 rows, says who?", "And answer 2?"}
+			text := result.Content[0].(*protocol.TextContent).Text
+			if !slices.Equal(asked, want) || text != "answer 3" {
+				t.Errorf("asked %q, got %q", asked, text)
+			}
+		})
+	}
+}
+
+// migrate asks in the foreground, begins a task, keeps a memo and asks twice.
+func migrate(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	_ = call.Progress(ctx, 1, 3, "begun")
+	who, err := roundtrip.Ask[name](ctx, "who", "Who?")
+	if err != nil {
+		return nil, err
+	}
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := roundtrip.Memo(ctx, "rows", func(context.Context) (int, error) { return 42, nil })
+	if err != nil {
+		return nil, err
+	}
+	sure, err := roundtrip.Ask[name](ctx, "sure",
+		fmt.Sprintf("%s moves %d rows, says who?", who.Name, rows))
+	if err != nil {
+		return nil, err
+	}
+	again, err := roundtrip.Ask[name](ctx, "again", "And "+sure.Name+"?")
+	return server.Text(again.Name), err
+}
+
+// dialHTTP has responses to calls of tools in a media type, "": whatever it is.
+func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
+	return func(t *testing.T, srv *server.Server) protocol.Peer {
+		handler, err := serverhttp.New(srv, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := httptest.NewServer(handler)
+		t.Cleanup(web.Close)
+		t.Cleanup(func() { _ = srv.Close() }) // before web, which waits for the session
+		peer, err := clienthttp.New(web.URL, &clienthttp.Options{HTTPClient: &http.Client{
+			Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				resp, err := http.DefaultTransport.RoundTrip(r)
+				if err == nil && r.Header.Get("Mcp-Method") == protocol.MethodCallTool &&
+					!strings.HasPrefix(resp.Header.Get("Content-Type"), media) {
+					t.Errorf("got %s, want %s", resp.Header.Get("Content-Type"), media)
+				}
+				return resp, err
+			})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer
+	}
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func dialStream(t *testing.T, srv *server.Server) protocol.Peer {
+	requests, toServer := io.Pipe()
+	fromServer, responses := io.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.ServeStream(context.Background(), requests, responses, nil)
+	}()
+	t.Cleanup(func() {
+		_ = toServer.Close()
+		<-served
+		_ = responses.Close()
+	})
+	return client.NewStream(fromServer, toServer, nil)
 }
 
 // TestBeginTaskInPrompt: no prompt is a task, whatever its client can handle.

@@ -87,8 +87,7 @@ func State(response []byte) []byte {
 	return state
 }
 
-// Complete is a cheap test, for loops that are timed, of what [Check] has
-// looked at closely.
+// Complete is a cheap test, for loops that are timed, of what TestServers has looked at closely.
 func Complete(response []byte) bool {
 	return bytes.Contains(response, []byte(`"resultType":"complete"`))
 }

@@ -94,49 +94,66 @@ func (s *answered) deliver(t *testing.T) (status int, body string, err error) {
 	return recorder.Code, recorder.Body.String(), err
 }
 
-// wantTaken delivers an answer that the owner takes, which its handler has served so often then.
-func (s *answered) wantTaken(t *testing.T, served int32) {
-	t.Helper()
-	status, body, err := s.deliver(t)
-	if status != http.StatusAccepted || body != "" || err != nil {
-		t.Errorf("got %d: %s, %v", status, body, err)
-	}
-	s.wantServed(t, served)
-}
-
-func (s *answered) wantServed(t *testing.T, want int32) {
-	t.Helper()
-	if n := s.served.Load(); n != want {
-		t.Errorf("the handler was called %d times, want %d", n, want)
-	}
-}
-
+// TestAnswersReachTheirOwner: an answer is sent until its owner has taken or refused it, or is known
+// to be dead.
 func TestAnswersReachTheirOwner(t *testing.T) {
-	s := startAnswered(t)
-	s.wantTaken(t, 1)
-	s.status = func(int32) int { return http.StatusBadRequest }
-	status, body, err := s.deliver(t)
-	if status != http.StatusBadRequest || body != "no such question" || err == nil {
-		t.Errorf("got %d: %s, %v", status, body, err)
+	statuses := func(list ...int) func(*answered) {
+		return func(s *answered) { s.status = func(n int32) int { return list[n-1] } }
 	}
-	s.wantServed(t, 2)
-}
-
-// An answer of which it is not known whether it was taken is sent again.
-func TestAnswerWhoseResponseIsLost(t *testing.T) {
-	s := startAnswered(t)
-	s.lose = 2
-	s.wantTaken(t, 3)
-}
-
-// An answer that was not taken is served again.
-func TestAnswerToABusyOwner(t *testing.T) {
-	s := startAnswered(t)
-	s.status = func(n int32) int {
-		return map[int32]int{1: http.StatusServiceUnavailable, 2: http.StatusTooManyRequests,
-			3: http.StatusAccepted}[n]
+	// firstDial has the first connection go wrong.
+	firstDial := func(conn net.Conn, err error) func(*answered) {
+		return func(s *answered) {
+			var dials atomic.Int32
+			s.forwarder.DialWith(func(ctx context.Context, network, address string) (net.Conn,
+				error) {
+				if dials.Add(1) == 1 {
+					return conn, err
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			})
+		}
 	}
-	s.wantTaken(t, 3)
+	silent, _ := net.Pipe() // connected, and nobody reads
+	for _, test := range []struct {
+		name   string
+		spoil  func(*answered)
+		served int32 // how often the owner's handler was called
+		status int   // 0: there is no response
+		fails  string
+	}{
+		{"is taken", func(*answered) {}, 1, http.StatusAccepted, ""},
+		{"is refused", statuses(http.StatusBadRequest), 1, http.StatusBadRequest, "400"},
+		{"is sent again where it is not known whether it was taken",
+			func(s *answered) { s.lose = 2 }, 3, http.StatusAccepted, ""},
+		{"is served again by an owner that was busy", statuses(http.StatusServiceUnavailable,
+			http.StatusTooManyRequests, http.StatusAccepted), 3, http.StatusAccepted, ""},
+		{"has no known outcome where its owner dies", func(s *answered) {
+			s.lose = 1
+			s.status = func(int32) int {
+				s.owner.Listener.Close()
+				return http.StatusAccepted
+			}
+		}, 1, 0, "did not answer"},
+		{"outlives a partition, which looks like an owner that is gone", firstDial(nil,
+			&net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}), 1,
+			http.StatusAccepted, ""},
+		{"waits for a silent owner, which gets it when it wakes", firstDial(silent, nil), 1,
+			http.StatusAccepted, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startAnswered(t)
+			test.spoil(s)
+			status, body, err := s.deliver(t)
+			wantBody := map[bool]string{true: "no such question"}[status >= http.StatusBadRequest]
+			if status != test.status || body != wantBody || (err == nil) != (test.fails == "") ||
+				err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("got %d: %s, %v", status, body, err)
+			}
+			if n := s.served.Load(); n != test.served {
+				t.Errorf("the handler was called %d times, want %d", n, test.served)
+			}
+		})
+	}
 }
 
 // That an owner is dead is known at once.
@@ -147,52 +164,9 @@ func TestAnswerToADeadOwner(t *testing.T) {
 	if status, body, err := s.deliver(t); status != 0 || !hophttp.IsDead(err) {
 		t.Errorf("got %d: %s, %v", status, body, err)
 	}
-	if took := time.Since(began); took > 500*time.Millisecond {
-		t.Errorf("it took %v", took)
+	if took := time.Since(began); took > 500*time.Millisecond || s.served.Load() != 0 {
+		t.Errorf("it took %v, and the handler was called %d times", took, s.served.Load())
 	}
-	s.wantServed(t, 0)
-}
-
-// Of an owner that dies after it may have taken an answer the outcome is not known.
-func TestAnswerThatADyingOwnerMayHaveTaken(t *testing.T) {
-	s := startAnswered(t)
-	s.lose = 1
-	s.status = func(int32) int {
-		s.owner.Listener.Close()
-		return http.StatusAccepted
-	}
-	if status, body, err := s.deliver(t); status != 0 || err == nil ||
-		!strings.Contains(err.Error(), "did not answer") {
-		t.Errorf("got %d: %s, %v", status, body, err)
-	}
-	s.wantServed(t, 1)
-}
-
-// A partition looks like an owner that is gone. The answer arrives when it ends.
-func TestAnswerOutlivesAPartition(t *testing.T) {
-	s := startAnswered(t)
-	var dials atomic.Int32
-	s.forwarder.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dials.Add(1) == 1 {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	})
-	s.wantTaken(t, 1)
-}
-
-// An answer waits for an owner that is silent, which gets it when it wakes.
-func TestAnswerWaitsForASilentOwner(t *testing.T) {
-	s := startAnswered(t)
-	var dials atomic.Int32
-	s.forwarder.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dials.Add(1) == 1 { // connected, and nobody reads
-			conn, _ := net.Pipe()
-			return conn, nil
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	})
-	s.wantTaken(t, 1)
 }
 
 // An answer to a living owner is never thrown away because the network is broken.

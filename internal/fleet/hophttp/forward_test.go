@@ -23,16 +23,13 @@ func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		t.Run(header, func(t *testing.T) {
 			var served atomic.Int32
-			other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+			p := startPair(t, func(http.ResponseWriter, *http.Request) {
 				if served.Add(1) == 1 {
 					panic(http.ErrAbortHandler) // done, and then it dies
 				}
 			})
-			status, body := send(t, other,
-				newRequest(t, "POST", other.URL, id, ping, header, "1"))
-			if status != 502 || !strings.Contains(body, "outcome unknown") {
-				t.Errorf("got status %d: %s", status, body)
-			}
+			status, body := p.send(t, "POST", header, "1")
+			wantUnknown(t, status, body)
 			if n := served.Load(); n != 1 {
 				t.Errorf("the owner served the request %d times", n)
 			}
@@ -58,44 +55,32 @@ func (c givenUp) Err() error {
 }
 
 func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
-	a := newForwarder(t, "a")
 	entered, release := make(chan struct{}), make(chan struct{})
-	owner := serve(t, route(a, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	p := startPair(t, func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-release
-	})))
+	})
 	defer close(release)
-	o := &outcomes{}
-	b := route(newForwarder(t, "b", locatedAt(t, owner.URL)), nil, o)
 	ctx := givenUp{t.Context(), make(chan struct{})}
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b.ServeHTTP(w, r.WithContext(ctx))
+		p.passes.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	go func() {
 		<-entered
 		close(ctx.end)
 	}()
-	status, body := send(t, other,
-		newRequest(t, "POST", other.URL, a.SealSession("x"), ping))
-	if status != 502 || !strings.Contains(body, "outcome unknown") {
-		t.Errorf("got status %d: %s", status, body)
-	}
-	if len(o.seen) != 1 || o.seen[0] != event.ForwardUnknown {
-		t.Errorf("reported as %v", o.seen)
-	}
+	status, body := send(t, other, newRequest(t, "POST", other.URL, p.id, ping))
+	wantUnknown(t, status, body)
+	p.outcomes.want(t, event.ForwardUnknown)
 }
 
 func TestAClientThatLeavesEndsTheHop(t *testing.T) {
-	a := newForwarder(t, "a")
-	left := make(chan struct{})
-	entered := make(chan struct{})
-	owner := serve(t, route(a, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	entered, left, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p := startPair(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
 		<-r.Context().Done()
 		close(left)
-	})))
-	o, done := &outcomes{}, make(chan struct{})
-	b := route(newForwarder(t, "b", locatedAt(t, owner.URL)), nil, o)
+	})
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
 		defer func() { // an empty response would mean success
@@ -104,34 +89,32 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		}()
-		b.ServeHTTP(w, r)
+		p.passes.ServeHTTP(w, r)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-entered
 		cancel()
 	}()
-	r := newRequest(t, "POST", other.URL, a.SealSession("x"), ping).WithContext(ctx)
+	r := newRequest(t, "POST", other.URL, p.id, ping).WithContext(ctx)
 	if response, err := other.Client().Do(r); err == nil {
 		response.Body.Close()
 		t.Errorf("got status %d", response.StatusCode)
 	}
 	<-left
 	<-done
-	if len(o.seen) != 1 || o.seen[0] != event.ForwardAbandoned {
-		t.Errorf("reported as %v", o.seen)
-	}
+	p.outcomes.want(t, event.ForwardAbandoned)
 }
 
 func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
 	var seen atomic.Pointer[http.Request]
-	other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startPair(t, func(w http.ResponseWriter, r *http.Request) {
 		seen.Store(r.Clone(context.Background()))
 		_, _ = io.Copy(w, r.Body)
 	})
 	for name, header := range map[string][]string{
 		"lower case":        {"rondo-replica-hop", "x"},
-		"upper case":        {"RONDO-REPLICA-HOP", id},
+		"upper case":        {"RONDO-REPLICA-HOP", p.id},
 		"twice":             {"Rondo-Replica-Hop", "x", "rondo-replica-hop", "y"},
 		"named as a hop":    {"Connection", "Rondo-Replica-Hop, Rondo-Replica-Reply"},
 		"session as a hop":  {"Connection", "Mcp-Session-Id"},
@@ -143,15 +126,15 @@ func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen.Store(nil)
-			r := newRequest(t, "POST", other.URL, id, ping)
+			r := newRequest(t, "POST", p.other.URL, p.id, ping)
 			for i := 0; i+1 < len(header); i += 2 { // as they are spelled
 				r.Header[header[i]] = append(r.Header[header[i]], header[i+1])
 			}
-			if status, body := send(t, other, r); status != 200 || body != ping {
+			if status, body := send(t, p.other, r); status != 200 || body != ping {
 				t.Fatalf("got status %d: %s", status, body)
 			}
 			got := seen.Load()
-			if got.Header.Get("Mcp-Session-Id") != id {
+			if got.Header.Get("Mcp-Session-Id") != p.id {
 				t.Errorf("the owner was asked for session %q", got.Header["Mcp-Session-Id"])
 			}
 			for key := range got.Header {
@@ -170,23 +153,19 @@ func TestAGetIsSentAgain(t *testing.T) {
 		status int
 	}{"to an owner that lives": {true, 200}, "to a dead owner": {false, 404}} {
 		t.Run(name, func(t *testing.T) {
-			a := newForwarder(t, "a")
 			var asked atomic.Int32
-			var ts *httptest.Server
-			ts = serve(t, route(a, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			var p *pair
+			p = startPair(t, func(http.ResponseWriter, *http.Request) {
 				if asked.Add(1) > 1 {
 					return
 				}
 				if !test.lives {
-					ts.Listener.Close()
+					p.owner.Listener.Close()
 				}
 				panic(http.ErrAbortHandler)
-			})))
-			b := newForwarder(t, "b", locatedAt(t, ts.URL))
-			other := serve(t, route(b, nil))
-			status, body := send(t, other,
-				newRequest(t, "GET", other.URL, a.SealSession("x"), ""))
-			if status != test.status {
+			})
+			r := newRequest(t, "GET", p.other.URL, p.id, "")
+			if status, body := send(t, p.other, r); status != test.status {
 				t.Errorf("got status %d: %s", status, body)
 			}
 		})
@@ -252,15 +231,11 @@ func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
 // decides what it does, so that it reads the same through whichever replica.
 func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 	var seen atomic.Pointer[http.Header]
-	a := newForwarder(t, "a")
-	owner := serve(t, route(a, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	p := startPair(t, func(_ http.ResponseWriter, r *http.Request) {
 		header := r.Header.Clone()
 		header.Set("Host", r.Host)
 		seen.Store(&header)
-	})))
-	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, route(b, nil))
-	id := a.SealSession("x")
+	})
 	for name, value := range map[string]string{
 		"Accept": "application/json", "Authorization": "Bearer x", "Baggage": "x=1",
 		"Content-Type": "application/json", "Cookie": "x=1", "Dpop": "x", "Forwarded": "for=x",
@@ -272,8 +247,8 @@ func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 	} {
 		for _, connection := range []string{"", name, strings.ToLower(name) + ", close"} {
 			got := map[*httptest.Server][]string{}
-			for _, ts := range []*httptest.Server{owner, other} {
-				r := newRequest(t, "POST", ts.URL, id, ping)
+			for _, ts := range []*httptest.Server{p.owner, p.other} {
+				r := newRequest(t, "POST", ts.URL, p.id, ping)
 				if r.Host = "mcp.example"; value != "" {
 					r.Header.Set(name, value)
 				}
@@ -285,9 +260,9 @@ func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 				}
 				got[ts] = (*seen.Load())[name]
 			}
-			if !slices.Equal(got[owner], got[other]) || len(got[other]) != 1 {
+			if !slices.Equal(got[p.owner], got[p.other]) || len(got[p.other]) != 1 {
 				t.Errorf("%s with Connection %q: the owner reads %q from the client and %q from "+
-					"the other replica", name, connection, got[owner], got[other])
+					"the other replica", name, connection, got[p.owner], got[p.other])
 			}
 		}
 	}
@@ -295,7 +270,7 @@ func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 
 func TestHeadersOfOneConnectionStayThere(t *testing.T) {
 	var seen atomic.Pointer[http.Header]
-	other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startPair(t, func(w http.ResponseWriter, r *http.Request) {
 		header := r.Header.Clone()
 		seen.Store(&header)
 		w.Header().Set("Keep-Alive", "x")
@@ -303,10 +278,10 @@ func TestHeadersOfOneConnectionStayThere(t *testing.T) {
 	})
 	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te",
 		"Proxy-Authorization", "Proxy-Authenticate", "Upgrade", "Expect"} {
-		r := newRequest(t, "POST", other.URL, id, ping, name,
+		r := newRequest(t, "POST", p.other.URL, p.id, ping, name,
 			map[string]string{"Te": "trailers", "Expect": "100-continue"}[name])
 		r.Header["User-Agent"] = []string{""} // which says that there is none
-		response, err := other.Client().Do(r)
+		response, err := p.other.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

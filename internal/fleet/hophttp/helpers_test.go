@@ -55,15 +55,46 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// startPair starts an owner whose sessions next serves, and another replica before it. It
-// returns the other, and the id of a session.
-func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id string) {
+// A pair is an owner and another replica before it.
+type pair struct {
+	a            *hophttp.Forwarder
+	owner, other *httptest.Server
+	passes       http.Handler // what other serves
+	id           string       // of a session
+	outcomes     outcomes     // of hops
+}
+
+// startPair starts an owner whose sessions next serves, and another replica before it.
+func startPair(t testing.TB, next http.HandlerFunc) *pair {
 	t.Helper()
-	a := newForwarder(t, "a")
-	owner := serve(t, route(a, next))
-	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other = serve(t, route(b, nil))
-	return other, a.SealSession("x")
+	return startPairBehind(t, next, func(_ *hophttp.Forwarder, h http.Handler) http.Handler {
+		return h
+	})
+}
+
+// startPairBehind has something in front of the owner.
+func startPairBehind(t testing.TB, next http.HandlerFunc,
+	front func(*hophttp.Forwarder, http.Handler) http.Handler) *pair {
+	t.Helper()
+	p := &pair{a: newForwarder(t, "a")}
+	p.owner = serve(t, front(p.a, route(p.a, next)))
+	p.passes = route(newForwarder(t, "b", locatedAt(t, p.owner.URL)), nil, &p.outcomes)
+	p.other, p.id = serve(t, p.passes), p.a.SealSession("x")
+	return p
+}
+
+// send sends a request to the other replica.
+func (p *pair) send(t testing.TB, method string, header ...string) (status int, body string) {
+	t.Helper()
+	return send(t, p.other, newRequest(t, method, p.other.URL, p.id, ping, header...))
+}
+
+// wantUnknown holds a response against the one to a request whose outcome is not known.
+func wantUnknown(t testing.TB, status int, body string) {
+	t.Helper()
+	if status != http.StatusBadGateway || !strings.Contains(body, "outcome unknown") {
+		t.Errorf("got status %d: %s", status, body)
+	}
 }
 
 // route returns a handler that serves the sessions of f by next and passes requests for those of
@@ -151,6 +182,16 @@ func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body 
 type outcomes struct {
 	mu   sync.Mutex
 	seen []event.ForwardOutcome
+}
+
+// want holds that there was one.
+func (o *outcomes) want(t testing.TB, outcome event.ForwardOutcome) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.seen) != 1 || o.seen[0] != outcome {
+		t.Errorf("reported as %v, want %s", o.seen, outcome)
+	}
 }
 
 func (o *outcomes) add(outcome event.ForwardOutcome) {

@@ -158,23 +158,20 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 // The clock of a bubble begins in the year 2000, that of the owner outside is right.
 func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	var served atomic.Int32
-	a := newForwarder(t, "a")
-	owner := serve(t, route(a, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p := startPair(t, func(w http.ResponseWriter, _ *http.Request) {
 		served.Add(1)
 		_, _ = w.Write([]byte("done"))
-	})))
-	id := a.SealSession("x")
+	})
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		if time.Until(real) < 2*time.Minute {
 			t.Fatal("the clocks do not differ")
 		}
-		b := newForwarder(t, "b", locatedAt(t, owner.URL))
+		b := newForwarder(t, "b", locatedAt(t, p.owner.URL))
 		defer b.CloseIdle()
-		h := route(b, nil)
 		for range 2 {
 			recorder := httptest.NewRecorder()
-			h.ServeHTTP(recorder, newRequest(t, "POST", "/", id, ping))
+			route(b, nil).ServeHTTP(recorder, newRequest(t, "POST", "/", p.id, ping))
 			if recorder.Code != 200 || recorder.Body.String() != "done" {
 				t.Errorf("got status %d: %s", recorder.Code, recorder.Body)
 			}
@@ -207,19 +204,18 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 
 // Who has seen the response to another hop cannot answer this one.
 func TestAReplyFitsOneHop(t *testing.T) {
-	a := newForwarder(t, "a")
-	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Rondo-Replica-Hop") == "" {
-				t.Error("no hop")
-			}
-			w.Header().Set("Rondo-Replica-Reply", newCodec("k1").Seal(hophttp.KindReply,
-				digest("another hop"), hophttp.VerdictTaken))
-		})))
-	f := newForwarder(t, "b", locatedAt(t, owner.URL))
-	if got := forwardTo(f, a.Self()); got != event.ForwardUnknown {
-		t.Errorf("got %v", got)
-	}
+	p := startPairBehind(t, nil, func(a *hophttp.Forwarder, _ http.Handler) http.Handler {
+		return a.AnswerChallenges(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Rondo-Replica-Hop") == "" {
+					t.Error("no hop")
+				}
+				w.Header().Set("Rondo-Replica-Reply", newCodec("k1").Seal(hophttp.KindReply,
+					digest("another hop"), hophttp.VerdictTaken))
+			}))
+	})
+	p.send(t, "POST")
+	p.outcomes.want(t, event.ForwardUnknown)
 }
 
 // A ticket is used for less time than its owner accepts it, and asked for again only then, or when
@@ -279,29 +275,25 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 // another replica has passed on, before the owner sees it. Its other answers are none of the
 // owner's.
 func TestTheHostsRefusalReachesTheClient(t *testing.T) {
-	a := newForwarder(t, "a")
-	served := 0
-	owned := route(a, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
-	status := 0
-	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) {
-			if status != 0 {
-				w.WriteHeader(status)
-				return
-			}
-			owned.ServeHTTP(w, r)
-		})))
-	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, route(b, nil))
-	id := a.SealSession("x")
+	served, status := 0, 0
+	p := startPairBehind(t, func(http.ResponseWriter, *http.Request) { served++ },
+		func(a *hophttp.Forwarder, owned http.Handler) http.Handler {
+			return a.AnswerChallenges(http.HandlerFunc(
+				func(w http.ResponseWriter, r *http.Request) {
+					if status != 0 {
+						w.WriteHeader(status)
+						return
+					}
+					owned.ServeHTTP(w, r)
+				}))
+		})
 	for _, test := range []struct{ host, want int }{
 		{http.StatusUnauthorized, http.StatusUnauthorized},
 		{http.StatusForbidden, http.StatusForbidden}, {http.StatusNotFound, http.StatusBadGateway},
 		{http.StatusInternalServerError, http.StatusBadGateway}, {0, http.StatusOK},
 	} {
 		status = test.host
-		got, _ := send(t, other, newRequest(t, http.MethodPost, other.URL, id, ping))
-		if got != test.want {
+		if got, _ := p.send(t, "POST"); got != test.want {
 			t.Errorf("%d of the host: got %d, want %d", test.host, got, test.want)
 		}
 	}

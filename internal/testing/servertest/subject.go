@@ -1,8 +1,7 @@
 package servertest
 
-// This file holds the handlers that tests of the whole serve, whoever the client is: ours, in
-// package e2e, or that of another implementation, in package interop. Each package adds handlers of
-// its own to them.
+// This file holds the handlers that tests of the whole serve. Package interop adds handlers of its
+// own to them.
 
 import (
 	"context"

@@ -10,8 +10,8 @@
 //	wiretest.Golden(t, "testdata/confirm.txtar", got)
 //	wiretest.Conform(t, "2026-07-28", got)
 //
-// Which methods and members each revision has is known here and always checked; the rest takes the
-// published schemas, and a test fails without them where the variable CI is set.
+// Which methods and members each revision has, the published schemas decide. Without them nothing is
+// checked, and a test fails where the variable CI is set.
 //
 // A transcript is a text archive with one file a message, in the order in which they were said; the
 // archive's comment is the place for a sentence about what it shows. JSON stays on one line with

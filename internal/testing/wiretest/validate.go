@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,11 +18,9 @@ import (
 // anything else; a response may leave it empty only when it is an error. A 2025-03-26 batch is
 // checked member by member, its results against answers alike.
 //
-// Beyond the schema it holds what the specification's prose requires of the same message; see
-// rules.go.
-//
-// foreign are members that are let pass although the lists of this package do not have them: those
-// that a peer of another make adds, or that a test makes up.
+// Beyond the schema it holds what the specification's prose requires of the same message, and that
+// it has no members that the schema does not name; see rules.go. foreign are members that are let
+// pass all the same: those that a peer of another make adds, or that a test makes up.
 func (s *Schema) Message(from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -31,20 +28,6 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 	}
 	return eachMessage(value, s.revision,
 		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
-}
-
-// Rules checks what needs no schema, as [Schema.Message] does it all: what a message is, and which
-// methods and members the revision has.
-func Rules(revision string, from From, raw []byte, answers string, foreign ...string) error {
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return fmt.Errorf("not JSON: %w", err)
-	}
-	return eachMessage(value, revision,
-		func(object map[string]any) error {
-			return rules{revision, foreign}.message(from, object,
-				answers)
-		})
 }
 
 // eachMessage calls check with the one message that value is, or with those of a batch where the
@@ -76,69 +59,48 @@ func eachMessage(value any, revision string, check func(map[string]any) error) e
 }
 
 func (s *Schema) message(from From, object map[string]any, answers string, foreign []string) error {
-	if err := (rules{s.revision, foreign}).message(from, object, answers); err != nil {
+	if err := envelope(object); err != nil {
 		return err
 	}
 	_, hasID := object["id"]
 	switch method, isCall := object["method"].(string); {
 	case isCall && hasID:
-		return s.call(from, "request", "JSONRPCRequest", s.requests[from], method, object)
+		return s.call(from, "request", "JSONRPCRequest", s.requests[from], method, object, foreign)
 	case isCall:
 		return s.call(from, "notification", "JSONRPCNotification", s.notifications[from], method,
-			object)
+			object, foreign)
 	case object["error"] != nil:
-		return s.error(object)
+		return s.error(object, foreign)
 	default:
-		return s.result(answers, object)
+		return s.result(answers, object, foreign)
 	}
-}
-
-// envelope refuses what belongs to two kinds of message at once or to none. The schemas let both
-// through, since every definition allows further members.
-func envelope(object map[string]any) error {
-	count := 0
-	for _, name := range []string{"method", "result", "error"} {
-		if _, ok := object[name]; ok {
-			count++
-		}
-	}
-	if count != 1 {
-		return fmt.Errorf("a message has exactly one of method, result and error, not %d", count)
-	}
-	for name := range object {
-		if !slices.Contains([]string{"jsonrpc", "id", "method", "params", "result", "error"},
-			name) {
-			return fmt.Errorf("JSON-RPC has no member %q in a message", name)
-		}
-	}
-	return nil
 }
 
 func (s *Schema) call(from From, kind, general string, methods map[string]string, method string,
-	object map[string]any) error {
-	if err := s.check(general, object); err != nil {
+	object map[string]any, foreign []string) error {
+	name, ok := methods[method]
+	if !ok || strings.Contains(method, "tasks/") { // see closed
+		return fmt.Errorf("%s has no %s %q from the %s", s.revision, kind, method, from)
+	}
+	if err := s.callRules(kind, name, method, object, foreign); err != nil {
 		return err
 	}
-	name, ok := methods[method]
-	if !ok {
-		return fmt.Errorf("%s has no %s %q from the %s", s.revision, kind, method, from)
+	if err := s.check(general, object); err != nil {
+		return err
 	}
 	return s.check(name, object)
 }
 
-func (s *Schema) error(object map[string]any) error {
+func (s *Schema) error(object map[string]any, foreign []string) error {
 	general := "JSONRPCErrorResponse"
 	if _, ok := s.defs[general]; !ok {
 		general = "JSONRPCError" // its name until 2025-06-18
 	}
-	if err := s.check(general, object); err != nil {
+	code, err := s.errorRules(object, foreign)
+	if err != nil {
 		return err
 	}
-	code, err := object["error"].(map[string]any)["code"].(json.Number).Int64()
-	if err != nil {
-		return fmt.Errorf("the error code is no integer of 64 bits: %w", err)
-	}
-	for _, name := range s.errors[code] {
+	for _, name := range append([]string{general}, s.errors[code]...) {
 		if err := s.check(name, object); err != nil {
 			return err
 		}
@@ -146,51 +108,37 @@ func (s *Schema) error(object map[string]any) error {
 	return nil
 }
 
-func (s *Schema) result(answers string, object map[string]any) error {
+func (s *Schema) result(answers string, object map[string]any, foreign []string) error {
 	general := "JSONRPCResultResponse"
 	if _, ok := s.defs[general]; !ok {
 		// its name until 2025-06-18, and since then that of the union with errors
 		general = "JSONRPCResponse"
 	}
-	if err := s.check(general, object); err != nil {
+	result, ok := object["result"].(map[string]any)
+	if !ok {
+		return errors.New("a result is an object")
+	}
+	name, err := s.resultRules(answers, result, foreign)
+	if err != nil {
 		return err
 	}
-	name, ok := s.results[answers]
-	if !ok {
-		return fmt.Errorf("a result answers a request, and %s has none called %q", s.revision,
-			answers)
-	}
-	result := object["result"].(map[string]any)
-	// The published union of InputRequiredResult and the method's own result lets anything with a
-	// resultType through, for want of a constant in the first; the discriminator itself picks here.
-	if (rules{revision: s.revision}).modern() && result["resultType"] == inputRequired {
-		name = "InputRequiredResult"
+	if err := s.check(general, object); err != nil {
+		return err
 	}
 	return s.check(name, result)
 }
 
-// checkerOf is [Schema.Message] where the published schema of revision is at hand. Where it is not,
-// it is [Rules], and specdata says so: to whoever runs the tests, or in continuous integration by
-// failing t.
-func checkerOf(t testing.TB,
-	revision string) func(from From, raw []byte, answers string, foreign ...string) error {
-	t.Helper()
-	if schema, ok := Load(revision); ok {
-		return schema.Message
-	}
-	ReportMissing(t)
-	return func(from From, raw []byte, answers string, foreign ...string) error {
-		return Rules(revision, from, raw, answers, foreign...)
-	}
-}
-
 // Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message].
-// Where the published schemas are not beside the project it holds raw against what needs none, see
-// [Rules].
+// Where the published schemas are not beside the project it checks nothing; see [ReportMissing].
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
 	foreign ...string) {
 	t.Helper()
-	if err := checkerOf(t, revision)(from, raw, answers, foreign...); err != nil {
+	schema, ok := Load(revision)
+	if !ok {
+		ReportMissing(t)
+		return
+	}
+	if err := schema.Message(from, raw, answers, foreign...); err != nil {
 		t.Errorf("wiretest: %v\n%s: %s", err, from, raw)
 	}
 }
@@ -201,7 +149,11 @@ func Validate(t testing.TB, revision string, from From, raw []byte, answers stri
 // such as a proxy's page of text.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
-	check := checkerOf(t, revision)
+	schema, ok := Load(revision)
+	if !ok {
+		ReportMissing(t)
+		return
+	}
 	asked := map[From]map[string]string{Client: {}, Server: {}}
 	for i, message := range messages {
 		if len(message.Body) == 0 || message.foreign() {
@@ -212,7 +164,8 @@ func Conform(t testing.TB, revision string, messages []Message) {
 			if method != "" && id != "" {
 				asked[message.From][id] = method
 			}
-			if err := check(message.From, raw, asked[message.From.other()][id]); err != nil {
+			if err := schema.Message(message.From, raw,
+				asked[message.From.other()][id]); err != nil {
 				t.Errorf("wiretest: message %d: %v\n%s: %s", i+1, err, message.From, raw)
 			}
 		}

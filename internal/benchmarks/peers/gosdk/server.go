@@ -5,7 +5,6 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,12 +22,6 @@ func New() http.Handler {
 	srv := newServer(sealing(wire.NewSealer()))
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
-}
-
-// NewLegacy returns a server with sessions, whose questions are requests.
-func NewLegacy() http.Handler {
-	srv := newServer(push)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
 }
 
 type deployer func(context.Context, request, wire.DeployArgs) (result, any, error)
@@ -86,16 +79,4 @@ func sealing(sealer *wire.Sealer) deployer {
 		}
 		return text(in.Deployed()), nil, nil
 	}
-}
-
-// push is Deploy in sessions of older revisions.
-func push(ctx context.Context, r request, in wire.DeployArgs) (result, any, error) {
-	answer, err := r.Session.Elicit(ctx, ask(in))
-	if err != nil {
-		return nil, nil, err
-	}
-	if !approved(answer) {
-		return nil, nil, errors.New("not deployed")
-	}
-	return text(in.Deployed()), nil, nil
 }

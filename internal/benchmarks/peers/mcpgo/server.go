@@ -5,7 +5,6 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,19 +23,6 @@ type (
 // New returns a server without sessions.
 func New() http.Handler {
 	sealer := wire.NewSealer()
-	return serve(server.WithStateLess(true),
-		func(_ context.Context, _ *server.MCPServer, r request,
-			in wire.DeployArgs) (result, error) {
-			return deploy(sealer, r, in)
-		})
-}
-
-// NewLegacy returns a server with sessions, whose questions are requests.
-func NewLegacy() http.Handler { return serve(server.WithStateful(true), push) }
-
-func serve(option server.StreamableHTTPOption,
-	deploy func(context.Context, *server.MCPServer, request, wire.DeployArgs) (result,
-		error)) http.Handler {
 	srv := server.NewMCPServer("bench", "1.0.0", server.WithToolCapabilities(true),
 		server.WithElicitation())
 	add(srv, wire.Echo, wire.EchoSchema, func(_ context.Context, r request) (result, error) {
@@ -44,7 +30,7 @@ func serve(option server.StreamableHTTPOption,
 		return mcp.NewToolResultText(message), err
 	})
 	add(srv, wire.Deploy, wire.DeploySchema,
-		func(ctx context.Context, r request) (result, error) {
+		func(_ context.Context, r request) (result, error) {
 			environment, err := r.RequireString("environment")
 			if err != nil {
 				return nil, err
@@ -53,10 +39,11 @@ func serve(option server.StreamableHTTPOption,
 			if err != nil {
 				return nil, err
 			}
-			return deploy(ctx, srv, r, wire.DeployArgs{Environment: environment, Version: version})
+			return deploy(sealer, r,
+				wire.DeployArgs{Environment: environment, Version: version})
 		})
 	quiet := server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	return server.NewStreamableHTTPServer(srv, option, quiet)
+	return server.NewStreamableHTTPServer(srv, server.WithStateLess(true), quiet)
 }
 
 func add(srv *server.MCPServer, name, schema string, f server.ToolHandlerFunc) {
@@ -90,19 +77,6 @@ func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) 
 	}
 	if !approved(answer) {
 		return mcp.NewToolResultText("not deployed"), nil
-	}
-	return mcp.NewToolResultText(in.Deployed()), nil
-}
-
-// push is Deploy in sessions of older revisions.
-func push(ctx context.Context, srv *server.MCPServer, _ request,
-	in wire.DeployArgs) (result, error) {
-	answer, err := srv.RequestElicitation(ctx, mcp.ElicitationRequest{Params: ask(in)})
-	if err != nil {
-		return nil, err
-	}
-	if !approved(answer) {
-		return nil, errors.New("not deployed")
 	}
 	return mcp.NewToolResultText(in.Deployed()), nil
 }

@@ -72,37 +72,25 @@ type request struct {
 	} `json:"params"`
 }
 
-// read decodes a message into v. It reports false when the request has been
-// refused.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var q request
+	var rest []byte
 	body := make([]byte, r.ContentLength)
 	_, err := io.ReadFull(r.Body, body)
 	if err == nil {
-		err = json.Unmarshal(body, v)
+		err = json.Unmarshal(body, &q)
 	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if err == nil {
+		rest, err = s.answer(&q)
 	}
-	return err == nil
-}
-
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var q request
-	if !read(w, r, &q) {
-		return
-	}
-	rest, err := s.answer(&q)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := make([]byte, 0, len(`{"jsonrpc":"2.0","id":`)+len(q.ID)+len(rest))
+	const start = `{"jsonrpc":"2.0","id":`
+	out := make([]byte, 0, len(start)+len(q.ID)+len(rest))
 	w.Header()["Content-Type"] = s.json
-	_, _ = w.Write(withID(out, q.ID, rest))
-}
-
-func withID(dst []byte, id json.RawMessage, rest []byte) []byte {
-	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), rest...)
+	_, _ = w.Write(append(append(append(out, start...), q.ID...), rest...))
 }
 
 func (s *server) answer(q *request) ([]byte, error) {
