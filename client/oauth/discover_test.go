@@ -28,6 +28,14 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 			}
 		})
 	}
+	// Another place is tried only where there is no document.
+	for status, places := range map[int]int{302: 1, 400: 2, 404: 2, 429: 1, 500: 1} {
+		s, _ := scenario{fault: both(nowhere, replied(oauthtest.ResourceMetadata,
+			oauthtest.Answer{Status: status})), script: "search:metadata"}.play(t)
+		if n := s.resource.Count(oauthtest.ResourceMetadata); n != places {
+			t.Errorf("status %d: metadata was asked for %d times, want %d", status, n, places)
+		}
+	}
 }
 
 // nowhere has the challenge not say where the metadata is.

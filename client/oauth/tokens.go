@@ -40,13 +40,6 @@ func newGrant(scopes []string, form url.Values) *grant {
 		Requested: scopes, Granted: scopes}}
 }
 
-// newCodeGrant returns the grant of the code of a login (RFC 6749, section 4.1.3; RFC 7636, section
-// 4.5).
-func newCodeGrant(l *loginData, code string) *grant {
-	return newGrant(l.Scopes, url.Values{"grant_type": {"authorization_code"}, "code": {code},
-		"redirect_uri": {l.RedirectURI}, "code_verifier": {l.Verifier}})
-}
-
 // newRefreshGrant returns the grant of the refresh token of a login (RFC 6749, section 6). It
 // requests the scopes that were granted: a refresh cannot add any.
 func newRefreshGrant(old *tokenRecord) *grant {

@@ -32,25 +32,6 @@ func TestMetadataURLs(t *testing.T) {
 	}
 }
 
-// TestFetchFirst tries another place only where there is no document.
-func TestFetchFirst(t *testing.T) {
-	for status, missing := range map[int]bool{200: false, 302: false, 400: true, 404: true,
-		429: false, 500: false, 503: false} {
-		tried := 0
-		at, _, err := authhttp.FetchFirst(t.Context(), []string{"first", "second"},
-			func(context.Context, string) ([]byte, error) {
-				if tried++; status == http.StatusOK {
-					return nil, nil
-				}
-				return nil, &authhttp.StatusError{Status: status}
-			})
-		if (tried == 2) != missing || errors.Is(err, authhttp.ErrMissing) != missing ||
-			(err == nil) != (status == http.StatusOK) || err == nil && at != "first" {
-			t.Errorf("status %d: tried %d, got %q, %v", status, tried, at, err)
-		}
-	}
-}
-
 // TestFetchMetadata goes on after what servers answer in a place that they do not know, and tells
 // of the first of these answers where no place has a document.
 func TestFetchMetadata(t *testing.T) {
