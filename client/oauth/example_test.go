@@ -208,31 +208,6 @@ func ExampleOptions_ServeMetadata() {
 	// https://app.example/client.json Notes [http://127.0.0.1/callback http://localhost/callback]
 }
 
-// A logout takes the tokens back. The next call logs in again.
-func ExampleSource_Logout() {
-	stage, notes := openNotes()
-	defer stage.close()
-	ctx := context.Background()
-	login, err := oauth.New(notes.resource.URL, &oauth.Options{
-		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 2 {
-		if err := callTool(ctx, notes.resource.URL, login, "list"); err != nil {
-			log.Fatal(err)
-		}
-		if err := login.Logout(ctx); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println("revoked:", notes.as.Count(oauthtest.Revoke))
-	// Output:
-	// list: done
-	// list: done
-	// revoked: 2
-}
-
 // What a program can do about a failure depends on whose it is.
 func ExampleInsufficientScopeError() {
 	stage, notes := openNotes()

@@ -50,18 +50,20 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	}
 	all := map[string]scenario{}
 	for name, f := range faults {
-		outcome, places := "metadata", 1
+		outcome, places, says := "metadata", 1, ""
 		switch name { // answers of servers that do not know the first place
-		case "redirects", "a page", "status 503", "is not an object":
+		case "redirects", "a page", "is not an object":
 			places = 2
+		case "status 503":
+			places, says = 2, "oauth-authorization-server\": status 503" // of the first
 		}
 		if strings.HasPrefix(name, "issuer") {
 			outcome = "issuer"
 		}
-		all[name] = scenario{fault: f, script: fmt.Sprintf(
-			"search:%s metadata=%d"+noLogin+" behave age=1m search", outcome, places)}
+		all[name] = scenario{fault: f, says: says, script: fmt.Sprintf(
+			"search:%s metadata=%d"+noLogin, outcome, places)}
 	}
-	play(t, all)
+	playAndMend(t, all)
 }
 
 func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
@@ -96,6 +98,12 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 			return []string{fmt.Sprintf("Bearer resource_metadata=%q", address)}
 		}), "metadata", "")
 	}
+	playAndMend(t, all)
+}
+
+// playAndMend runs scenarios, after which the person can log in where there is no fault.
+func playAndMend(t *testing.T, all map[string]scenario) {
+	t.Helper()
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			s, source := c.play(t)
@@ -153,28 +161,37 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 	}
 }
 
-// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept. A
-// registration is forgotten when it is not known any more.
+// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept or sent. The
+// error says what came. A registration is forgotten when it is not known any more.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
 	const access = "access_token"
 	faults := documentFaults(oauthtest.Token, access)
 	faults["invalid_client"] = replied(oauthtest.Token,
 		refusal(http.StatusUnauthorized, "invalid_client"))
 	for name, f := range map[string]edit{
-		"of another type":         oauthtest.Set("token_type", "mac"),
-		"without a type":          oauthtest.Remove("token_type"),
+		`token_type is "mac"`:     oauthtest.Set("token_type", "mac"),
+		`token_type is "DPoP"`:    oauthtest.Set("token_type", "DPoP"),
+		"token_type is absent":    oauthtest.Remove("token_type"),
 		"lifetime is a word":      oauthtest.Set("expires_in", "soon"),
 		"lifetime is negative":    oauthtest.Set("expires_in", -1),
-		"none":                    oauthtest.Remove(access),
+		"neither token nor error": oauthtest.Remove(access),
 		"token with a line break": oauthtest.Set(access, "abc\r\nX-Injected: yes"),
 	} {
 		faults[name] = edited(oauthtest.Token, f)
 	}
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			s, source := scenario{fault: f, script: "search:token token=1 other=0"}.play(t)
-			if source.HasToken() {
-				t.Error("somebody is logged in")
+			says := ""
+			switch {
+			case strings.HasPrefix(name, "token_type"):
+				says = name + ", want Bearer"
+			case name == "neither token nor error":
+				says = "the answer is not that of a token endpoint"
+			}
+			s, source := scenario{fault: f, says: says,
+				script: "search:token token=1 other=0"}.play(t)
+			if calls := s.resource.Count(oauthtest.Call); source.HasToken() || calls != 1 {
+				t.Errorf("somebody is logged in, or has made %d calls", calls)
 			}
 			registered := 1
 			if name == "invalid_client" {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
@@ -500,23 +499,4 @@ func TestFormsOfTokenEndpoint(t *testing.T) {
 		all[name] = c
 	}
 	play(t, all)
-}
-
-// TestDescriptionWithASecret: the description of an error is not shown if it quotes a secret. That
-// of the client need not be in the form.
-func TestDescriptionWithASecret(t *testing.T) {
-	s := newSite(t, nil)
-	n := 0
-	rewritten(oauthtest.Token, func(r *oauthtest.Request, _ oauthtest.Next) *oauthtest.Answer {
-		quoted := "the client secret is not hush"
-		if n++; n == 1 {
-			quoted = "unknown code " + r.Form.Get("code")
-		}
-		return &oauthtest.Answer{Document: oauthtest.Document{"error": "invalid_grant",
-			"error_description": quoted}}
-	})(s)
-	source := s.source(s.register)
-	s.run(source, "search:token")
-	source.AgeFailures(time.Minute)
-	s.run(source, "search:token token=2")
 }

@@ -98,45 +98,32 @@ func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 // TestTokenEndpointThatRepeatsSecrets: an error has nothing of what was sent or returned, wherever
 // the authorization server repeats it, whole or cut.
 func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
-	for name, of := range map[string]func(token string) string{
-		"code": func(token string) string { return `{"error":"no ` + token + `"}` },
-		"description": func(token string) string {
-			return `{"error":"x","error_description":"` + token[:20] + `"}`
+	for name, of := range map[string]func(secret string) string{
+		"code": func(secret string) string { return `{"error":"no ` + secret + `"}` },
+		"description": func(secret string) string {
+			return `{"error":"x","error_description":"` + secret[:20] + `"}`
 		},
-		"type": func(token string) string {
-			return `{"access_token":"` + token + `","token_type":"` + token + `"}`
+		"secret of the client": func(string) string {
+			return `{"error":"invalid_grant","error_description":"it is not hush"}`
+		},
+		"type": func(secret string) string {
+			return `{"access_token":"` + secret + `","token_type":"` + secret + `"}`
 		},
 	} {
-		events := ""
-		s, source := newLogin(t, func(o *oauth.Options) {
-			o.Observe = func(e oauth.LoginEvent) { events += fmt.Sprint(e.Err) }
-		})
-		secrets := s.as.Secrets()
-		token := secrets[len(secrets)-1] // the last one is the refresh token
-		s.as.Expire()
-		s.as.Reply(oauthtest.Refresh, oauthtest.Answer{Body: of(token)})
-		events = ""
-		events += fmt.Sprint(s.run(source, "search:any"))
-		if !strings.Contains(events, "redacted") || strings.Contains(events, token[:16]) {
-			t.Errorf("%s: got %s", name, events)
-		}
-	}
-}
-
-// TestTypeOfTheToken: a token that is no bearer token is refused and not sent, and the error says
-// what came.
-func TestTypeOfTheToken(t *testing.T) {
-	for want, edit := range map[string]edit{
-		`token_type is "DPoP", want Bearer`:          oauthtest.Set("token_type", "DPoP"),
-		`token_type is "mac", want Bearer`:           oauthtest.Set("token_type", "mac"),
-		"token_type is absent, want Bearer":          oauthtest.Remove("token_type"),
-		"the answer is not that of a token endpoint": oauthtest.Remove("access_token"),
-	} {
-		s, _ := scenario{fault: edited(oauthtest.Token, edit), script: "search:token",
-			says: want}.play(t)
-		for _, r := range s.resource.Requests(oauthtest.Call) {
-			if r.Header.Get("Authorization") != "" {
-				t.Error("the token was sent")
+		for before, e := range map[string]oauthtest.Endpoint{"": oauthtest.Token,
+			"search expire": oauthtest.Refresh} {
+			secret, events := "", ""
+			scenario{before: before, fault: rewritten(e, func(r *oauthtest.Request,
+				_ oauthtest.Next) *oauthtest.Answer {
+				secret = r.Form.Get("code") + r.Form.Get("refresh_token")
+				return &oauthtest.Answer{Body: of(secret)}
+			}), opts: func(s *site, o *oauth.Options) {
+				s.register(o)
+				o.Observe = func(e oauth.LoginEvent) { events += fmt.Sprint(e.Err) }
+			}, script: "search:any"}.play(t)
+			if !strings.Contains(events, "redacted") || strings.Contains(events, secret[:16]) ||
+				strings.Contains(events, "hush") {
+				t.Errorf("%s: got %s", name, events)
 			}
 		}
 	}

@@ -181,6 +181,10 @@ func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"page":  func(w http.ResponseWriter) { fmt.Fprint(w, "<!DOCTYPE html><p>Welcome.") },
 		"error": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"busy":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) },
+		"none":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		"empty": func(http.ResponseWriter) {},
+		"list":  func(w http.ResponseWriter) { fmt.Fprint(w, "[]") },
 		"redirect": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "https://evil.example.com/metadata")
 			w.WriteHeader(http.StatusFound)

@@ -114,16 +114,6 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestLacksOfScopesAreExplained to the log, with the scopes that are there.
-func TestLacksOfScopesAreExplained(t *testing.T) {
-	g := newGuarded(t, func(o *bearer.Options) { o.Scopes = []string{"files:write"} })
-	const want = `bearer: more scopes are needed: "files:write"; it has the scopes "files:read" ` +
-		`(see Issuer.ScopesOf, Options.Implies)`
-	if _, err := identify(g, g.token(nil)); err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
 // TestIDTokensAreRefused where their audience is accepted, unless the host says otherwise of their
 // issuer.
 func TestIDTokensAreRefused(t *testing.T) {
