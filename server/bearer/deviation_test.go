@@ -345,7 +345,9 @@ func deviations() []deviation {
 		{"ID tokens", "Unmarked", "", map[string]any{"scope": nil, "client_id": nil}, func(
 			i *bearer.Issuer) {
 			i.Unmarked = true
-			i.ScopesOf = func(*bearer.Token) ([]string, error) { return []string{"files:read"}, nil }
+			i.ScopesOf = func(*bearer.Token) ([]string, error) {
+				return []string{"files:read"}, nil
+			}
 		}},
 		{"programs", "Machines", "", map[string]any{"sub": nil},
 			func(i *bearer.Issuer) { i.Machines = true }},
