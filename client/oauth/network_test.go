@@ -65,8 +65,8 @@ func TestAddressesThatMayBeAsked(t *testing.T) {
 			if strings.Contains(host, ":") {
 				host = "[" + host + "]"
 			}
-			if byURL := oauth.NewGuard(endpoint).CheckURL("https://" + host + "/x"); (byURL == nil) !=
-				(err == nil) {
+			byURL := oauth.NewGuard(endpoint).CheckURL("https://" + host + "/x")
+			if (byURL == nil) != (err == nil) {
 				t.Errorf("the URL of %s for %s: got %v", address, endpoint, byURL)
 			}
 		}
