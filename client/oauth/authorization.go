@@ -57,13 +57,10 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 }
 
 // Format implements [fmt.Formatter]. It prints the issuer alone for every verb.
-func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.formatRedacted()) }
+func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.LogValue().String()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (l Login) LogValue() slog.Value { return slog.StringValue(l.formatRedacted()) }
-
-// formatRedacted returns the printed form of a login.
-func (l Login) formatRedacted() string { return "login at " + l.data.Issuer }
+func (l Login) LogValue() slog.Value { return slog.StringValue("login at " + l.data.Issuer) }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
 // 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters

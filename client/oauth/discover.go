@@ -113,14 +113,16 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 		}
 		return s.readResource(c.metadata, body, c.metadata == root)
 	}
-	at, body, err := authhttp.FetchFirst(ctx, urls, s.guard.fetchDocument)
-	if errors.Is(err, authhttp.ErrMissing) {
-		return nil, metadataError(root, errNoMetadata)
+	for _, at := range urls { // any other failure ends the search: no weaker source is tried
+		switch body, err := s.guard.fetchDocument(ctx, at); {
+		case authhttp.IsMissing(err):
+		case err != nil:
+			return nil, err
+		default:
+			return s.readResource(at, body, at == root)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.readResource(at, body, at == root)
+	return nil, metadataError(root, errNoMetadata)
 }
 
 // endpointOrigin returns the origin of the endpoint.

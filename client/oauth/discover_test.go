@@ -22,15 +22,25 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 		foreignResources()["a parent path"])
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true})
-			f(s)
-			metadataError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+			s, _ := scenario{fault: both(f, nowhere), script: "search:metadata metadata=0"}.play(t)
 			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
 				t.Errorf("metadata was asked for %d times, want once", n)
 			}
-			s.wantCounts(t, counts{oauthtest.Metadata: 0})
 		})
 	}
+	// Another place is tried only where there is no document.
+	for status, places := range map[int]int{302: 1, 400: 2, 404: 2, 429: 1, 500: 1} {
+		s, _ := scenario{fault: both(nowhere, replied(oauthtest.ResourceMetadata,
+			oauthtest.Answer{Status: status})), script: "search:metadata"}.play(t)
+		if n := s.resource.Count(oauthtest.ResourceMetadata); n != places {
+			t.Errorf("status %d: metadata was asked for %d times, want %d", status, n, places)
+		}
+	}
+}
+
+// nowhere has the challenge not say where the metadata is.
+func nowhere(s *site) {
+	challenged(func(string) []string { return []string{`Bearer scope="read"`} })(s)
 }
 
 // TestServerThatNamesAnotherIssuerEachTime: what is remembered of them does not grow.
@@ -52,15 +62,15 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 
 // TestMetadataAtTheRoot is about the origin, which is one resource with its slash and without.
 func TestMetadataAtTheRoot(t *testing.T) {
-	const well = "/.well-known/oauth-protected-resource"
 	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
 		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
-		s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true, Location: well})
+		s := newSite(t, nil, func(o *oauthtest.ResourceOptions) { o.Root = true })
+		nowhere(s)
 		s.resource.Edit(oauthtest.ResourceMetadata,
 			oauthtest.Set("resource", s.resource.Origin+suffix))
 		d, err := oauth.Discover(t.Context(), s.resource.URL, nil)
 		if !valid {
-			resourceError.check(t, err)
+			outcomes["resource"].check(t, err)
 			continue
 		}
 		noError.check(t, err)

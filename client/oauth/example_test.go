@@ -56,17 +56,15 @@ func openNotes() (*stage, *site) {
 		log.Fatal(err)
 	}
 	s := new(stage)
-	as := oauthtest.NewServer(s, nil)
-	return s, &site{as: as, browser: oauthtest.NewBrowser(s),
-		resource: oauthtest.NewResource(s, &oauthtest.ResourceOptions{
-			Servers: []*oauthtest.Server{as}, Handler: handler, Scopes: []string{"notes:read"},
-			Supported: []string{"notes:read"},
-			Need: func(_, tool string) []string {
-				if tool == "add" {
-					return []string{"notes:write"}
-				}
-				return nil
-			}})}
+	return s, newSite(s, nil, func(o *oauthtest.ResourceOptions) {
+		o.Handler, o.Scopes, o.Supported = handler, []string{"notes:read"}, []string{"notes:read"}
+		o.Need = func(tool string) []string {
+			if tool == "add" {
+				return []string{"notes:write"}
+			}
+			return nil
+		}
+	})
 }
 
 // callTool calls a tool with the tokens of login and prints the result.
@@ -210,41 +208,16 @@ func ExampleOptions_ServeMetadata() {
 	// https://app.example/client.json Notes [http://127.0.0.1/callback http://localhost/callback]
 }
 
-// A logout takes the tokens back. The next call logs in again, and what was cached for the one
-// login is not for the other.
-func ExampleSource_Logout() {
-	stage, notes := openNotes()
-	defer stage.close()
-	ctx := context.Background()
-	login, err := oauth.New(notes.resource.URL, &oauth.Options{
-		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	var partitions []string
-	for range 2 {
-		if err := callTool(ctx, notes.resource.URL, login, "list"); err != nil {
-			log.Fatal(err)
-		}
-		partitions = append(partitions, login.Partition(ctx))
-		if err := login.Logout(ctx); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println("another login:", partitions[0] != partitions[1])
-	fmt.Println("revoked:", notes.as.Count(oauthtest.Revoke))
-	// Output:
-	// list: done
-	// list: done
-	// another login: true
-	// revoked: 2
-}
-
 // What a program can do about a failure depends on whose it is.
 func ExampleInsufficientScopeError() {
 	stage, notes := openNotes()
 	defer stage.close()
-	notes.as.Narrow("notes:read") // the person may not write, whatever is asked for
+	// The person may not write, whatever is asked for.
+	notes.as.Rewrite(oauthtest.Authorize, func(r *oauthtest.Request,
+		next oauthtest.Next) *oauthtest.Answer {
+		r.Form.Set("scope", "notes:read")
+		return next()
+	})
 	login, err := oauth.New(notes.resource.URL, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
 	if err != nil {

@@ -88,11 +88,6 @@ func (s *Source) AgeRefusals(by time.Duration) {
 	}
 }
 
-// CheckAddress is the function of that name for the endpoint of a source.
-func (s *Source) CheckAddress(address string) error {
-	return s.guard.checkAddress(netip.MustParseAddr(address))
-}
-
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
 	c := readChallenge(h)
@@ -124,33 +119,32 @@ func ReadCallback(callback *url.URL, state, issuer string, sendsIssuer bool) (st
 	return l.readCallback(callback, &serverMetadata{Issuer: issuer, SendsIssuer: sendsIssuer})
 }
 
-// CheckURL checks a URL that the server of an endpoint has named.
-func CheckURL(endpoint, target string) error {
+// A Guard is the guard of an endpoint.
+type Guard = ssrfGuard
+
+// NewGuard returns the guard of an endpoint.
+func NewGuard(endpoint string) *Guard {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return err
+		panic(err) // the test wrote it
 	}
-	_, err = newSSRFGuard(u, nil).checkURL(target)
+	return newSSRFGuard(u, nil)
+}
+
+// CheckURL checks a URL that the server of the endpoint has named.
+func (g *Guard) CheckURL(target string) error {
+	_, err := g.checkURL(target)
 	return err
 }
 
-// CheckAddress checks an address that is dialled on behalf of an endpoint.
-func CheckAddress(endpoint, address string) error {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return err
-	}
-	return newSSRFGuard(u, nil).checkAddress(netip.MustParseAddr(address))
+// CheckAddress checks an address that is dialled on behalf of the endpoint.
+func (g *Guard) CheckAddress(address string) error {
+	return g.checkAddress(netip.MustParseAddr(address))
 }
 
-// Get gets a document that the server of an endpoint has named.
-func Get(ctx context.Context, endpoint, target string) error {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return err
-	}
-	g := newSSRFGuard(u, nil)
+// Get gets a document that the server of the endpoint has named.
+func (g *Guard) Get(ctx context.Context, target string) error {
 	defer g.client.CloseIdleConnections()
-	_, err = g.fetchDocument(ctx, target)
+	_, err := g.fetchDocument(ctx, target)
 	return err
 }

@@ -4,186 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// errGaveUp ends a login whose person has looked at a page to its end and was not logged in.
-var errGaveUp = errors.New("the person gave up")
-
-// An impatientPerson opens one page and gives up when that leads to nothing.
-type impatientPerson struct {
-	browser *oauthtest.Browser
-	looking *sync.Mutex // held while they do
-}
-
-func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
-	looked := make(chan struct{})
-	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
-		p.looking.Lock()
-		defer p.looking.Unlock()
-		defer close(looked)
-		err := p.browser.Open(ctx, page)
-		p.browser.Wait()
-		return err
-	}}
-	receiver, err := loopback.Open(ctx, r)
-	return impatientReceiver{receiver, looked}, err
-}
-
-type impatientReceiver struct {
-	oauth.Receiver
-	looked chan struct{}
-}
-
-func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
-	check func(*url.URL) error) (*url.URL, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-r.looked:
-			cancel(errGaveUp)
-		case <-ctx.Done():
-		}
-	}()
-	return r.Receiver.Receive(ctx, l, check)
-}
-
-// person makes a source whose person gives up, and whose requests do not wait for long.
-func (s *site) person(t testing.TB, change func(o *oauth.Options)) *oauth.Source {
-	t.Helper()
-	return s.source(t, func(o *oauth.Options) {
-		o.Interaction = impatientPerson{s.browser, &s.looking}
-		if change != nil {
-			change(o)
-		}
-	})
-}
-
-// wantNoSecrets fails if a text has a secret of the authorization server.
-func (s *site) wantNoSecrets(t *testing.T, text string) {
-	t.Helper()
-	for _, secret := range s.as.Secrets() {
-		if secret != "" && strings.Contains(text, secret) {
-			t.Errorf("a secret is in %s", text)
-		}
-	}
-	if strings.Contains(text, foreignText) {
-		t.Errorf("a foreign text is in %s", text)
-	}
-}
-
-// A wantedError is what has to become of a call.
-type wantedError struct {
-	name string
-	is   func(err error) bool
-}
-
-func isA[T error](err error) bool { _, ok := errors.AsType[T](err); return ok }
-
-var (
-	noError       = wantedError{"no error", func(err error) bool { return err == nil }}
-	metadataError = wantedKind(oauth.ErrMetadata, "")
-	issuerError   = wantedKind(oauth.ErrUntrusted, "the issuer is ")
-	resourceError = wantedKind(oauth.ErrUntrusted, "the metadata is about the resource ")
-	blockedError  = wantedKind(oauth.ErrUntrusted, "must not be asked")
-	callbackError = wantedKind(oauth.ErrCallback, "")
-	tokenError    = wantedError{"a TokenError", isA[*oauth.TokenError]}
-	retryable     = wantedError{"a TokenError that is retryable", func(err error) bool {
-		failed, ok := errors.AsType[*oauth.TokenError](err)
-		return ok && failed.Retryable
-	}}
-	registrationError = wantedKind(oauth.ErrRegistration, "")
-)
-
-// wantedKind wants an error of a class whose text has a part.
-func wantedKind(kind oauth.ErrorKind, part string) wantedError {
-	return wantedError{fmt.Sprintf("%s (%q)", kind, part), func(err error) bool {
-		return errors.Is(err, kind) && strings.Contains(err.Error(), part)
-	}}
-}
-
-func (w wantedError) check(t *testing.T, err error) {
-	t.Helper()
-	if !w.is(err) {
-		t.Errorf("got %v, want %s", err, w.name)
-	}
-}
-
-// spoiled returns a site with a fault, and a source whose person gives up. It does not wait for
-// long if a server hangs.
-func spoiled(t *testing.T, f fault, name string) (*site, *oauth.Source) {
-	t.Helper()
-	s := newSite(t, nil, nil)
-	f(s)
-	return s, s.person(t, func(o *oauth.Options) {
-		if name == "does not answer" {
-			o.HTTPClient = &http.Client{Timeout: time.Second}
-		}
-	})
-}
-
-// mended ends the faults, and has the person log in after a minute.
-func (s *site) mended(t *testing.T, source *oauth.Source) {
-	t.Helper()
-	s.as.Behave()
-	s.resource.Behave()
-	source.AgeFailures(time.Minute)
-	noError.check(t, s.call(t.Context(), source, "search"))
-}
-
-// wantNoLogin fails if the person was sent to a page, or the authorization server was asked for
-// anything but metadata.
-func (s *site) wantNoLogin(t *testing.T) {
-	t.Helper()
-	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Register: 0,
-		oauthtest.Token: 0, oauthtest.Other: 0})
-	if opened := s.browser.Opened(); len(opened) > 0 {
-		t.Errorf("the person was sent to %q", opened)
-	}
-}
+// noLogin says that the person was sent to no page, and the authorization server was asked for
+// nothing but metadata.
+const noLogin = " authorize=0 register=0 token=0 other=0 opened=0"
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	const (
 		authorize = "authorization_endpoint"
 		token     = "token_endpoint"
-		methods   = "code_challenge_methods_supported"
 	)
-	test := func(name string, f fault, want wantedError) {
-		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, f, name)
-			want.check(t, s.call(t.Context(), source, "search"))
-			places := 1
-			switch name { // answers of servers that do not know the first place
-			case "redirects", "a page", "status 503", "is not an object":
-				places = 2
-			}
-			s.wantCounts(t, counts{oauthtest.Metadata: places})
-			s.wantNoLogin(t)
-			s.mended(t, source)
-		})
-	}
-	for name, edit := range map[string]docEdit{
-		"a slash more":  suffix("issuer", "/"),
-		"other letters": change("issuer", strings.ToUpper),
-		"another port":  change("issuer", otherPort),
-		"somebody else": oauthtest.Set("issuer", foreignIssuer),
-	} {
-		test("issuer: "+name, edited(oauthtest.Metadata, edit), issuerError)
-	}
-	for name, edit := range map[string]docEdit{
-		"no code challenge methods":    oauthtest.Remove(methods),
-		"plain code challenges only":   oauthtest.Set(methods, []string{"plain"}),
+	faults := documentFaults(oauthtest.Metadata, token)
+	for name, f := range map[string]edit{
+		"issuer: a slash more":         suffix("issuer", "/"),
+		"issuer: other letters":        change("issuer", strings.ToUpper),
+		"issuer: another port":         change("issuer", otherPort),
+		"issuer: somebody else":        oauthtest.Set("issuer", foreignIssuer),
+		"no code challenge methods":    oauthtest.Remove(challengeMethods),
+		"plain code challenges only":   oauthtest.Set(challengeMethods, []string{"plain"}),
 		"authorization: javascript":    oauthtest.Set(authorize, "javascript:alert(1)"),
 		"authorization: a fragment":    suffix(authorize, "#fragment"),
 		"authorization: none":          oauthtest.Remove(authorize),
@@ -196,27 +46,36 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 			"http://10.0.0.1/register"),
 		"revocation: a file": oauthtest.Set("revocation_endpoint", "file:///etc/passwd"),
 	} {
-		test(name, edited(oauthtest.Metadata, edit), metadataError)
+		faults[name] = edited(oauthtest.Metadata, f)
 	}
-	for name, f := range documentFaults(oauthtest.Metadata, token) {
-		test(name, f, metadataError)
+	all := map[string]scenario{}
+	for name, f := range faults {
+		outcome, places, says := "metadata", 1, ""
+		switch name { // answers of servers that do not know the first place
+		case "redirects", "a page", "is not an object":
+			places = 2
+		case "status 503":
+			places, says = 2, "oauth-authorization-server\": status 503" // of the first
+		}
+		if strings.HasPrefix(name, "issuer") {
+			outcome = "issuer"
+		}
+		all[name] = scenario{fault: f, says: says, script: fmt.Sprintf(
+			"search:%s metadata=%d"+noLogin, outcome, places)}
 	}
+	playAndMend(t, all)
 }
 
 func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
-	test := func(name string, f fault, want wantedError) {
-		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, f, name)
-			want.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, counts{oauthtest.Metadata: 0})
-			s.wantNoLogin(t)
-			s.mended(t, source)
-		})
-	}
-	for name, edit := range foreignResources() {
-		test("resource: "+name, edited(oauthtest.ResourceMetadata, edit), resourceError)
-	}
 	const servers = "authorization_servers"
+	all := map[string]scenario{}
+	add := func(name string, f fault, outcome, says string) {
+		all[name] = scenario{fault: f, says: says, script: "search:" + outcome + " metadata=0" +
+			noLogin}
+	}
+	for name, f := range foreignResources() {
+		add("resource: "+name, edited(oauthtest.ResourceMetadata, f), "resource", "")
+	}
 	for name, value := range map[string]any{
 		"none": []string{}, "a wrong type": foreignIssuer, "empty": []string{""},
 		"javascript":           []string{"javascript:alert(1)"},
@@ -224,26 +83,39 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 		"a link-local address": []string{"http://169.254.169.254"},
 		"a thousand":           slices.Repeat([]string{"http://127.0.0.1:1/tenant"}, 1000),
 	} {
-		test("authorization servers: "+name, edited(oauthtest.ResourceMetadata,
-			oauthtest.Set(servers, value)), metadataError)
+		add("authorization servers: "+name, edited(oauthtest.ResourceMetadata,
+			oauthtest.Set(servers, value)), "metadata", "")
 	}
-	test("authorization servers: a query", edited(oauthtest.ResourceMetadata,
-		oauthtest.Set(servers, []string{"http://127.0.0.1:1?tenant=1"})),
-		wantedKind(oauth.ErrMetadata, "URL has a query"))
+	add("authorization servers: a query", edited(oauthtest.ResourceMetadata, oauthtest.Set(servers,
+		[]string{"http://127.0.0.1:1?tenant=1"})), "metadata", "URL has a query")
 	for name, f := range documentFaults(oauthtest.ResourceMetadata, servers) {
-		test(name, f, metadataError)
+		add(name, f, "metadata", "")
 	}
 	const path = "/.well-known/oauth-protected-resource/mcp"
 	for _, address := range []string{foreignIssuer + path, "http://169.254.169.254" + path,
 		"javascript:alert(1)"} {
-		test("metadata at "+address, metadataAt(address), metadataError)
+		add("metadata at "+address, challenged(func(string) []string {
+			return []string{fmt.Sprintf("Bearer resource_metadata=%q", address)}
+		}), "metadata", "")
+	}
+	playAndMend(t, all)
+}
+
+// playAndMend runs scenarios, after which the person can log in where there is no fault.
+func playAndMend(t *testing.T, all map[string]scenario) {
+	t.Helper()
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			s, source := c.play(t)
+			s.run(source, "behave age=1m search")
+		})
 	}
 }
 
 // foreignResources are edits of metadata that is about another resource.
-func foreignResources() map[string]docEdit {
+func foreignResources() map[string]edit {
 	const resource = "resource"
-	return map[string]docEdit{
+	return map[string]edit{
 		"somebody else": oauthtest.Set(resource, "https://other.example/mcp"),
 		"a slash more":  suffix(resource, "/"),
 		"a parent path": change(resource, func(right string) string {
@@ -258,88 +130,84 @@ func foreignResources() map[string]docEdit {
 // TestCallbackThatIsNotTheAnswer: a page that is not the answer to the login is refused, and its
 // code is never sent to the authorization server.
 func TestCallbackThatIsNotTheAnswer(t *testing.T) {
-	for name, edit := range map[string]docEdit{
-		"advertised iss missing":         oauthtest.Remove("iss"),
-		"iss of somebody else":           oauthtest.Set("iss", foreignIssuer),
-		"iss with a slash more":          suffix("iss", "/"),
-		"foreign iss and not advertised": oauthtest.Set("iss", foreignIssuer),
-		"iss twice":                      twice("iss"),
-		"state missing":                  oauthtest.Remove("state"),
-		"state wrong":                    oauthtest.Set("state", "another"),
-		"state twice":                    twice("state"),
-		"code missing":                   oauthtest.Remove("code"),
-		"code twice":                     oauthtest.Add("code", "another"),
-		"code and error":                 oauthtest.Add("error", "access_denied"),
-		"error with foreign iss": func(d *oauthtest.Document) {
-			oauthtest.Remove("code")(d)
-			d.Add("error", "access_denied")
-			d.Add("error_description", foreignText)
-			d.Set("iss", foreignIssuer)
-		},
+	foreign := oauthtest.Set("iss", foreignIssuer)
+	for name, edits := range map[string][]edit{
+		"advertised iss missing":         {oauthtest.Remove("iss")},
+		"iss of somebody else":           {foreign},
+		"iss with a slash more":          {suffix("iss", "/")},
+		"foreign iss and not advertised": {foreign},
+		"iss twice":                      {twice("iss", nil)},
+		"state missing":                  {oauthtest.Remove("state")},
+		"state wrong":                    {oauthtest.Set("state", "another")},
+		"state twice":                    {twice("state", nil)},
+		"code missing":                   {oauthtest.Remove("code")},
+		"code twice":                     {twice("code", "another")},
+		"code and error":                 {oauthtest.Set("error", "access_denied")},
+		"error with foreign iss": {oauthtest.Failure("access_denied"),
+			oauthtest.Set("error_description", foreignText), foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, edited(oauthtest.Authorize, edit), name)
+			f := edited(oauthtest.Authorize, edits...)
 			if strings.HasSuffix(name, "not advertised") {
-				s.as.Edit(oauthtest.Metadata,
-					oauthtest.Remove("authorization_response_iss_parameter_supported"))
+				f = both(f, edited(oauthtest.Metadata, oauthtest.Remove(sendsIssuer)))
 			}
-			err := s.call(t.Context(), source, "search")
-			callbackError.check(t, err)
-			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 0})
-			pages := s.browser.Pages()
-			last := pages[len(pages)-1]
+			s, _ := scenario{fault: f, script: "search:callback authorize=1 token=0"}.play(t)
+			last := s.browser.LastPage()
 			if last.Status != http.StatusBadRequest {
 				t.Errorf("the person saw status %d", last.Status)
 			}
-			s.wantNoSecrets(t, last.Body)
+			s.wantNoSecrets(last.Body)
 		})
 	}
 }
 
-// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept.
+// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept or sent. The
+// error says what came. A registration is forgotten when it is not known any more.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
 	const access = "access_token"
 	faults := documentFaults(oauthtest.Token, access)
 	faults["invalid_client"] = replied(oauthtest.Token,
 		refusal(http.StatusUnauthorized, "invalid_client"))
-	for name, edit := range map[string]docEdit{
-		"of another type":         oauthtest.Set("token_type", "mac"),
-		"without a type":          oauthtest.Remove("token_type"),
+	for name, f := range map[string]edit{
+		`token_type is "mac"`:     oauthtest.Set("token_type", "mac"),
+		`token_type is "DPoP"`:    oauthtest.Set("token_type", "DPoP"),
+		"token_type is absent":    oauthtest.Remove("token_type"),
 		"lifetime is a word":      oauthtest.Set("expires_in", "soon"),
 		"lifetime is negative":    oauthtest.Set("expires_in", -1),
-		"none":                    oauthtest.Remove(access),
+		"neither token nor error": oauthtest.Remove(access),
 		"token with a line break": oauthtest.Set(access, "abc\r\nX-Injected: yes"),
 	} {
-		faults[name] = edited(oauthtest.Token, edit)
+		faults[name] = edited(oauthtest.Token, f)
 	}
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, f, name)
-			before := source.Partition(t.Context())
-			err := s.call(t.Context(), source, "search")
-			tokenError.check(t, err)
-			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, counts{oauthtest.Token: 1, oauthtest.Other: 0})
-			if source.Partition(t.Context()) != before {
-				t.Error("somebody is logged in")
+			says := ""
+			switch {
+			case strings.HasPrefix(name, "token_type"):
+				says = name + ", want Bearer"
+			case name == "neither token nor error":
+				says = "the answer is not that of a token endpoint"
 			}
-			s.mended(t, source)
-			registered := 1 // a registration is forgotten when it is not known any more
+			s, source := scenario{fault: f, says: says,
+				script: "search:token token=1 other=0"}.play(t)
+			if calls := s.resource.Count(oauthtest.Call); source.HasToken() || calls != 1 {
+				t.Errorf("somebody is logged in, or has made %d calls", calls)
+			}
+			registered := 1
 			if name == "invalid_client" {
 				registered = 2
 			}
-			s.wantCounts(t, counts{oauthtest.Register: registered})
+			s.run(source, fmt.Sprintf("behave age=1m search register=%d", registered))
 		})
 	}
 }
 
 func TestWhatIsLegalLogsIn(t *testing.T) {
+	all := map[string]scenario{}
 	for name, f := range map[string]fault{
-		"iss is sent and not advertised": edited(oauthtest.Metadata,
-			oauthtest.Remove("authorization_response_iss_parameter_supported")),
-		"token without expires_in": edited(oauthtest.Token, oauthtest.Remove("expires_in")),
-		"token without scope":      edited(oauthtest.Token, oauthtest.Remove("scope")),
+		"iss is sent and not advertised": edited(oauthtest.Metadata, oauthtest.Remove(sendsIssuer)),
+		"token without expires_in":       edited(oauthtest.Token, oauthtest.Remove("expires_in")),
+		"token without scope":            edited(oauthtest.Token, oauthtest.Remove("scope")),
 		"several schemes in one header": challenged(func(right string) []string {
 			return []string{`Negotiate YIIabc==, Basic realm="a, b=\"c\"", ` + right +
 				`, Digest realm="x", nonce="n"`}
@@ -350,46 +218,36 @@ func TestWhatIsLegalLogsIn(t *testing.T) {
 		"commas in quotes": challengedWith("Bearer ",
 			`bearer realm="a, Basic scope=\"x\", b" , , `),
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, f, name)
-			noError.check(t, s.call(t.Context(), source, "write"))
-		})
+		all[name] = scenario{fault: f, script: "write"}
 	}
+	play(t, all)
 }
 
 func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
-	const register = oauthtest.Register
+	const register, code = oauthtest.Register, "invalid_client_metadata"
 	for name, f := range map[string]fault{
-		"invalid_client_metadata": replied(register,
-			refusal(http.StatusBadRequest, "invalid_client_metadata")),
+		code:         replied(register, refusal(http.StatusBadRequest, code)),
 		"made_up":    replied(register, refusal(http.StatusBadRequest, "made_up")),
 		"status 503": replied(register, unavailable),
 		"a page":     replied(register, page),
-		"status 400, a client_id": replied(register, oauthtest.Reply{
+		"status 400, a client_id": replied(register, oauthtest.Answer{
 			Status: http.StatusBadRequest, Body: `{"client_id":"c"}`}),
 		"no client_id": edited(register, oauthtest.Remove("client_id")),
 		"unknown authentication method": edited(register,
 			oauthtest.Set("token_endpoint_auth_method", "made_up")),
-		"secret has expired": func(s *site) {
-			s.as.Edit(register, oauthtest.Set("token_endpoint_auth_method", "client_secret_basic"))
-			s.as.Edit(register, oauthtest.Set("client_secret", "secret"))
-			s.as.Edit(register, oauthtest.Set("client_secret_expires_at",
-				time.Now().Add(-time.Hour).Unix()))
-		},
+		"secret has expired": edited(register,
+			oauthtest.Set("token_endpoint_auth_method", "client_secret_basic"),
+			oauthtest.Set("client_secret", "secret"), oauthtest.Set("client_secret_expires_at",
+				time.Now().Add(-time.Hour).Unix())),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, f, name)
-			err := s.call(t.Context(), source, "search")
-			registrationError.check(t, err)
-			text := fmt.Sprint(err)
-			s.wantNoSecrets(t, text)
-			const code = "invalid_client_metadata"
+			s, source := scenario{fault: f}.play(t)
+			text := fmt.Sprint(s.run(source, "search:registration authorize=0"))
 			if strings.Contains(text, code+"\n") != (name == code) ||
 				strings.Contains(text, "\n\n") {
 				t.Errorf("got %q, want the code where it is a known one", text)
 			}
-			s.wantCounts(t, counts{oauthtest.Authorize: 0})
-			s.mended(t, source)
+			s.run(source, "behave age=1m search")
 		})
 	}
 }
@@ -397,90 +255,147 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 // TestRefreshThatFails: after a well-formed error the person logs in again. Whatever else goes
 // wrong, nobody has to.
 func TestRefreshThatFails(t *testing.T) {
-	const refresh, retryAfter = oauthtest.Refresh, 17
-	for name, test := range map[string]struct {
+	const refresh = oauthtest.Refresh
+	const again, kept = "search authorize=2", "search:retryable behave age=1m search authorize=1"
+	const spent = "search:retryable behave age=1m search authorize=2" // the refresh token is used up
+	for name, c := range map[string]struct {
 		fault  fault
-		want   wantedError
-		logins int
+		script string
 	}{
-		"invalid_grant": {replied(refresh, refusal(http.StatusBadRequest, "invalid_grant")),
-			noError, 2},
+		"invalid_grant": {replied(refresh, refusal(http.StatusBadRequest, "invalid_grant")), again},
 		"an error of no standard": {replied(refresh, refusal(http.StatusBadRequest, "made_up")),
-			noError, 2},
-		"an error with 200": {replied(refresh, refusal(http.StatusOK, "bad_refresh_token")),
-			noError, 2},
-		"status 503": {replied(refresh, unavailable), retryable, 1},
-		"status 429": {replied(refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
-			Header: http.Header{"Retry-After": {fmt.Sprint(retryAfter)}}}), retryable, 1},
-		"a page with 200": {replied(refresh, page), retryable, 1},
-		"does not answer": {replied(refresh, oauthtest.Reply{Hangs: true}), retryable, 1},
-		// After these the refresh token is used up.
-		"answer lost":    {replied(refresh, oauthtest.Reply{Lost: true}), retryable, 2},
-		"a member twice": {edited(refresh, twice("access_token")), retryable, 2},
-		"another type":   {edited(refresh, oauthtest.Set("token_type", "mac")), retryable, 2},
+			again},
+		"an error with 200": {replied(refresh, refusal(http.StatusOK, "bad_refresh_token")), again},
+		"status 503":        {replied(refresh, unavailable), kept},
+		"a page with 200":   {replied(refresh, page), kept},
+		"does not answer":   {rewritten(refresh, hangs), kept},
+		"answer lost": {rewritten(refresh, func(_ *oauthtest.Request,
+			next oauthtest.Next) *oauthtest.Answer {
+			next()
+			return nil
+		}), spent},
+		"a member twice": {edited(refresh, twice("access_token", nil)), spent},
+		"another type":   {edited(refresh, oauthtest.Set("token_type", "mac")), spent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, source := spoiled(t, func(*site) {}, name)
-			noError.check(t, s.call(t.Context(), source, "search"))
-			s.as.Expire()
-			test.fault(s)
-			err := s.call(t.Context(), source, "search")
-			test.want.check(t, err)
-			s.wantNoSecrets(t, fmt.Sprint(err))
-			failed, ok := errors.AsType[*oauth.TokenError](err)
-			if name == "status 429" && (!ok || failed.RetryAfter != retryAfter*time.Second) {
-				t.Errorf("got %v, want a time to try again", err)
-			}
-			s.mended(t, source)
-			s.wantCounts(t, counts{oauthtest.Authorize: test.logins, oauthtest.Register: 1})
+			scenario{before: "search expire", fault: c.fault, script: c.script +
+				" register=1"}.play(t)
+		})
+	}
+	s, source := scenario{before: "search expire", fault: replied(refresh, tooManyFor17)}.play(t)
+	failed, ok := errors.AsType[*oauth.TokenError](s.run(source, "search:retryable"))
+	if !ok || failed.RetryAfter != 17*time.Second {
+		t.Errorf("got %v, want a time to try again", failed)
+	}
+	s.run(source, "behave age=1m search authorize=1 register=1")
+}
+
+var tooManyFor17 = oauthtest.Answer{Status: http.StatusTooManyRequests,
+	Header: http.Header{"Retry-After": {"17"}}}
+
+// TestLoginsThatAreRefused is what becomes of a person whom a server or they themselves keep out.
+func TestLoginsThatAreRefused(t *testing.T) {
+	forbidden := refusing(http.StatusForbidden)
+	play(t, map[string]scenario{
+		"a client that is not known any more registers again": {before: "search expire",
+			fault:  replied(oauthtest.Refresh, refusal(http.StatusUnauthorized, "invalid_client")),
+			script: "search register=2 authorize=2"},
+		"a server that wants more for ever": {fault: forbidden,
+			script: "search:scopes*3 authorize=2 register=1"},
+		"two logins for more scopes in ten minutes": {before: "search",
+			fault: both(forbidden, wantsMore), script: "search:scopes*3 authorize=3 " +
+				"refusals=9m59s search:error authorize=3 refusals=1s search:error authorize=5"},
+		"a person who says no is not asked again, and keeps what was granted": {before: "search deny",
+			script: "write:denied*3 search authorize=2 token=1"},
+		"nor for other scopes for ever": {fault: wantsMore,
+			script: "deny search:denied*6 authorize=3 token=0"},
+		"a server of new scopes does not get a page each": {
+			fault:  both(replied(oauthtest.Token, unavailable), wantsMore),
+			script: "search:error*6 authorize=3"},
+		"a denial lasts five minutes": {script: "deny search:denied age=4m59s search:denied " +
+			"authorize=1 age=1s search:denied authorize=2"},
+		"a token that ends early is refreshed": {
+			script: "search expire search expire search authorize=1 refresh=2"},
+		"a server that refuses every token": {fault: refusing(http.StatusUnauthorized),
+			script: "search:new*3 authorize=1 refresh=0 behave search authorize=1 refresh=0"},
+		"for five minutes": {fault: refusing(http.StatusUnauthorized),
+			script: "search:new refusals=4m59s search:error authorize=1 refresh=0 " +
+				"refusals=1s search:error authorize=1 refresh=1"},
+		"the code means that scopes would not help": {before: "search",
+			fault:  challengedWith("insufficient_scope", "invalid_request"),
+			script: "write:403 authorize=1"},
+		"another scheme is asked for": {before: "search",
+			fault:  challenged(func(string) []string { return []string{`Basic realm="x"`} }),
+			script: "write:403 authorize=1"},
+	})
+}
+
+// TestForbiddenWithoutACode: the error means that the code is missing, and nobody has to log in.
+func TestForbiddenWithoutACode(t *testing.T) {
+	s, source := newLogin(t)
+	challengedWith(`error="insufficient_scope", `, "")(s)
+	err := s.run(source, "write:error authorize=1")
+	status, ok := errors.AsType[*clienthttp.StatusError](err)
+	if !ok || status.Status != http.StatusForbidden ||
+		!strings.Contains(err.Error(), "has no error code") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestChallengesThatSayNothing: the metadata is where it is without them, and a 403 is no reason
+// for a login.
+func TestChallengesThatSayNothing(t *testing.T) {
+	for name, f := range map[string]fault{
+		"none":                         challenged(func(string) []string { return nil }),
+		"one that ends in a quote":     edited(oauthtest.Call, spoilChallenge(`, x="`)),
+		"one that ends in a backslash": edited(oauthtest.Call, spoilChallenge(`, x="\`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, nil, func(o *oauthtest.ResourceOptions) {
+				o.Supported = []string{"read"}
+			})
+			f(s)
+			s.run(s.source(), "search write:403 authorize=1")
 		})
 	}
 }
 
-// TestRegistrationThatIsForgotten: a client that is not known any more registers again and has the
-// person log in.
-func TestRegistrationThatIsForgotten(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
-	s.as.Expire()
-	s.as.RemoveClients()
-	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 2})
+func spoilChallenge(end string) edit {
+	return func(a *oauthtest.Answer) {
+		if right := a.Header.Get("WWW-Authenticate"); right != "" {
+			a.Header.Set("WWW-Authenticate", right+end)
+		}
+	}
 }
 
-// TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
-func TestServerThatWantsMoreForEver(t *testing.T) {
-	s := newSite(t, nil, nil)
-	s.resource.Refuse(http.StatusForbidden)
-	source := s.person(t, nil)
-	for range 3 {
-		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
-			s.call(t.Context(), source, "search"))
+// TestRefusalsSayWhy: the error has what the server says of a new token, quoted and cut.
+func TestRefusalsSayWhy(t *testing.T) {
+	for description, want := range map[string]string{
+		`audience: the token must be for x`: `, and says "audience: the token must be for x": log`,
+		"\u202eé":                           `, and says "\u202e\u00e9": log`,
+		strings.Repeat("x", 1000):           `x\u2026": log`,
+		"":                                  " has issued a moment ago: log",
+	} {
+		err := fmt.Sprint(scenarioError(t, scenario{fault: both(refusing(http.StatusUnauthorized),
+			edited(oauthtest.Call, spoilChallenge(`, error="invalid_token", error_description="`+
+				description+`"`))), script: "search:new"}))
+		if !strings.Contains(err, want) || len(err) > 600 {
+			t.Errorf("%q: got %v", description, err)
+		}
 	}
-	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Register: 1})
+	lack := &oauth.InsufficientScopeError{Needed: []string{"read"}, Granted: []string{"read", "x"}}
+	if !strings.Contains(lack.Error(), "does not find them in the token") {
+		t.Errorf("got %v", lack)
+	}
 }
 
-// TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes
-// within ten minutes.
-func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
-	n := 0
-	s.resource.Refuse(http.StatusForbidden)
-	s.resource.Challenge(func(_ int, right string) []string {
-		n++
-		return []string{`Bearer error="insufficient_scope", scope="more` + strings.Repeat("!", n) +
-			`", ` + right[strings.Index(right, "resource_metadata"):]}
-	})
-	for range 3 {
-		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
-			s.call(t.Context(), source, "search"))
-	}
-	s.wantCounts(t, counts{oauthtest.Authorize: 3})
-	source.AgeRefusals(10*time.Minute - time.Second)
-	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, counts{oauthtest.Authorize: 3})
-	source.AgeRefusals(time.Second)
-	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, counts{oauthtest.Authorize: 5})
+// scenarioError returns the last error of a scenario.
+func scenarioError(t *testing.T, c scenario) error {
+	t.Helper()
+	script := c.script
+	c.script = ""
+	s, source := c.play(t)
+	return s.run(source, script)
 }
 
 // A panickingPerson is an Interaction with a bug.
@@ -492,71 +407,190 @@ func (panickingPerson) Open(context.Context, oauth.Redirect) (oauth.Receiver, er
 
 // TestHostThatPanics gets an error with the stack, and can make other calls.
 func TestHostThatPanics(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, func(o *oauth.Options) { o.Interaction = panickingPerson{} })
+	s := newSite(t, nil)
+	source := s.source(func(o *oauth.Options) { o.Interaction = panickingPerson{} })
 	for range 2 {
-		var bug *client.PanicError
-		err := s.call(t.Context(), source, "search")
-		if !errors.As(err, &bug) || !strings.Contains(string(bug.Stack), "panickingPerson") {
-			t.Errorf("got %v", err)
+		bug, ok := errors.AsType[*client.PanicError](s.call(source, "search"))
+		if !ok || !strings.Contains(string(bug.Stack), "panickingPerson") {
+			t.Errorf("got %v", bug)
 		}
 	}
-}
-
-// TestPersonWhoSaysNo is not asked again for the same, and keeps what was granted before.
-func TestPersonWhoSaysNo(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
-	s.as.Deny(true)
-	for range 3 {
-		if err := s.call(t.Context(), source, "write"); !errors.Is(err, oauth.ErrDenied) {
-			t.Errorf("got %v", err)
-		}
-	}
-	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 1})
-}
-
-// TestServerThatWantsAnotherLoginEachTime: a person who says no to several is left alone, whatever
-// scopes the next one is for.
-func TestServerThatWantsAnotherLoginEachTime(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	s.as.Deny(true)
-	n := 0
-	s.resource.Challenge(func(_ int, right string) []string {
-		n++
-		return []string{`Bearer scope="more` + strings.Repeat("!", n) + `", ` +
-			right[strings.Index(right, "resource_metadata"):]}
-	})
-	for range 6 {
-		if err := s.call(t.Context(), source, "search"); !errors.Is(err, oauth.ErrDenied) {
-			t.Errorf("got %v", err)
-		}
-	}
-	s.wantCounts(t, counts{oauthtest.Authorize: 3, oauthtest.Token: 0})
 }
 
 // TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.
 func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
-	old := s.as.Secrets()
+	s, source := newLogin(t)
+	old := append(s.as.Secrets(), s.as.Requests(oauthtest.Authorize)[0].Form.Get("client_id"))
 	second := oauthtest.NewServer(t, nil)
 	s.resource.SetServers(second)
-	noError.check(t, s.call(t.Context(), source, "search"))
-	if n := s.as.Count(oauthtest.Refresh); n != 0 {
-		t.Errorf("%d refreshes at the old one", n)
-	}
-	ids := s.as.ClientIDs()
+	s.run(source, "search refresh=0")
 	for _, endpoint := range []oauthtest.Endpoint{oauthtest.Register, oauthtest.Authorize,
 		oauthtest.Token, oauthtest.Refresh} {
 		for _, r := range second.Requests(endpoint) {
 			text := r.URL.String() + r.Form.Encode() + r.Header.Get("Authorization") +
 				string(r.Body)
-			for _, secret := range slices.Concat(old, ids) {
-				if secret != "" && strings.Contains(text, secret) {
+			for _, secret := range old {
+				if strings.Contains(text, secret) {
 					t.Errorf("%s got something of the old one: %s", endpoint, text)
 				}
 			}
+		}
+	}
+}
+
+// failedPages are logins that fail after their page was opened.
+func failedPages() map[string]scenario {
+	closed := errors.New("the window was closed")
+	return map[string]scenario{
+		"an error of the issuer": {fault: edited(oauthtest.Authorize,
+			oauthtest.Failure("server_error")), script: "login", says: "server_error"},
+		"the code is refused": {fault: replied(oauthtest.Token,
+			refusal(http.StatusBadRequest, "invalid_grant")), script: "token"},
+		"an error with 200": {fault: replied(oauthtest.Token, refusal(http.StatusOK, "made_up")),
+			script: "token"},
+		"a foreign iss": {fault: edited(oauthtest.Authorize, oauthtest.Set("iss", foreignIssuer)),
+			script: "callback"},
+		"the page is closed": {opts: func(s *site, o *oauth.Options) {
+			o.Interaction = &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
+				return errors.Join(s.browser.Open(ctx, "about:"), closed)
+			}}
+		}, script: "error", says: closed.Error()},
+	}
+}
+
+// TestOnePageAMinute: however a login fails after its page was opened, and however many calls there
+// are, the next page comes after a minute.
+func TestOnePageAMinute(t *testing.T) {
+	all := failedPages()
+	for name, c := range maps.Clone(all) {
+		c.script = fmt.Sprintf("search:%[1]s age=59s search:paused*5 opened=1 age=1s search:%[1]s "+
+			"opened=2", c.script)
+		all[name] = c
+	}
+	play(t, all)
+}
+
+// TestEndsAreObserved: each end of a login and of a refresh is an event with its error.
+func TestEndsAreObserved(t *testing.T) {
+	s := newSite(t, nil)
+	var events []string
+	source := s.source(func(o *oauth.Options) {
+		o.Observe = func(e oauth.LoginEvent) {
+			if e.Kind != oauth.ClientCreated {
+				events = append(events, fmt.Sprint(e.Kind, " ", e.Err != nil))
+			}
+		}
+	})
+	refused := refusal(http.StatusBadRequest, "invalid_grant")
+	for _, step := range []struct {
+		name   string
+		fault  fault
+		script string
+		want   string
+	}{
+		{"denied", nil, "deny", "login_began false, login_ended true"},
+		{"the code is refused", replied(oauthtest.Token, refused), "",
+			"login_began false, login_ended true"},
+		{"a foreign iss", edited(oauthtest.Authorize, oauthtest.Set("iss", foreignIssuer)), "",
+			"login_began false, login_ended true"},
+		{"logged in", nil, "", "login_began false, login_ended false"},
+		{"refreshed", nil, "expire", "refreshed false"},
+		{"the issuer is down", replied(oauthtest.Refresh, unavailable), "expire", "refreshed true"},
+		{"the refresh is refused", replied(oauthtest.Refresh, refusal(http.StatusOK, "made_up")),
+			"", "refreshed true, login_began false, login_ended false"},
+		{"the next call", nil, "logout", "logged_out false, login_began false, login_ended false"},
+	} {
+		events = nil
+		s.run(source, "behave age=5m "+step.script)
+		if step.fault != nil {
+			step.fault(s)
+		}
+		s.run(source, "search:any")
+		if got := strings.Join(events, ", "); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+// TestLoginThatIsGivenUp: a call that ends before the person has logged in opens one page, and so
+// do the next ones. Their error is not that of a context.
+func TestLoginThatIsGivenUp(t *testing.T) {
+	s := newSite(t, nil)
+	pages := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	source := s.source(func(o *oauth.Options) {
+		o.Interaction = &oauth.Loopback{Browse: func(context.Context, string) error {
+			pages++
+			cancel()
+			return nil
+		}}
+	})
+	if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that of the context", err)
+	}
+	for range 3 {
+		err := s.run(source, "search:paused")
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v is the error of a context that is not the caller's", err)
+		}
+	}
+	if pages != 1 {
+		t.Errorf("%d pages were opened, want 1", pages)
+	}
+}
+
+// TestPauseIsForOneLogin: another issuer, new scopes and a login after Logout do not wait.
+func TestPauseIsForOneLogin(t *testing.T) {
+	s, source := newLogin(t)
+	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
+	s.run(source, "write:token behave write:paused revoke search") // for read: its scopes are others
+
+	other := oauthtest.NewServer(t, nil)
+	s.resource.SetServers(other)
+	s.run(source, "write")
+
+	replied(oauthtest.Token, unavailable)(s)
+	s.resource.SetServers(s.as)
+	s.run(source, "search:token logout behave search")
+}
+
+// TestRefreshThatCannotBeReadForEver: an endpoint that answers each refresh with a page does not
+// keep the person out until Logout. One that is down does: logging in would not work either.
+func TestRefreshThatCannotBeReadForEver(t *testing.T) {
+	all := map[string]scenario{}
+	for name, c := range map[string]struct {
+		reply  oauthtest.Answer
+		script string
+	}{
+		"a page":            {page, "search authorize=2"},
+		"a page with 404":   {oauthtest.Answer{Status: http.StatusNotFound}, "search authorize=2"},
+		"down":              {unavailable, "search:error authorize=1"},
+		"too many requests": {tooManyFor17, "search:error authorize=1"},
+		"another type of token": {oauthtest.Answer{
+			Body: `{"access_token":"a","token_type":"mac"}`}, "search authorize=2"},
+	} {
+		all[name] = scenario{before: "search expire", fault: replied(oauthtest.Refresh, c.reply),
+			script: "search:retryable*2 " + c.script}
+	}
+	play(t, all)
+}
+
+// TestIssuerThatIsGone: the server has moved to another issuer while the token expired, and the old
+// issuer does not answer any more, or only with an error.
+func TestIssuerThatIsGone(t *testing.T) {
+	for outcome, f := range map[string]fault{
+		"retryable": replied(oauthtest.Refresh, unavailable),
+		"metadata":  replied(oauthtest.Metadata, unavailable),
+	} {
+		s, store := newSite(t, nil), oauth.NewMemoryStore()
+		s.run(s.source(storedIn(store)), "search")
+		other := oauthtest.NewServer(t, nil)
+		s.resource.SetServers(other)
+		f(s)
+		source := s.source(storedIn(expiring(store))) // has not read the metadata
+		s.run(source, "search:"+outcome+"*2 search")
+		if n := other.Count(oauthtest.Token); n != 1 {
+			t.Errorf("%s: %d logins at the other issuer, want 1", outcome, n)
 		}
 	}
 }

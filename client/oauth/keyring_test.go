@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // openLogins keeps logins in a folder, whose key is in the keyring of the operating system.
@@ -54,16 +53,13 @@ func (k *memoryKeyring) Set(service, user, text string) error {
 // TestKeyInTheKeyring: a login outlives the program, and is never sealed with a key that the
 // keyring does not have.
 func TestKeyInTheKeyring(t *testing.T) {
-	s, folder := newSite(t, nil, nil), t.TempDir()
+	s, folder := newSite(t, nil), t.TempDir()
 	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}
 	for range 2 { // the program starts again
 		store, err := openLogins(folder)
 		noError.check(t, err)
-		noError.check(t, s.call(t.Context(), s.source(t, func(o *oauth.Options) {
-			o.Store = store
-		}), "search"))
+		s.run(s.source(storedIn(store)), "search authorize=1")
 	}
-	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	keyring.entries[[2]string{"Notes", "logins"}] = ""
 	if store, err := openLogins(folder); err == nil {
 		t.Errorf("got %v for an entry that is no key", store)

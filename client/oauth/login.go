@@ -281,7 +281,10 @@ func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.requestToken(ctx, server, client, l.data.Resource, newCodeGrant(&l.data, code))
+	// RFC 6749, section 4.1.3; RFC 7636, section 4.5.
+	record, err := s.requestToken(ctx, server, client, l.data.Resource, newGrant(l.data.Scopes,
+		url.Values{"grant_type": {"authorization_code"}, "code": {code},
+			"redirect_uri": {l.data.RedirectURI}, "code_verifier": {l.data.Verifier}}))
 	if err != nil {
 		return err
 	}

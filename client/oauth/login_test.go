@@ -20,88 +20,93 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestConfigurationMistakes fail where they are made.
-func TestConfigurationMistakes(t *testing.T) {
-	const good = "https://mcp.example/mcp"
-	for name, c := range map[string]struct {
-		endpoint string
-		opts     oauth.Options
-	}{
-		"plain http":     {"http://mcp.example/mcp", oauth.Options{}},
-		"private http":   {"http://10.0.0.1/mcp", oauth.Options{}},
-		"fragment":       {good + "#x", oauth.Options{}},
-		"password":       {"https://a:b@mcp.example/mcp", oauth.Options{}},
-		"relative":       {"/mcp", oauth.Options{}},
-		"no issuer":      {good, registered("", "c", "")},
-		"issuer of http": {good, registered("http://a.example", "c", "")},
-		"no client id":   {good, registered("https://a.example", "", "")},
-		"unknown method": {good, registered("https://a.example", "c", "tls")},
-		"issuer twice": {good, oauth.Options{Registrations: append(
-			registered("https://a.example", "c", "").Registrations,
-			registered("https://a.example", "d", "").Registrations...)}},
-		"document http":   {good, documentAt("http://127.0.0.1/c.json")},
-		"document root":   {good, documentAt("https://c.example/")},
-		"script redirect": {good, oauth.Options{RedirectURI: "javascript:alert(1)"}},
-	} {
-		if _, err := oauth.New(c.endpoint, &c.opts); err == nil {
+const (
+	goodEndpoint = "https://mcp.example/mcp"
+	anIssuer     = "https://as.example"
+)
+
+// wantMistakes checks that New refuses options.
+func wantMistakes(t *testing.T, all map[string]oauth.Options) {
+	t.Helper()
+	for name, o := range all {
+		if _, err := oauth.New(goodEndpoint, &o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := oauth.New(good, nil); err != nil {
-		t.Error(err)
+}
+
+// TestConfigurationMistakes fail where they are made.
+func TestConfigurationMistakes(t *testing.T) {
+	for _, endpoint := range []string{"http://mcp.example/mcp", "http://10.0.0.1/mcp",
+		goodEndpoint + "#x", "https://a:b@mcp.example/mcp", "/mcp"} {
+		if _, err := oauth.New(endpoint, nil); err == nil {
+			t.Errorf("%s: accepted", endpoint)
+		}
 	}
-}
-
-func documentAt(url string) oauth.Options {
-	return oauth.Options{Client: oauth.ClientInfo{MetadataURL: url}}
-}
-
-func registered(issuer, id, method string) oauth.Options {
-	return oauth.Options{Registrations: []oauth.Registration{{Issuer: issuer, ClientID: id,
-		ClientSecret: "hush", Method: method}}}
-}
-
-// TestSecretGoesToItsIssuerAlone: a server that names another authorization server gets nothing.
-func TestSecretGoesToItsIssuerAlone(t *testing.T) {
-	s := newSite(t, &oauthtest.Options{NoDynamic: true, NoDocuments: true}, nil)
-	source := s.person(t, func(o *oauth.Options) {
-		o.Registrations = []oauth.Registration{{Issuer: "https://mine.example", ClientID: "me",
-			ClientSecret: "hush"}}
+	registered := func(issuer, id, method string, more ...oauth.Registration) oauth.Options {
+		return oauth.Options{Registrations: append(more, oauth.Registration{Issuer: issuer,
+			ClientID: id, ClientSecret: "hush", Method: method})}
+	}
+	documentAt := func(url string) oauth.Options {
+		return oauth.Options{Client: oauth.ClientInfo{MetadataURL: url}}
+	}
+	wantMistakes(t, map[string]oauth.Options{
+		"no issuer":      registered("", "c", ""),
+		"issuer of http": registered("http://a.example", "c", ""),
+		"no client id":   registered(anIssuer, "", ""),
+		"unknown method": registered(anIssuer, "c", "tls"),
+		"issuer twice": registered(anIssuer, "c", "",
+			oauth.Registration{Issuer: anIssuer, ClientID: "d"}),
+		"document http":   documentAt("http://127.0.0.1/c.json"),
+		"document root":   documentAt("https://c.example/"),
+		"script redirect": {RedirectURI: "javascript:alert(1)"},
+		"script issuer":   {RedirectURI: "javascript:{issuer}"},
+		"issuer in host":  {RedirectURI: "https://{issuer}.example/back"},
+		"issuer as host":  {RedirectURI: "https://{issuer}/back"},
+		"issuer alone":    {RedirectURI: "{issuer}"},
+		"fragment":        {RedirectURI: "https://app.example/back#{issuer}"},
 	})
-	registrationError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Token: 0})
+	_, err := oauth.New(goodEndpoint, nil)
+	noError.check(t, err)
 }
 
-// TestWhatIsRegisteredComesFirst: before the document of the client, and before a registration.
-func TestWhatIsRegisteredComesFirst(t *testing.T) {
+// TestClients is about which client id and which secret an authorization server gets.
+func TestClients(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
-		t.Run(method, func(t *testing.T) {
-			s := newSite(t, nil, nil)
+		// What is registered comes before the document of the client, and before a registration.
+		scenario{opts: func(s *site, o *oauth.Options) {
 			s.as.AddClient(oauthtest.Client{ID: "me & you", Secret: "h+u/s h", Method: method,
 				RedirectURIs: []string{"http://127.0.0.1/callback"}})
-			source := s.person(t, func(o *oauth.Options) {
-				o.Client.MetadataURL = "https://client.example/client.json"
-				o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me & you",
-					ClientSecret: "h+u/s h", Method: method}}
-			})
-			noError.check(t, s.call(t.Context(), source, "search"))
-			s.as.Expire()
-			noError.check(t, s.call(t.Context(), source, "search"))
-			if err := source.Logout(t.Context()); err != nil {
-				t.Error(err)
-			}
-			s.wantCounts(t, counts{oauthtest.Register: 0,
-				oauthtest.Token: 1, oauthtest.Refresh: 1, oauthtest.Revoke: 1})
-		})
+			o.Client.MetadataURL = "https://client.example/client.json"
+			o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me & you",
+				ClientSecret: "h+u/s h", Method: method}}
+		}, script: "search expire search logout register=0 token=1 refresh=1 revoke=1"}.play(t)
 	}
+	play(t, map[string]scenario{
+		"a secret goes to its issuer alone": {
+			fault: edited(oauthtest.Metadata, oauthtest.Remove("registration_endpoint")),
+			opts: func(_ *site, o *oauth.Options) {
+				o.Registrations = []oauth.Registration{{Issuer: "https://mine.example",
+					ClientID: "me", ClientSecret: "hush"}}
+			}, script: "search:registration authorize=0 token=0"},
+		"a method that the host names is used, whatever the metadata lists": {
+			fault: onlyMethod("private_key_jwt"),
+			opts: func(s *site, o *oauth.Options) {
+				s.register(o)
+				o.Registrations[0].Method = "client_secret_basic"
+			}, script: "search"},
+		"the port of the last login is used again": {
+			server: &oauthtest.Options{ExactRedirect: true},
+			fault:  edited(oauthtest.Token, oauthtest.Remove("refresh_token")),
+			script: "search write register=1 authorize=2"},
+	})
 }
 
 // TestEveryRequestNamesTheResource: the login, the code and the refresh. It is never in a URL of
 // the server, and no token is.
 func TestEveryRequestNamesTheResource(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
-	s.as.Expire()
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t)
+	s.run(source, "expire search")
 	for _, e := range []oauthtest.Endpoint{oauthtest.Authorize, oauthtest.Token,
 		oauthtest.Refresh} {
 		for _, r := range s.as.Requests(e) {
@@ -126,7 +131,7 @@ func TestEveryRequestNamesTheResource(t *testing.T) {
 
 // TestTokenGoesToItsEndpointAlone.
 func TestTokenGoesToItsEndpointAlone(t *testing.T) {
-	s, source := newLogin(t, (*site).person)
+	s, source := newLogin(t)
 	for _, other := range []string{s.resource.Origin, s.resource.URL + "/", s.resource.URL + "?a",
 		"https://other.example/mcp"} {
 		u, err := url.Parse(other)
@@ -142,9 +147,9 @@ func TestTokenGoesToItsEndpointAlone(t *testing.T) {
 // login goes on.
 func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 	for _, host := range []string{"", "localhost"} {
-		s := newSite(t, nil, nil)
+		s := newSite(t, nil)
 		s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
-			stray(t, s.browser, callback)
+			sendStrayRequests(t, s.browser, callback)
 			ctx = context.WithoutCancel(ctx) // the login may end before the page is read
 			page, err := s.browser.Load(ctx, callback.String())
 			if err != nil || page.Status != http.StatusOK {
@@ -162,38 +167,38 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 				t.Error("a second callback was taken")
 			}
 		}
-		source := s.source(t, func(o *oauth.Options) {
+		s.run(s.source(func(o *oauth.Options) {
 			o.Interaction = &oauth.Loopback{Host: host, Browse: s.browser.Open}
-		})
-		noError.check(t, s.call(t.Context(), source, "search"))
+		}), "search")
 		s.browser.Wait()
-		s.wantCounts(t, counts{oauthtest.Token: 1})
+		s.run(nil, "token=1")
 	}
 }
 
-// stray sends requests that are not the callback.
-func stray(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
+// sendStrayRequests sends requests that are not the callback.
+func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	t.Helper()
-	change := func(f func(u *url.URL, q url.Values)) string {
+	withQuery := func(change func(q url.Values)) string {
 		u, q := *callback, callback.Query()
-		f(&u, q)
-		if u.RawQuery == callback.RawQuery {
-			u.RawQuery = q.Encode()
-		}
+		change(q)
+		u.RawQuery = q.Encode()
 		return u.String()
 	}
+	elsewhere := *callback
+	elsewhere.Path += "/other"
+	right := callback.String()
 	for name, r := range map[string]struct{ method, url, host string }{
-		"another path": {"GET", change(func(u *url.URL, _ url.Values) { u.Path = "/" }), ""},
-		"wrong state":  {"GET", change(func(_ *url.URL, q url.Values) { q.Set("state", "x") }), ""},
-		"no state":     {"GET", change(func(_ *url.URL, q url.Values) { q.Del("state") }), ""},
-		"two codes":    {"GET", change(func(_ *url.URL, q url.Values) { q.Add("code", "x") }), ""},
-		"foreign issuer": {"GET", change(func(_ *url.URL, q url.Values) {
+		"another path": {"GET", elsewhere.String(), ""},
+		"wrong state":  {"GET", withQuery(func(q url.Values) { q.Set("state", "x") }), ""},
+		"no state":     {"GET", withQuery(func(q url.Values) { q.Del("state") }), ""},
+		"two codes":    {"GET", withQuery(func(q url.Values) { q.Add("code", "x") }), ""},
+		"foreign issuer": {"GET", withQuery(func(q url.Values) {
 			q.Set("iss", "https://x.example")
 		}), ""},
-		"another host": {"GET", callback.String(), "rebound.example"},
-		"another port": {"GET", callback.String(), "127.0.0.1:1"},
-		"POST":         {"POST", callback.String(), ""},
-		"HEAD":         {"HEAD", callback.String(), ""},
+		"another host": {"GET", right, "rebound.example"},
+		"another port": {"GET", right, "127.0.0.1:1"},
+		"POST":         {"POST", right, ""},
+		"HEAD":         {"HEAD", right, ""},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), r.method, r.url, nil)
 		if err != nil {
@@ -208,49 +213,34 @@ func stray(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	}
 }
 
-// TestPortOfTheLastLoginIsUsedAgain: a registration may be bound to it. A busy one means another
-// registration.
-func TestPortOfTheLastLoginIsUsedAgain(t *testing.T) {
-	s := newSite(t, &oauthtest.Options{ExactRedirect: true, NoRefresh: true}, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
-	noError.check(t, s.call(t.Context(), source, "write"))
-	s.wantCounts(t, counts{oauthtest.Register: 1, oauthtest.Authorize: 2})
-	redirect := s.as.Requests(oauthtest.Authorize)[0].Form.Get("redirect_uri")
-	u, err := url.Parse(redirect)
+// TestPortsThatAreBusy: a registration may be bound to the port of the last login, and a busy one
+// means another registration. Without a free one the login fails. If another program listens on one
+// of the addresses of localhost, the browser may come back to that program.
+func TestPortsThatAreBusy(t *testing.T) {
+	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
+	source := s.source()
+	s.run(source, "search")
+	u, err := url.Parse(s.as.Requests(oauthtest.Authorize)[0].Form.Get("redirect_uri"))
 	check(t, err)
 	busy, err := net.Listen("tcp", u.Host)
 	check(t, err)
 	defer busy.Close()
-	check(t, source.Logout(t.Context()))
-	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 3})
-}
+	s.run(source, "logout search register=2 authorize=2")
 
-func TestBusyPortsFailTheLogin(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer busy.Close()
-	s := newSite(t, nil, nil)
-	source := s.source(t, func(o *oauth.Options) {
-		o.Interaction = &oauth.Loopback{Ports: []int{busy.Addr().(*net.TCPAddr).Port}}
-	})
-	err = s.call(t.Context(), source, "search")
-	if err == nil || !strings.Contains(err.Error(), "no port to come back to") {
-		t.Errorf("got %v", err)
+	port := busy.Addr().(*net.TCPAddr).Port
+	last := s.run(s.source(func(o *oauth.Options) {
+		o.Interaction = &oauth.Loopback{Ports: []int{port}}
+	}), "search:error register=2")
+	if !strings.Contains(last.Error(), "no port to come back to") {
+		t.Errorf("got %v", last)
 	}
-	s.wantCounts(t, counts{oauthtest.Register: 0})
-}
 
-// TestPortOfLocalhostThatAnotherProgramHas: localhost is two addresses. If another program listens
-// on one of them, the browser may come back to that program, so the port is not used.
-func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
-	busy, err := net.Listen("tcp", "[::1]:0")
+	six, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
 		t.Skip("this machine has no IPv6: ", err)
 	}
-	defer busy.Close()
-	port := busy.Addr().(*net.TCPAddr).Port
+	defer six.Close()
+	port = six.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
 	r, err := b.Open(t.Context(), oauth.Redirect{})
 	check(t, err)
@@ -260,23 +250,39 @@ func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
 	}
 }
 
-// TestNobodyComesBack: the wait for a person ends after five minutes.
-func TestNobodyComesBack(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+// receive opens a page with a loopback.
+func receive(ctx context.Context, t *testing.T, page string, refuse error,
+	browse func(ctx context.Context, redirectURI string) error) error {
+	t.Helper()
+	var receiver oauth.Receiver
 	b := &oauth.Loopback{Browse: func(ctx context.Context, _ string) error {
-		defer cancel()
-		end, ok := ctx.Deadline()
-		if left := time.Until(end); !ok || left > 5*time.Minute || left < 4*time.Minute {
-			t.Errorf("the wait ends in %v", left)
-		}
-		return nil
+		return browse(ctx, receiver.RedirectURI())
 	}}
 	receiver, err := b.Open(ctx, oauth.Redirect{})
 	check(t, err)
 	defer receiver.Close()
-	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://as.example/"},
-		func(*url.URL) error { return nil })
-	if !errors.Is(err, context.Canceled) {
+	_, err = receiver.Receive(ctx, &oauth.Login{URL: page}, func(*url.URL) error { return refuse })
+	return err
+}
+
+// TestNobodyComesBack: the wait for a person ends after five minutes. The error says why a callback
+// was refused.
+func TestNobodyComesBack(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	refused := &oauth.Error{Kind: oauth.ErrCallback, Err: errors.New("of another issuer")}
+	err := receive(ctx, t, anIssuer, refused, func(ctx context.Context, redirectURI string) error {
+		defer cancel() // nothing else will come
+		end, ok := ctx.Deadline()
+		if left := time.Until(end); !ok || left > 5*time.Minute || left < 4*time.Minute {
+			t.Errorf("the wait ends in %v", left)
+		}
+		page, err := oauthtest.NewBrowser(t).Load(ctx, redirectURI+"?iss=another")
+		if err == nil && page.Status != http.StatusBadRequest {
+			t.Errorf("status %d, want 400", page.Status)
+		}
+		return err
+	})
+	if !errors.Is(err, oauth.ErrCallback) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -285,29 +291,23 @@ func TestNobodyComesBack(t *testing.T) {
 func TestPagesThatAreNotOpened(t *testing.T) {
 	for _, page := range []string{"javascript:alert(1)", "file:///etc/passwd", "-help", "",
 		"http://as.example/", "calc.exe"} {
-		b := &oauth.Loopback{Browse: func(context.Context, string) error {
+		err := receive(t.Context(), t, page, nil, func(context.Context, string) error {
 			t.Errorf("%s was opened", page)
-			return nil
-		}}
-		receiver, err := b.Open(t.Context(), oauth.Redirect{})
-		check(t, err)
-		_, err = receiver.Receive(t.Context(), &oauth.Login{URL: page}, func(*url.URL) error {
 			return nil
 		})
 		if err == nil {
 			t.Errorf("%s: no error", page)
 		}
-		receiver.Close()
 	}
 }
 
 // TestPersonPastesTheURL: the browser is on another machine and cannot come back.
 func TestPersonPastesTheURL(t *testing.T) {
-	s := newSite(t, nil, nil)
+	s := newSite(t, nil)
 	paste, typed := io.Pipe()
 	defer typed.Close()
 	var shown strings.Builder
-	source := s.source(t, func(o *oauth.Options) {
+	s.run(s.source(func(o *oauth.Options) {
 		o.Interaction = &oauth.Loopback{Prompt: &shown, Paste: paste,
 			Browse: func(ctx context.Context, page string) error {
 				callback, err := s.browser.Visit(ctx, page)
@@ -316,94 +316,78 @@ func TestPersonPastesTheURL(t *testing.T) {
 				}
 				return errors.Join(err, errors.New("there is no browser here"))
 			}}
-	})
-	noError.check(t, s.call(t.Context(), source, "search"))
+	}), "search")
 	if n := strings.Count(shown.String(), "That is not where"); n != 2 {
 		t.Errorf("shown: %s", shown.String())
 	}
-	s.wantNoSecrets(t, shown.String())
+	s.wantNoSecrets(shown.String())
 }
 
 // TestLoginThatAnotherProcessFinishes: a call reports that a login is needed, the host sends a
 // browser to a page, and another process takes what it comes back with.
 func TestLoginThatAnotherProcessFinishes(t *testing.T) {
-	s := newSite(t, nil, nil)
-	store := oauth.NewMemoryStore()
-	opts := &oauth.Options{Store: store, RedirectURI: "https://host.example/callback",
-		Account: "alice"}
-	first, err := oauth.New(s.resource.URL, opts)
-	check(t, err)
-	cause := s.call(t.Context(), first, "search")
+	s, store := newSite(t, nil), oauth.NewMemoryStore()
+	of := func(account string) *oauth.Source {
+		return s.source(nobody, storedIn(store),
+			func(o *oauth.Options) { o.Account = account })
+	}
+	first, second, bob := of("alice"), of("alice"), of("bob")
+	cause := s.call(first, "search")
 	required, ok := errors.AsType[*oauth.LoginRequiredError](cause)
 	if !ok || len(required.Scopes) != 1 || required.Scopes[0] != "read" {
 		t.Fatalf("got %v", cause)
 	}
-	login, callback := s.begin(t, first, cause)
+	login, callback := s.begin(first, cause)
 	sealed, err := json.Marshal(login)
-	check(t, err)
-	second, err := oauth.New(s.resource.URL, opts)
 	check(t, err)
 	var found oauth.Login
 	check(t, json.Unmarshal(sealed, &found))
 	forged := *callback
 	forged.RawQuery = strings.Replace(forged.RawQuery, "state=", "state=x", 1)
 	callbackError.check(t, second.Finish(t.Context(), &found, &forged))
-	s.wantCounts(t, counts{oauthtest.Token: 0})
+	s.run(nil, "token=0")
 	noError.check(t, second.Finish(t.Context(), &found, callback))
-	noError.check(t, s.call(t.Context(), second, "search"))
-	noError.check(t, s.call(t.Context(), first, "search")) // it finds the login in the store
-	bob, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
-		RedirectURI: opts.RedirectURI, Account: "bob"})
-	check(t, err)
+	s.run(second, "search")
+	s.run(first, "search") // it finds the login in the store
 	if bob.Finish(t.Context(), &found, callback) == nil {
 		t.Error("the login of one person was finished for another")
 	}
-	if isA[*oauth.LoginRequiredError](s.call(t.Context(), bob, "search")) == false {
-		t.Error("one person has the tokens of another")
-	}
-	if _, err := bob.Begin(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
-	s.wantCounts(t, counts{oauthtest.Register: 1}) // it is the program's
+	s.run(bob, "search:required")
+	_, err = bob.Begin(t.Context(), nil)
+	noError.check(t, err)
+	s.run(nil, "register=1") // it is the program's
 }
 
 // TestBeginRequestsTheScopesOfTheStoredLogin: a Source that has sent no request yet reads the store
 // first. A login without the scopes of the last one would lose them.
 func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
-	s := newSite(t, nil, nil)
 	store := oauth.NewMemoryStore()
-	first := s.source(t, func(o *oauth.Options) { o.Store = store })
-	noError.check(t, s.call(t.Context(), first, "search"))
-	noError.check(t, s.call(t.Context(), first, "write"))
-	second, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
-		RedirectURI: "https://host.example/callback"})
-	check(t, err)
-	login, err := second.Begin(t.Context(), nil)
+	s, source := newLogin(t, storedIn(store))
+	s.run(source, "write")
+	login, err := s.source(storedIn(store), nobody).Begin(t.Context(), nil)
 	check(t, err)
 	u, err := url.Parse(login.URL)
 	check(t, err)
-	scopes := strings.Fields(u.Query().Get("scope"))
-	for _, want := range []string{"read", "write"} {
-		if !slices.Contains(scopes, want) {
-			t.Errorf("the scopes are %q, want %q among them", scopes, want)
-		}
+	if got := u.Query().Get("scope"); got != "read write" {
+		t.Errorf("the scopes are %q, want read and write", got)
 	}
 }
 
 // TestNothingPrintsSecrets: whatever a program logs by accident.
 func TestNothingPrintsSecrets(t *testing.T) {
-	s := newSite(t, nil, nil)
-	s.as.AddClient(oauthtest.Client{ID: "me", Secret: "the-secret-of-me",
-		RedirectURIs: []string{"https://host.example/callback"}})
+	s := newSite(t, nil)
 	store := oauth.NewMemoryStore()
-	opts := oauth.Options{Store: store, RedirectURI: "https://host.example/callback",
-		Registrations: []oauth.Registration{{Issuer: s.as.URL, ClientID: "me",
-			ClientSecret: "the-secret-of-me"}}}
+	opts := oauth.Options{Store: store}
+	nobody(&opts)
+	s.register(&opts)
+	s.as.AddClient(oauthtest.Client{ID: "me", Secret: "the-secret-of-me",
+		RedirectURIs: []string{opts.RedirectURI}})
+	opts.Registrations[0].ClientSecret = "the-secret-of-me"
 	var events []oauth.LoginEvent
 	opts.Observe = func(e oauth.LoginEvent) { events = append(events, e) }
 	source, err := oauth.New(s.resource.URL, &opts)
 	check(t, err)
-	login, callback := s.begin(t, source, nil)
+	login, callback := s.begin(source, nil)
 	noError.check(t, source.Finish(t.Context(), login, callback))
 	again := source.Finish(t.Context(), login, callback) // the code was used
 	tokenError.check(t, again)
@@ -414,36 +398,33 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	check(t, err)
 	withoutURL := *login
 	withoutURL.URL = "" // it has the state, which the browser shows
-	for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
-		again, opts.Registrations[0], withoutURL} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-			s.wantNoSecrets(t, fmt.Sprintf(verb, v))
+	key := opts.Registrations[0]
+	key.PrivateKey, key.ClientSecret = newKeys(t)["ES256"], ""
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
+			again, opts.Registrations[0], withoutURL} {
+			s.wantNoSecrets(fmt.Sprintf(verb, v))
+		}
+		text := fmt.Sprintf(verb, []any{key, &key,
+			oauth.Options{Registrations: []oauth.Registration{key}}})
+		if strings.Contains(text, "PrivateKey") || !strings.Contains(text, "client me at") {
+			t.Errorf("%s prints %s", verb, text)
 		}
 	}
-	s.wantNoSecrets(t, string(asJSON))
+	s.wantNoSecrets(string(asJSON))
 }
 
-// TestMetadataDocumentOfTheClient is what authorization servers read.
+// TestMetadataDocumentOfTheClient is what authorization servers read. See also
+// ExampleOptions_ServeMetadata.
 func TestMetadataDocumentOfTheClient(t *testing.T) {
-	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes",
-		MetadataURL: "https://client.example/client.json"}}
-	w := httptest.NewRecorder()
-	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/client.json", nil))
-	var got struct {
-		ID        string   `json:"client_id"`
-		Name      string   `json:"client_name"`
-		Redirects []string `json:"redirect_uris"`
-		Method    string   `json:"token_endpoint_auth_method"`
-	}
-	check(t, json.Unmarshal(w.Body.Bytes(), &got))
-	if got.ID != opts.Client.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
-		got.Method != "none" {
-		t.Errorf("got %+v", got)
-	}
-	w = httptest.NewRecorder()
-	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/client.json", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: status %d", w.Code)
+	opts := &oauth.Options{Client: oauth.ClientInfo{MetadataURL: "https://app.example/c.json"}}
+	for method, want := range map[string]int{http.MethodGet: 200, http.MethodPost: 405} {
+		w := httptest.NewRecorder()
+		opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(method, "/c.json", nil))
+		if w.Code != want || want == 200 && !strings.Contains(w.Body.String(),
+			`"token_endpoint_auth_method":"none"`) {
+			t.Errorf("%s: status %d: %s", method, w.Code, w.Body)
+		}
 	}
 }
 
@@ -458,14 +439,65 @@ func TestCodeOfThePage(t *testing.T) {
 	noError.check(t, err)
 
 	key := newKeys(t)["ES256"]
-	notes.as.AddClient(oauthtest.Client{ID: "job", Key: key.Public()})
+	notes.addKeyClient("job", key.Public(), notes.as.URL)
 	job, err := newJob(notes.resource.URL, notes.as.URL, "job", key)
 	check(t, err)
 	defer job.Close()
 	_, err = job.CallTool(t.Context(), "add", nil)
 	noError.check(t, err)
-	notes.wantCounts(t, counts{oauthtest.Authorize: 1})
+	notes.run(nil, "authorize=1")
 
-	_, err = newEntraLogin(notes.resource.URL, "00000000-0000-0000-0000-00000000000a", "me")
+	_, err = newEntraLogin(notes.resource.URL, aTenant, "me")
 	noError.check(t, err)
+}
+
+// TestRedirectURIOfEachIssuer: each issuer has a redirect URI of its own, and Finish takes no
+// callback of another one. Hosts may see another authority than the browser.
+func TestRedirectURIOfEachIssuer(t *testing.T) {
+	s := newSite(t, nil)
+	source := s.source(nobody, func(o *oauth.Options) {
+		o.RedirectURI = "https://app.example/back?issuer={issuer}"
+	})
+	login, callback := s.begin(source, nil)
+	callback.Host = "10.0.0.1"
+	for name, change := range map[string]func(u *url.URL, q url.Values){
+		"another path":  func(u *url.URL, _ url.Values) { u.Path = "/other" },
+		"another query": func(_ *url.URL, q url.Values) { q.Set("issuer", foreignIssuer) },
+		"no query":      func(_ *url.URL, q url.Values) { q.Del("issuer") },
+	} {
+		wrong, q := *callback, callback.Query()
+		change(&wrong, q)
+		wrong.RawQuery = q.Encode()
+		if err := source.Finish(t.Context(), login, &wrong); !callbackError.is(err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	noError.check(t, source.Finish(t.Context(), login, callback))
+	if got := callback.Query().Get("issuer"); got != s.as.URL {
+		t.Errorf("the callback is for %q", got)
+	}
+}
+
+// TestPathOfEachIssuer: registrations have a path for each issuer. A client that was registered
+// beforehand keeps its redirect URI.
+func TestPathOfEachIssuer(t *testing.T) {
+	s, _ := newLogin(t)
+	s.run(s.source(s.register), "search")
+	for i, want := range []string{oauth.IssuerPath(s.as.URL), "/callback"} {
+		u, err := url.Parse(s.as.Requests(oauthtest.Authorize)[i].Form.Get("redirect_uri"))
+		if err != nil || u.Path != want {
+			t.Errorf("the redirect URI is %v, want the path %s", u, want)
+		}
+	}
+}
+
+// TestQueryOfTheAuthorizationEndpointStays, but for what it has of the names of ours.
+func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
+	s, _ := scenario{fault: edited(oauthtest.Metadata,
+		suffix("authorization_endpoint", "?tenant=1&scope=mine")), script: "search"}.play(t)
+	form := s.as.Requests(oauthtest.Authorize)[0].Form
+	if !slices.Equal(form["tenant"], []string{"1"}) || !slices.Equal(form["scope"],
+		[]string{"read"}) {
+		t.Errorf("got %q", form)
+	}
 }

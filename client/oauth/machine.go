@@ -21,8 +21,9 @@ type Machine interface {
 	extension() string
 	// check returns the first mistake in the fields, or nil.
 	check() error
-	// newGrant returns the grant for a token of the authorization server of d.
-	newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (*grant, error)
+	// newForm returns the parameters of the grant for a token of the authorization server of d,
+	// without the scopes.
+	newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (url.Values, error)
 }
 
 // ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
@@ -35,13 +36,13 @@ func (ClientCredentials) extension() string {
 
 func (ClientCredentials) check() error { return nil }
 
-func (ClientCredentials) newGrant(_ context.Context, s *Source, d *Discovery, scopes []string) (
-	*grant, error) {
+func (ClientCredentials) newForm(_ context.Context, s *Source, d *Discovery, _ []string) (
+	url.Values, error) {
 	if r := s.registrationFor(d.Issuer); r.ClientSecret == "" && r.PrivateKey == nil {
 		return nil, &Error{ErrRegistration, d.Issuer, errors.New("client credentials need the " +
 			"secret or the key of the Registration")}
 	}
-	return newMachineGrant(scopes, url.Values{"grant_type": {"client_credentials"}}), nil
+	return url.Values{"grant_type": {"client_credentials"}}, nil
 }
 
 // A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
@@ -63,13 +64,10 @@ func (w Workload) check() error {
 	return nil
 }
 
-func (w Workload) newGrant(ctx context.Context, _ *Source, d *Discovery, scopes []string) (
-	*grant, error) {
+func (w Workload) newForm(ctx context.Context, _ *Source, d *Discovery, _ []string) (
+	url.Values, error) {
 	assertion, err := w.Assertion(ctx, d.Issuer)
-	if err != nil {
-		return nil, err
-	}
-	return newAssertionGrant(assertion, scopes), nil
+	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, err
 }
 
 // Enterprise gets tokens for a person who has logged in at the identity provider of their company,
@@ -99,9 +97,9 @@ func (e Enterprise) check() error {
 	return nil
 }
 
-// newGrant requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
-func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scopes []string) (
-	*grant, error) {
+// newForm requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
+func (e Enterprise) newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (
+	url.Values, error) {
 	subject, tokenType, err := e.Subject(ctx)
 	if err != nil {
 		return nil, err
@@ -127,21 +125,7 @@ func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scope
 	if issued.IssuedType != tokenTypeIDJAG {
 		return nil, s.tokenError(ctx, idp, client, issued, errNoTokenResponse)
 	}
-	return newAssertionGrant(issued.Access, scopes), nil
-}
-
-// newAssertionGrant returns the grant of an assertion (RFC 7523, section 2.1).
-func newAssertionGrant(assertion string, scopes []string) *grant {
-	return newMachineGrant(scopes, url.Values{"grant_type": {grantJWTBearer},
-		"assertion": {assertion}})
-}
-
-// newMachineGrant returns the grant of a machine, which requests the scopes itself.
-func newMachineGrant(scopes []string, form url.Values) *grant {
-	if len(scopes) > 0 {
-		form.Set("scope", joinScopes(scopes))
-	}
-	return newGrant(scopes, form)
+	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {issued.Access}}, nil
 }
 
 // Extensions returns the capabilities that a client with this source declares, for
@@ -169,10 +153,13 @@ func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRe
 	if err != nil {
 		return err
 	}
-	g, err := s.opts.Machine.newGrant(ctx, s, d, scopes)
+	form, err := s.opts.Machine.newForm(ctx, s, d, scopes)
 	var record *tokenRecord
 	if err == nil {
-		record, err = s.requestToken(ctx, d.server, client, d.Resource, g)
+		if len(scopes) > 0 {
+			form.Set("scope", joinScopes(scopes))
+		}
+		record, err = s.requestToken(ctx, d.server, client, d.Resource, newGrant(scopes, form))
 	}
 	if err != nil {
 		if isFinalRefusal(err) {

@@ -51,7 +51,7 @@ func TestAddressesThatMayBeAsked(t *testing.T) {
 	} {
 		for endpoint, least := range map[string]int{publicEndpoint: always,
 			privateEndpoint: internal, loopbackEndpoint: local} {
-			err := oauth.CheckAddress(endpoint, address)
+			err := oauth.NewGuard(endpoint).CheckAddress(address)
 			if (err == nil) != (want >= least) {
 				t.Errorf("%s for %s: got %v", address, endpoint, err)
 			}
@@ -65,8 +65,8 @@ func TestAddressesThatMayBeAsked(t *testing.T) {
 			if strings.Contains(host, ":") {
 				host = "[" + host + "]"
 			}
-			if byURL := oauth.CheckURL(endpoint, "https://"+host+"/x"); (byURL == nil) !=
-				(err == nil) {
+			byURL := oauth.NewGuard(endpoint).CheckURL("https://" + host + "/x")
+			if (byURL == nil) != (err == nil) {
 				t.Errorf("the URL of %s for %s: got %v", address, endpoint, byURL)
 			}
 		}
@@ -96,11 +96,11 @@ func TestURLsThatMayBeAsked(t *testing.T) {
 		"/relative":                     {false, false},
 		"https://as.example/\n":         {false, false},
 	} {
-		if err := oauth.CheckURL(publicEndpoint, target); (err == nil) != want.public {
-			t.Errorf("%q for a public endpoint: got %v", target, err)
-		}
-		if err := oauth.CheckURL(loopbackEndpoint, target); (err == nil) != want.loopback {
-			t.Errorf("%q for a loopback endpoint: got %v", target, err)
+		for endpoint, want := range map[string]bool{publicEndpoint: want.public,
+			loopbackEndpoint: want.loopback} {
+			if err := oauth.NewGuard(endpoint).CheckURL(target); (err == nil) != want {
+				t.Errorf("%q for %s: got %v", target, endpoint, err)
+			}
 		}
 	}
 }
@@ -113,17 +113,14 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 		"mapped": "::ffff:127.0.0.1", "NAT64": "64:ff9b::a9fe:a9fe"} {
 		t.Run(name, func(t *testing.T) {
 			resolveTo(t, address)
-			err := oauth.Get(t.Context(), publicEndpoint, "https://rebound.example/")
-			blockedError.check(t, err)
+			blockedError.check(t, oauth.NewGuard(publicEndpoint).Get(t.Context(),
+				"https://rebound.example/"))
 		})
 	}
-}
-
-// TestNameOfAnEndpointIsNotThisMachine: whoever owns a name can have it resolve to 127.0.0.1, and
-// does not get the services of this machine by that.
-func TestNameOfAnEndpointIsNotThisMachine(t *testing.T) {
+	// Whoever owns the name of an endpoint can have it resolve to 127.0.0.1, and does not get the
+	// services of this machine by that.
 	resolveTo(t, "127.0.0.1")
-	blockedError.check(t, oauth.Get(t.Context(), "https://mine.example/mcp",
+	blockedError.check(t, oauth.NewGuard("https://mine.example/mcp").Get(t.Context(),
 		"https://other.example/"))
 }
 
@@ -197,17 +194,17 @@ func answerName(conn net.Conn, address netip.Addr) {
 // https, and neither this machine nor services of metadata.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
-	const endpoint = "https://mcp.corp.example/mcp"
+	g := oauth.NewGuard("https://mcp.corp.example/mcp")
 	for address, allowed := range map[string]bool{"10.9.9.9": true, "192.168.0.1": true,
 		"93.184.216.34": true, "127.0.0.1": false, "::1": false, "169.254.169.254": false,
 		"fd00:ec2::254": false} {
-		if err := oauth.CheckAddress(endpoint, address); (err == nil) != allowed {
+		if err := g.CheckAddress(address); (err == nil) != allowed {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
 	for _, target := range []string{"http://10.9.9.9/", "http://127.0.0.1/",
 		"https://localhost/"} {
-		if oauth.CheckURL(endpoint, target) == nil {
+		if g.CheckURL(target) == nil {
 			t.Errorf("%s may be asked", target)
 		}
 	}
@@ -215,17 +212,16 @@ func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 
 // TestNameThatDoesNotResolveAtFirst: the endpoint counts as public meanwhile, and not for ever.
 func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
-	source, err := oauth.New("https://mcp.corp.example/mcp", nil)
-	noError.check(t, err)
+	g := oauth.NewGuard("https://mcp.corp.example/mcp")
 	saved := net.DefaultResolver
 	t.Cleanup(func() { net.DefaultResolver = saved })
 	net.DefaultResolver = &net.Resolver{PreferGo: true,
 		Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("no name server")
 		}}
-	blockedError.check(t, source.CheckAddress("10.9.9.9"))
+	blockedError.check(t, g.CheckAddress("10.9.9.9"))
 	resolveTo(t, "10.1.2.3")
-	noError.check(t, source.CheckAddress("10.9.9.9"))
+	noError.check(t, g.CheckAddress("10.9.9.9"))
 }
 
 // TestDefaultTransportOfTheHost: programs replace it, for example to trace requests. Addresses are
@@ -236,7 +232,7 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 	http.DefaultTransport = tracingTransport{usual}
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	err := oauth.Get(t.Context(), "https://192.0.2.1/mcp", server.URL)
+	err := oauth.NewGuard("https://192.0.2.1/mcp").Get(t.Context(), server.URL)
 	if err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v, want a refused address", err)
 	}

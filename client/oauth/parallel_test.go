@@ -2,7 +2,6 @@ package oauth_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
@@ -22,50 +20,67 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
-// TestCallersWithAnExpiredTokenShareARefresh: it has expired at the server alone.
-func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
-	s, source := newLogin(t, (*site).source)
+// TestCallersShareALogin: 64 callers whose token has expired at the server alone lead to one
+// refresh, and those that need more scopes to one login.
+func TestCallersShareALogin(t *testing.T) {
+	s, source := newLogin(t)
 	s.as.Expire()
-	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
+	for _, tool := range []string{"search", "write"} {
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() { noError.check(t, s.call(source, tool)) })
+		}
+		all.Wait()
 	}
-	all.Wait()
-	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1, oauthtest.Register: 1})
+	s.run(nil, "refresh=1 authorize=2 token=2 register=1")
 }
 
-// TestCallersThatNeedMoreScopesShareAStepUp: they count as one login, not as one each.
-func TestCallersThatNeedMoreScopesShareAStepUp(t *testing.T) {
-	s, source := newLogin(t, (*site).source)
+// TestFirstCallersShareALogin: 64 calls lead to one browser, one registration and one login, also
+// if the first caller gives up.
+func TestFirstCallersShareALogin(t *testing.T) {
+	s := newSite(t, nil)
+	source := s.source()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gate := s.as.Hold(oauthtest.Token)
 	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() { noError.check(t, s.call(t.Context(), source, "write")) })
+	all.Go(func() {
+		if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller got %v", err)
+		}
+	})
+	<-gate.Arrived // the first caller waits for its login
+	for range 63 {
+		all.Go(func() { noError.check(t, s.call(source, "search")) })
 	}
+	for s.resource.Count(oauthtest.Call) < 64 {
+		runtime.Gosched()
+	}
+	cancel()
+	gate.Release()
 	all.Wait()
-	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 2, oauthtest.Register: 1})
+	s.run(nil, "authorize=1 token=1 register=1 opened=1")
 }
 
 // TestOverlappingLoginsAtOneAuthorizationServer: the servers of two endpoints have the same one,
 // and the logins come back to different ports. Neither disturbs the other, then or later.
 func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
-	s := newSite(t, &oauthtest.Options{ExactRedirect: true}, nil)
-	other := &site{as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
-		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}}), browser: s.browser}
+	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
+	other := &site{t: t, as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
+		Servers: []*oauthtest.Server{s.as}, Scopes: []string{"read"}}),
+		browser: oauthtest.NewBrowser(t)}
 	store := oauth.NewMemoryStore()
-	shared := func(o *oauth.Options) { o.Store = store }
-	first, second := s.source(t, shared), other.source(t, shared)
+	first, second := s.source(storedIn(store)), other.source(storedIn(store))
 	gate := s.as.Hold(oauthtest.Token)
 	var all sync.WaitGroup
-	all.Go(func() { noError.check(t, s.call(t.Context(), first, "search")) })
+	all.Go(func() { s.run(first, "search") })
 	<-gate.Arrived // the first has registered, and its receiver listens
-	all.Go(func() { noError.check(t, other.call(t.Context(), second, "search")) })
+	all.Go(func() { other.run(second, "search") })
 	<-gate.Arrived
 	gate.Release()
 	all.Wait()
-	s.as.Expire()
-	noError.check(t, s.call(t.Context(), first, "search"))
-	noError.check(t, other.call(t.Context(), second, "search"))
-	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Refresh: 2, oauthtest.Register: 2})
+	s.run(first, "expire search")
+	other.run(second, "search authorize=2 refresh=2 register=2")
 }
 
 // A slowPerson notices only when it is let go that nobody waits for the login any more.
@@ -85,21 +100,20 @@ func (p slowPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver,
 
 // TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.
 func TestCallerThatComesWhenALoginWasGivenUp(t *testing.T) {
-	s := newSite(t, nil, nil)
+	s := newSite(t, nil)
 	p := slowPerson{waits: make(chan struct{}), release: make(chan struct{}), once: new(sync.Once)}
-	source := s.source(t, func(o *oauth.Options) {
+	source := s.source(func(o *oauth.Options) {
 		p.Interaction, o.Interaction = o.Interaction, &p
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	go func() { first <- s.call(ctx, source, "search") }()
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- s.callWith(ctx, source, "search") }()
 	<-p.waits
 	cancel()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("the first caller got %v", err)
 	}
-	second := make(chan error, 1)
-	go func() { second <- s.call(t.Context(), source, "search") }()
+	go func() { second <- s.call(source, "search") }()
 	for s.resource.Count(oauthtest.Call) < 2 {
 		runtime.Gosched()
 	}
@@ -109,20 +123,16 @@ func TestCallerThatComesWhenALoginWasGivenUp(t *testing.T) {
 
 // TestLogoutEndsALogin: who waits for it is told so, and nobody is logged in.
 func TestLogoutEndsALogin(t *testing.T) {
-	s := newSite(t, nil, nil)
-	waits := make(chan struct{})
-	source := s.source(t, func(o *oauth.Options) {
+	s, waits, called := newSite(t, nil), make(chan struct{}), make(chan error, 1)
+	source := s.source(func(o *oauth.Options) {
 		o.Interaction = &oauth.Loopback{Browse: func(context.Context, string) error {
 			close(waits)
 			return nil
 		}}
 	})
-	called := make(chan error, 1)
-	go func() { called <- s.call(t.Context(), source, "search") }()
+	go func() { called <- s.call(source, "search") }()
 	<-waits
-	if err := source.Logout(t.Context()); err != nil {
-		t.Error(err)
-	}
+	s.run(source, "logout")
 	if err := <-called; err == nil || !strings.Contains(err.Error(), "Logout was called") {
 		t.Errorf("got %v", err)
 	}
@@ -135,22 +145,6 @@ const (
 )
 
 var childKey = [32]byte{1, 2, 3}
-
-// An expiringStore has all tokens look as if they had expired.
-type expiringStore struct{ oauth.TokenStore }
-
-func (s expiringStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
-	record, err := s.TokenStore.Load(ctx, k)
-	if err != nil || k.Issuer == "" || k.Resource == "" {
-		return record, err
-	}
-	var members map[string]any
-	if err := json.Unmarshal(record, &members); err != nil {
-		return nil, err
-	}
-	members["expiry"] = time.Now().Add(-time.Hour)
-	return json.Marshal(members)
-}
 
 // holdLock is a child process: it holds a lock until it is killed.
 func holdLock(folder string) {
@@ -167,8 +161,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 // TestLockOfADeadProcessIsFree: while the process lives nobody else gets it.
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
-	store, err := oauth.NewFileStore(folder, childKey)
-	check(t, err)
+	store := newFileStoreWith(t, folder, childKey)
 	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
@@ -191,7 +184,7 @@ func refreshOften(folder, endpoint string) {
 	u, _ := url.Parse(endpoint)
 	for i := 0; err == nil && i < childRounds; i++ {
 		var source *oauth.Source
-		source, err = oauth.New(endpoint, &oauth.Options{Store: expiringStore{store}})
+		source, err = oauth.New(endpoint, &oauth.Options{Store: expiring(store)})
 		if err == nil {
 			var header http.Header
 			header, err = source.Credentials(context.Background(),
@@ -210,12 +203,8 @@ func TestProcessesShareALogin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes")
 	}
-	s := newSite(t, nil, nil)
 	folder := t.TempDir()
-	store, err := oauth.NewFileStore(folder, childKey)
-	check(t, err)
-	source := s.source(t, func(o *oauth.Options) { o.Store = store })
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, storedIn(newFileStoreWith(t, folder, childKey)))
 	var children []*proctest.Process
 	for range 8 {
 		children = append(children, proctest.Start(t, proctest.Self(t, childFolder+"="+folder,
@@ -229,15 +218,11 @@ func TestProcessesShareALogin(t *testing.T) {
 	if n := s.as.Count(oauthtest.Refresh); n < 200 {
 		t.Errorf("%d refreshes: the processes did little", n)
 	}
-	if n := s.as.Families(); n != 1 {
-		t.Errorf("%d logins are left, want 1", n)
-	}
 	left, err := filepath.Glob(filepath.Join(folder, "new-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q were left behind, %v", left, err)
 	}
-	s.wantCounts(t, counts{oauthtest.Authorize: 1})
-	noError.check(t, s.call(t.Context(), source, "search")) // its token was replaced
+	s.run(source, "search authorize=1") // its token was replaced
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)

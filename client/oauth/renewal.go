@@ -35,7 +35,7 @@ type renewal struct {
 //	        → requestToken       by newRefreshGrant
 //	        → saveLogin          to the store, then to memory
 //	      → logInAt              otherwise, and after a refresh that was refused for good
-//	        → runLogin           the browser of the person, newCodeGrant, saveLogin
+//	        → runLogin           the browser of the person, completeLogin
 //
 // A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
 // left. A caller whose renewal may be a login starts it after the refresh that it had joined was

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,19 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// A countingStore counts how often locks of endpoints are taken.
-type countingStore struct {
-	oauth.TokenStore
-	locks *atomic.Int32
-}
-
-func (s countingStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
-	if k.Resource != "" {
-		s.locks.Add(1)
-	}
-	return s.TokenStore.Lock(ctx, k)
-}
-
 // awaitWaiters returns when n callers wait for a token.
 func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	t.Helper()
@@ -42,23 +28,14 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	}
 }
 
-// post is a request for the endpoint of a site.
-func (s *site) post(t *testing.T) clienthttp.Outgoing {
-	t.Helper()
-	u, err := url.Parse(s.resource.URL)
-	check(t, err)
-	return clienthttp.Outgoing{Method: http.MethodPost, URL: u, RPC: "tools/call", Target: "search"}
-}
-
 // TestCallersWhoseTokenIsOverShareARefresh: the client sees by itself that the token is over. The
 // callers do not queue for the lock of the store either.
 func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
-	s, memory := newSite(t, nil, nil), oauth.NewMemoryStore()
-	first := s.source(t, func(o *oauth.Options) { o.Store = memory })
-	noError.check(t, s.call(t.Context(), first, "search"))
-	store := countingStore{expiringStore{memory}, new(atomic.Int32)}
-	source := s.source(t, func(o *oauth.Options) { o.Store = store })
-	gate, request := s.as.Hold(oauthtest.Refresh), s.post(t)
+	memory := oauth.NewMemoryStore()
+	s, _ := newLogin(t, storedIn(memory))
+	store := expiring(memory)
+	store.locks = new(atomic.Int32)
+	source, gate, request := s.source(storedIn(store)), s.as.Hold(oauthtest.Refresh), s.post()
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
@@ -74,36 +51,51 @@ func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	awaitWaiters(t, source, 64)
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
+	s.run(nil, "refresh=1 authorize=1")
 	if n := store.locks.Load(); n != 1 {
 		t.Errorf("the lock of the endpoint was taken %d times, want once", n)
 	}
 }
 
+// newSource returns a source that sends no requests.
+func newSource(t *testing.T) *oauth.Source {
+	t.Helper()
+	source, err := oauth.New(goodEndpoint, nil)
+	noError.check(t, err)
+	return source
+}
+
+// awaitRenewal waits for a renewal in a goroutine, and returns its result.
+func awaitRenewal(ctx context.Context, source *oauth.Source,
+	renew func(ctx context.Context) error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := source.AwaitRenewal(ctx, "", time.Minute,
+			func(ctx context.Context, _ string) error { return renew(ctx) })
+		done <- err
+	}()
+	synctest.Wait()
+	return done
+}
+
 // TestCallersShareARenewal: it is not the store that keeps callers of one process apart.
 func TestCallersShareARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source, err := oauth.New("https://mcp.example/mcp", nil)
-		noError.check(t, err)
-		var renewals atomic.Int32
-		release := make(chan struct{})
-		var all sync.WaitGroup
+		source, renewals, release := newSource(t), 0, make(chan struct{})
+		var all []<-chan error
 		for range 64 {
-			all.Go(func() {
-				_, err := source.AwaitRenewal(t.Context(), "", time.Minute,
-					func(context.Context, string) error {
-						renewals.Add(1)
-						<-release
-						return nil
-					})
-				noError.check(t, err)
-			})
+			all = append(all, awaitRenewal(t.Context(), source, func(context.Context) error {
+				renewals++
+				<-release
+				return nil
+			}))
 		}
-		synctest.Wait()
 		close(release)
-		all.Wait()
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("there were %d renewals, want one", n)
+		for _, done := range all {
+			noError.check(t, <-done)
+		}
+		if renewals != 1 {
+			t.Errorf("there were %d renewals, want one", renewals)
 		}
 	})
 }
@@ -112,33 +104,20 @@ func TestCallersShareARenewal(t *testing.T) {
 // does not get its error.
 func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source, err := oauth.New("https://mcp.example/mcp", nil)
-		noError.check(t, err)
+		source, renewals, release := newSource(t), 0, make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
-		release, first, second := make(chan struct{}), make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := source.AwaitRenewal(ctx, "", time.Minute,
-				func(ctx context.Context, _ string) error {
-					<-release // it does not notice at once
-					return context.Cause(ctx)
-				})
-			first <- err
-		}()
-		synctest.Wait()
+		first := awaitRenewal(ctx, source, func(ctx context.Context) error {
+			<-release // it does not notice at once
+			return context.Cause(ctx)
+		})
 		cancel()
 		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Errorf("the first caller got %v", err)
 		}
-		renewals := 0
-		go func() {
-			_, err := source.AwaitRenewal(t.Context(), "", time.Minute,
-				func(context.Context, string) error {
-					renewals++
-					return nil
-				})
-			second <- err
-		}()
-		synctest.Wait()
+		second := awaitRenewal(t.Context(), source, func(context.Context) error {
+			renewals++
+			return nil
+		})
 		if renewals != 0 {
 			t.Error("two renewals overlap")
 		}
@@ -150,16 +129,39 @@ func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 	})
 }
 
+// TestRenewalOutlivesItsFirstCaller, if another caller waits for it.
+func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, release := newSource(t), make(chan struct{})
+		renew := func(ctx context.Context) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := awaitRenewal(ctx, source, renew), awaitRenewal(t.Context(), source, renew)
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller got %v", err)
+		}
+		synctest.Wait()
+		close(release)
+		noError.check(t, <-second)
+	})
+}
+
 // TestCallerThatMayLogInDoesNotShareARefusedRefresh: another caller has begun the refresh, which
 // can do nothing but fail; this one has the person log in.
 func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
-	s, memory := newSite(t, nil, nil), oauth.NewMemoryStore()
-	first := s.source(t, func(o *oauth.Options) { o.Store = memory })
-	noError.check(t, s.call(t.Context(), first, "search"))
-	request := s.post(t)
+	memory := oauth.NewMemoryStore()
+	s, first := newLogin(t, storedIn(memory))
+	request := s.post()
 	sent, err := first.Credentials(t.Context(), request)
 	noError.check(t, err)
-	source := s.source(t, func(o *oauth.Options) { o.Store = expiringStore{memory} })
+	source := s.source(storedIn(expiring(memory)))
 	s.as.RevokeAll()
 	gate := s.as.Hold(oauthtest.Refresh)
 	var all sync.WaitGroup
@@ -175,72 +177,56 @@ func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	awaitWaiters(t, source, 2)
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 2})
+	s.run(nil, "refresh=1 authorize=2")
 }
 
 // TestRefreshAheadOfTimeThatFails is not tried again with each request: the token is still valid.
 func TestRefreshAheadOfTimeThatFails(t *testing.T) {
-	s := newSite(t, nil, nil)
-	store := editingStore{oauth.NewMemoryStore(), new(atomic.Bool),
-		func(k oauth.Key, record map[string]any) {
-			if k.Issuer != "" && k.Resource != "" {
-				record["obtained"] = time.Now().Add(-time.Hour)
-				record["expiry"] = time.Now().Add(20 * time.Second)
-			}
-		}}
-	shared := func(o *oauth.Options) { o.Store = store }
-	noError.check(t, s.call(t.Context(), s.source(t, shared), "search"))
-	store.on.Store(true)
+	memory := oauth.NewMemoryStore()
+	s, _ := newLogin(t, storedIn(memory))
 	refreshed := make(chan error, 10)
-	source := s.source(t, func(o *oauth.Options) {
-		shared(o)
+	source := s.source(storedIn(editedLogins(memory, func(login map[string]any) {
+		login["obtained"] = time.Now().Add(-time.Hour)
+		login["expiry"] = time.Now().Add(20 * time.Second)
+	})), func(o *oauth.Options) {
 		o.Observe = func(e oauth.LoginEvent) { refreshed <- e.Err }
 	})
-	s.as.Reply(oauthtest.Refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
-		Header: http.Header{"Retry-After": {"60"}}})
-	noError.check(t, s.call(t.Context(), source, "search"))
-	retryable.check(t, <-refreshed)
-	for source.Waiters() > 0 {
-		runtime.Gosched()
-	}
+	replied(oauthtest.Refresh, tooManyFor17)(s)
+	s.run(source, "search")
+	outcomes["retryable"].check(t, <-refreshed)
 	for range 10 {
-		noError.check(t, s.call(t.Context(), source, "search"))
 		for source.Waiters() > 0 {
 			runtime.Gosched()
 		}
+		s.run(source, "search")
 	}
-	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
+	s.run(nil, "refresh=1 authorize=1")
 }
 
-// TestRenewalOutlivesItsFirstCaller, if another caller waits for it.
-func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, err := oauth.New("https://mcp.example/mcp", nil)
-		noError.check(t, err)
-		release, first, second := make(chan struct{}), make(chan error, 1), make(chan error, 1)
-		await := func(ctx context.Context, done chan<- error) {
-			_, err := source.AwaitRenewal(ctx, "", time.Minute,
-				func(ctx context.Context, _ string) error {
-					select {
-					case <-release:
-						return nil
-					case <-ctx.Done():
-						return context.Cause(ctx)
-					}
-				})
-			done <- err
+// TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived, so the
+// answer must be awaited also when nobody waits for the call any more.
+func TestRefreshIsNotCancelled(t *testing.T) {
+	refreshed := make(chan error, 1)
+	s, source := newLogin(t, func(o *oauth.Options) {
+		o.Observe = func(e oauth.LoginEvent) {
+			if e.Kind == oauth.TokenRefresh {
+				refreshed <- e.Err
+			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		go await(ctx, first)
-		synctest.Wait()
-		go await(t.Context(), second)
-		synctest.Wait()
-		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("the first caller got %v", err)
-		}
-		synctest.Wait()
-		close(release)
-		noError.check(t, <-second)
 	})
+	s.as.Expire()
+	gate := s.as.Hold(oauthtest.Refresh)
+	ctx, cancel := context.WithCancel(t.Context())
+	var call sync.WaitGroup
+	call.Go(func() {
+		if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	<-gate.Arrived
+	cancel()
+	call.Wait()
+	gate.Release()
+	check(t, <-refreshed)
+	s.run(source, "search authorize=1 refresh=1")
 }

@@ -11,18 +11,15 @@ type Secret string
 
 // Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, for
 // every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.formatRedacted()) }
-
-// LogValue implements [slog.LogValuer] as Format does.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.formatRedacted()) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.LogValue().String()) }
 
 // MarshalText implements [encoding.TextMarshaler] as Format does.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.formatRedacted()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.LogValue().String()), nil }
 
-// formatRedacted returns the printed form of the secret.
-func (s Secret) formatRedacted() string {
+// LogValue implements [slog.LogValuer] as Format does.
+func (s Secret) LogValue() slog.Value {
 	if s == "" {
-		return "none"
+		return slog.StringValue("none")
 	}
-	return "hidden"
+	return slog.StringValue("hidden")
 }

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,16 +29,15 @@ type Source struct {
 
 	loadMu sync.Mutex // held while the login is read from the store
 
-	mu                 sync.Mutex
-	loaded             bool     // the login was read from the store
-	tokens             *tokens  // nil: there is no login
-	renewal            *renewal // in flight; nil: none
-	servers            map[string]*serverMetadata
-	stepUps            map[string][]time.Time // when each operation led to a login for more scopes
-	failures           map[string]failure     // logins that have failed, by failureKey
-	history            tokenHistory
-	earlyRefreshFrom   time.Time // no early refresh starts before
-	loggedOutPartition string    // cache partition while logged out
+	mu               sync.Mutex
+	loaded           bool     // the login was read from the store
+	tokens           *tokens  // nil: there is no login
+	renewal          *renewal // in flight; nil: none
+	servers          map[string]*serverMetadata
+	stepUps          map[string][]time.Time // when each operation led to a login for more scopes
+	failures         map[string]failure     // logins that have failed, by failureKey
+	history          tokenHistory
+	earlyRefreshFrom time.Time // no early refresh starts before
 }
 
 // A failure is a login that has failed after its page was opened. Until it ends, no other page is
@@ -68,8 +66,7 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
 		guard:   newSSRFGuard(u, opts.HTTPClient),
 		servers: map[string]*serverMetadata{},
-		stepUps: map[string][]time.Time{}, failures: map[string]failure{},
-		loggedOutPartition: newLoggedOutPartition()}
+		stepUps: map[string][]time.Time{}, failures: map[string]failure{}}
 	if s.store == nil {
 		s.store = NewMemoryStore()
 	}
@@ -81,9 +78,6 @@ func (s *Source) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "tokens for %s://%s%s", s.endpoint.Scheme, s.endpoint.Host,
 		s.endpoint.EscapedPath())
 }
-
-// newLoggedOutPartition returns a random cache partition for the time without a login.
-func newLoggedOutPartition() string { return "nobody-" + rand.Text() }
 
 // reportEvent calls Options.Observe.
 func (s *Source) reportEvent(e LoginEvent) {
@@ -154,8 +148,9 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 }
 
 // StoredLogin returns an id of the login in the store, also of one that another process has
-// finished, for hosts that wait for a person ([Source.Begin]). It is the same for all tokens of a
-// login. Empty: there is none that can be used. Calls may overlap.
+// finished, for hosts that wait for a person ([Source.Begin]) or keep what a login may read. It is
+// the same for all tokens of a login, and another for each login. Empty: there is none that can be
+// used. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)
 	if err != nil || found == nil {
@@ -218,18 +213,6 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Partition returns a name of the login, under which a program can keep what the login may read. It
-// is the same for all tokens of a login, and changes with every login and logout.
-func (s *Source) Partition(ctx context.Context) string {
-	current, err := s.readStored(ctx, false)
-	if err == nil && current != nil {
-		return current.record.Login
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loggedOutPartition
-}
-
 // Logout removes the login and revokes its refresh token (RFC 7009), or the access token if there
 // is no other, where the authorization server can do so. It cancels a login in flight. The tokens
 // are removed even if it returns an error, unless that is [ErrStore]. Without a login it returns
@@ -248,7 +231,6 @@ func (s *Source) Logout(ctx context.Context) error {
 	old, err := s.loadTokens(ctx)
 	s.mu.Lock()
 	s.tokens, s.loaded = nil, true
-	s.loggedOutPartition = newLoggedOutPartition()
 	clear(s.failures)
 	clear(s.stepUps)
 	s.mu.Unlock()

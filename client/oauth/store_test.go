@@ -2,11 +2,16 @@ package oauth_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
@@ -14,7 +19,12 @@ import (
 
 func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {
 	t.Helper()
-	store, err := oauth.NewFileStore(folder, [32]byte{key})
+	return newFileStoreWith(t, folder, [32]byte{key})
+}
+
+func newFileStoreWith(t *testing.T, folder string, key [32]byte) *oauth.FileStore {
+	t.Helper()
+	store, err := oauth.NewFileStore(folder, key)
 	check(t, err)
 	return store
 }
@@ -58,69 +68,49 @@ func (lockedStore) Lock(context.Context, oauth.Key) (func(), error) {
 
 // TestStoreThatCannotBeLocked fails the login before a page opens.
 func TestStoreThatCannotBeLocked(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, func(o *oauth.Options) {
+	scenario{opts: func(_ *site, o *oauth.Options) {
 		o.Store = lockedStore{oauth.NewMemoryStore()}
-	})
-	wantedKind(oauth.ErrStore, "the disk is full").check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, counts{oauthtest.Metadata: 0, oauthtest.Authorize: 0})
+	}, script: "search:store metadata=0 authorize=0", says: "the disk is full"}.play(t)
 }
 
 // TestFilesThatCannotBeOpened are errors, and nobody is logged in over them.
 func TestFilesThatCannotBeOpened(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, file string, all []string){
-		"torn": func(t *testing.T, file string, _ []string) {
-			noError.check(t, os.Truncate(file, 10))
+	for name, spoil := range map[string]func(file, other string) error{
+		"torn":  func(file, _ string) error { return os.Truncate(file, 10) },
+		"empty": func(file, _ string) error { return os.Truncate(file, 0) },
+		"that of another record": func(file, other string) error {
+			data, err := os.ReadFile(other)
+			return errors.Join(err, os.WriteFile(file, data, 0o600))
 		},
-		"empty": func(t *testing.T, file string, _ []string) {
-			noError.check(t, os.Truncate(file, 0))
-		},
-		"that of another record": func(t *testing.T, file string, all []string) {
-			for _, other := range all {
-				if other != file {
-					data, err := os.ReadFile(other)
-					noError.check(t, err)
-					noError.check(t, os.WriteFile(file, data, 0o600))
-				}
-			}
-		},
-		"a folder": func(t *testing.T, file string, _ []string) {
-			noError.check(t, os.Remove(file))
-			noError.check(t, os.Mkdir(file, 0o700))
+		"a folder": func(file, _ string) error {
+			return errors.Join(os.Remove(file), os.Mkdir(file, 0o700))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, folder := newSite(t, nil, nil), t.TempDir()
-			noError.check(t, s.call(t.Context(), s.withFiles(t, folder, 1), "search"))
-			for _, file := range records(t, folder) {
+			folder := t.TempDir()
+			s, _ := newLogin(t, inFiles(t, folder, 1))
+			files := records(t, folder)
+			for i, file := range files {
 				data, err := os.ReadFile(file)
 				noError.check(t, err)
-				s.wantNoSecrets(t, string(data))
-				spoil(t, file, records(t, folder))
+				s.wantNoSecrets(string(data))
+				noError.check(t, spoil(file, files[(i+1)%len(files)]))
 			}
-			s.wantStoreError(t, s.withFiles(t, folder, 1))
+			s.run(s.source(inFiles(t, folder, 1)), "search:store authorize=1")
 		})
 	}
 	t.Run("sealed with another key", func(t *testing.T) {
-		s, folder := newSite(t, nil, nil), t.TempDir()
-		noError.check(t, s.call(t.Context(), s.withFiles(t, folder, 1), "search"))
-		source := s.withFiles(t, folder, 2) // names depend on the key: it is nobody's login
-		noError.check(t, s.call(t.Context(), source, "search"))
-		noError.check(t, s.call(t.Context(), s.withFiles(t, folder, 1), "search"))
-		s.wantCounts(t, counts{oauthtest.Authorize: 2})
+		folder := t.TempDir()
+		s, _ := newLogin(t, inFiles(t, folder, 1))
+		// Names depend on the key: it is nobody's login.
+		s.run(s.source(inFiles(t, folder, 2)), "search")
+		s.run(s.source(inFiles(t, folder, 1)), "search authorize=2")
 	})
 }
 
-func (s *site) withFiles(t *testing.T, folder string, key byte) *oauth.Source {
+func inFiles(t *testing.T, folder string, key byte) func(o *oauth.Options) {
 	t.Helper()
-	return s.source(t, func(o *oauth.Options) { o.Store = newFileStore(t, folder, key) })
-}
-
-func (s *site) wantStoreError(t *testing.T, source *oauth.Source) {
-	t.Helper()
-	err := s.call(t.Context(), source, "search")
-	wantedKind(oauth.ErrStore, "").check(t, err)
-	s.wantCounts(t, counts{oauthtest.Authorize: 1})
+	return storedIn(newFileStore(t, folder, key))
 }
 
 // records returns the files of records.
@@ -128,12 +118,9 @@ func records(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(folder, "*"))
 	check(t, err)
-	var found []string
-	for _, file := range all {
-		if !strings.HasSuffix(file, ".lock") {
-			found = append(found, file)
-		}
-	}
+	found := slices.DeleteFunc(all, func(file string) bool {
+		return strings.HasSuffix(file, ".lock")
+	})
 	if len(found) < 2 {
 		t.Fatalf("only %q", found)
 	}
@@ -142,19 +129,10 @@ func records(t *testing.T, folder string) []string {
 
 // TestLoginOutlivesAProcess: the next one needs no person.
 func TestLoginOutlivesAProcess(t *testing.T) {
-	s, folder := newSite(t, nil, nil), t.TempDir()
-	noError.check(t, s.call(t.Context(), s.withFiles(t, folder, 1), "search"))
-	s.as.Expire()
-	next := s.withFiles(t, folder, 1)
-	noError.check(t, s.call(t.Context(), next, "search"))
-	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
-	noError.check(t, next.Logout(t.Context()))
-	last := s.source(t, func(o *oauth.Options) {
-		o.Store, o.Interaction = newFileStore(t, folder, 1), nil
-	})
-	if err := s.call(t.Context(), last, "search"); !isA[*oauth.LoginRequiredError](err) {
-		t.Errorf("got %v after a logout", err)
-	}
+	folder := t.TempDir()
+	s, _ := newLogin(t, inFiles(t, folder, 1))
+	s.run(s.source(inFiles(t, folder, 1)), "expire search authorize=1 refresh=1 logout")
+	s.run(s.source(inFiles(t, folder, 1), nobody), "search:required")
 }
 
 func TestFileStoreIsForItsOwner(t *testing.T) {
@@ -174,16 +152,69 @@ func TestFileStoreIsForItsOwner(t *testing.T) {
 	}
 }
 
+// A watchedStore knows the keys of its records, and edits those that are loaded.
+type watchedStore struct {
+	oauth.TokenStore
+	keys  map[oauth.Key]bool // of records; nil: it does not know them
+	locks *atomic.Int32      // of endpoints; nil: they are not counted
+	edit  func(k oauth.Key, record map[string]any)
+}
+
+func (s *watchedStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
+	record, err := s.TokenStore.Load(ctx, k)
+	if err != nil || s.edit == nil {
+		return record, err
+	}
+	members := map[string]any{}
+	if err := json.Unmarshal(record, &members); err != nil {
+		return nil, err
+	}
+	s.edit(k, members)
+	return json.Marshal(members)
+}
+
+func (s *watchedStore) Save(ctx context.Context, k oauth.Key, record []byte) error {
+	if s.keys != nil {
+		s.keys[k] = true
+	}
+	return s.TokenStore.Save(ctx, k, record)
+}
+
+func (s *watchedStore) Delete(ctx context.Context, k oauth.Key) error {
+	delete(s.keys, k)
+	return s.TokenStore.Delete(ctx, k)
+}
+
+func (s *watchedStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
+	if s.locks != nil && k.Resource != "" {
+		s.locks.Add(1)
+	}
+	return s.TokenStore.Lock(ctx, k)
+}
+
+// editedLogins changes the logins that are loaded from a store.
+func editedLogins(store oauth.TokenStore, edit func(login map[string]any)) *watchedStore {
+	return &watchedStore{TokenStore: store, edit: func(k oauth.Key, record map[string]any) {
+		if k.Issuer != "" && k.Resource != "" {
+			edit(record)
+		}
+	}}
+}
+
+// expiring has all tokens of a store look as if they had expired.
+func expiring(store oauth.TokenStore) *watchedStore {
+	return editedLogins(store, func(login map[string]any) {
+		login["expiry"] = time.Now().Add(-time.Hour)
+	})
+}
+
 // TestNothingIsLeftOfALogin after a logout, also where the server has moved to another
 // authorization server since.
 func TestNothingIsLeftOfALogin(t *testing.T) {
-	s, store := newSite(t, nil, nil), &watchedStore{TokenStore: oauth.NewMemoryStore(),
-		keys: map[oauth.Key]bool{}}
-	source := s.source(t, func(o *oauth.Options) { o.Store = store })
-	noError.check(t, s.call(t.Context(), source, "search"))
+	store := &watchedStore{TokenStore: oauth.NewMemoryStore(), keys: map[oauth.Key]bool{}}
+	s, source := newLogin(t, storedIn(store))
 	s.resource.SetServers(oauthtest.NewServer(t, nil))
-	noError.check(t, s.call(t.Context(), source, "search"))
-	noError.check(t, source.Logout(t.Context()))
+	s.run(source, "search logout")
 	for key := range store.keys {
 		if key.Resource != "" { // registrations are those of the program
 			t.Errorf("the record of %v is left", key)
@@ -191,18 +222,45 @@ func TestNothingIsLeftOfALogin(t *testing.T) {
 	}
 }
 
-// A watchedStore knows the keys of its records.
-type watchedStore struct {
-	oauth.TokenStore
-	keys map[oauth.Key]bool
+// TestRegistrationWhoseSecretHasExpired: it is used neither for a refresh nor for a login.
+func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
+	var over atomic.Bool
+	store := &watchedStore{TokenStore: oauth.NewMemoryStore(),
+		edit: func(_ oauth.Key, record map[string]any) {
+			clients, _ := record["clients"].([]any)
+			for _, c := range clients {
+				if over.Load() {
+					c.(map[string]any)["expiry"] = time.Now().Add(-time.Second)
+				}
+			}
+		}}
+	s := newSite(t, nil)
+	onlyMethod("client_secret_basic")(s)
+	source := s.source(storedIn(store))
+	s.run(source, "search expire")
+	over.Store(true)
+	s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
+		over.Store(false) // the new one is not over
+		// The login may end before the page is read.
+		_, err := s.browser.Load(context.WithoutCancel(ctx), callback.String())
+		noError.check(t, err)
+	}
+	s.run(source, "search register=2 authorize=2 refresh=0")
 }
 
-func (s *watchedStore) Save(ctx context.Context, k oauth.Key, record []byte) error {
-	s.keys[k] = true
-	return s.TokenStore.Save(ctx, k, record)
-}
-
-func (s *watchedStore) Delete(ctx context.Context, k oauth.Key) error {
-	delete(s.keys, k)
-	return s.TokenStore.Delete(ctx, k)
+// TestBoundTokenInTheStore: a token that an older version has bound to a key is never sent as a
+// bearer token; the person logs in anew.
+func TestBoundTokenInTheStore(t *testing.T) {
+	memory := oauth.NewMemoryStore()
+	s, _ := newLogin(t, storedIn(memory))
+	old := s.resource.Requests(oauthtest.Call)[1].Header.Get("Authorization")
+	before := s.resource.Count(oauthtest.Call)
+	s.run(s.source(storedIn(editedLogins(memory, func(login map[string]any) {
+		login["jkt"] = "thumbprint"
+	}))), "search authorize=2")
+	for _, r := range s.resource.Requests(oauthtest.Call)[before:] {
+		if r.Header.Get("Authorization") == old {
+			t.Error("the bound token was sent")
+		}
+	}
 }

@@ -40,13 +40,6 @@ func newGrant(scopes []string, form url.Values) *grant {
 		Requested: scopes, Granted: scopes}}
 }
 
-// newCodeGrant returns the grant of the code of a login (RFC 6749, section 4.1.3; RFC 7636, section
-// 4.5).
-func newCodeGrant(l *loginData, code string) *grant {
-	return newGrant(l.Scopes, url.Values{"grant_type": {"authorization_code"}, "code": {code},
-		"redirect_uri": {l.RedirectURI}, "code_verifier": {l.Verifier}})
-}
-
 // newRefreshGrant returns the grant of the refresh token of a login (RFC 6749, section 6). It
 // requests the scopes that were granted: a refresh cannot add any.
 func newRefreshGrant(old *tokenRecord) *grant {
@@ -122,28 +115,20 @@ var errNoTokenResponse = errors.New("the answer is not that of a token endpoint"
 // readTokenResponse decodes the response of a token endpoint: JSON, or a form, which some
 // authorization servers send in spite of Accept. Zero: it is neither, or has a member twice.
 func readTokenResponse(h http.Header, body []byte) *tokenResponse {
-	response := &tokenResponse{}
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" {
-		if jsonx.Unmarshal(body, response) != nil {
-			return &tokenResponse{}
+	if err == nil && kind == "application/x-www-form-urlencoded" {
+		form, err := url.ParseQuery(string(body))
+		members := map[string]string{}
+		for name, values := range form {
+			if members[name] = values[0]; err != nil || len(values) > 1 {
+				return &tokenResponse{}
+			}
 		}
-		return response
+		body, _ = json.Marshal(members) // texts
 	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		return response
-	}
-	for _, values := range form {
-		if len(values) > 1 {
-			return response
-		}
-	}
-	response = &tokenResponse{Code: form.Get("error"), Description: form.Get("error_description"),
-		Access: form.Get("access_token"), Type: form.Get("token_type"),
-		Refresh: form.Get("refresh_token"), Lifetime: json.Number(form.Get("expires_in"))}
-	if form.Has("scope") {
-		response.Scope = form.Get("scope")
+	response := &tokenResponse{}
+	if jsonx.Unmarshal(body, response) != nil {
+		return &tokenResponse{}
 	}
 	return response
 }

@@ -1,10 +1,8 @@
 package oauth_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,25 +12,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestRefreshThatNarrowsTheScopes: what was granted last is what the next refresh asks for, and a
-// login for more asks for all that was ever asked for.
-func TestRefreshThatNarrowsTheScopes(t *testing.T) {
-	s, source := newLogin(t, (*site).source)
-	noError.check(t, s.call(t.Context(), source, "write"))
+// TestStepUpAsksForTheUnion: also where the challenge names only what is new. What was granted last
+// is what the next refresh asks for, and a login for more asks for all that was ever asked for.
+func TestStepUpAsksForTheUnion(t *testing.T) {
+	s, source := newLogin(t)
+	challengedWith(`scope="read write"`, `scope="write"`)(s)
+	s.run(source, "search write register=1 token=2")
 	s.as.Edit(oauthtest.Refresh, change("scope", func(right string) string {
 		fewer, _, _ := strings.Cut(right, " ")
 		return fewer
 	}))
-	for range 2 {
-		s.as.Expire()
-		noError.check(t, s.call(t.Context(), source, "search"))
-	}
-	refreshes := s.as.Requests(oauthtest.Refresh)
-	if len(refreshes) != 2 || refreshes[0].Form.Get("scope") != "read write" ||
-		refreshes[1].Form.Get("scope") != "read" {
-		t.Errorf("got the refreshes %+v", refreshes)
-	}
-	request := s.post(t)
+	s.run(source, "expire search expire search")
+	request := s.post()
 	sent, err := source.Credentials(t.Context(), request)
 	noError.check(t, err)
 	again, err := source.Refused(t.Context(), clienthttp.Refusal{Outgoing: request, Sent: sent,
@@ -41,58 +32,62 @@ func TestRefreshThatNarrowsTheScopes(t *testing.T) {
 	if !again || err != nil {
 		t.Fatalf("got %v, %v, want a login", again, err)
 	}
-	logins := s.as.Requests(oauthtest.Authorize)
-	asked := strings.Fields(logins[len(logins)-1].Form.Get("scope"))
-	if !slices.Equal(asked, []string{"read", "write", "delete"}) {
-		t.Errorf("the login asked for %q", asked)
+	for e, want := range map[oauthtest.Endpoint]string{
+		oauthtest.Authorize: "read, read write, read write delete, ",
+		oauthtest.Refresh:   "read write, read, ",
+	} {
+		got := ""
+		for _, r := range s.as.Requests(e) {
+			got += r.Form.Get("scope") + ", "
+		}
+		if got != want {
+			t.Errorf("%s: got the scopes %s, want %s", e, got, want)
+		}
 	}
 }
 
-// TestLifetimeAsText: RFC 6749 has expires_in be a number, and some authorization servers send the
+// TestEveryTokenEnds: the end of a token is known after a login and after each refresh, so that the
+// next refresh comes before the server refuses the token. Some authorization servers send the
 // number as a text, which means the same to everybody. What is no number is refused.
-func TestLifetimeAsText(t *testing.T) {
-	for text, valid := range map[string]bool{"60": true, "": false, "1h": false, "-60": false,
-		"99999999999999999999": false} {
-		s := newSite(t, nil, nil)
-		s.as.Edit(oauthtest.Token, oauthtest.Set("expires_in", text))
-		source, before := s.person(t, nil), time.Now()
-		err := s.call(t.Context(), source, "search")
+func TestEveryTokenEnds(t *testing.T) {
+	for text, valid := range map[any]bool{60: true, "60": true, "": false, "1h": false,
+		"-60": false, "99999999999999999999": false} {
+		s := newSite(t, nil)
+		for _, e := range []oauthtest.Endpoint{oauthtest.Token, oauthtest.Refresh} {
+			s.as.Edit(e, oauthtest.Set("expires_in", text))
+		}
+		source := s.source()
 		if !valid {
-			tokenError.check(t, err)
+			s.run(source, "search:token")
 			continue
 		}
-		noError.check(t, err)
-		if ends := source.TokenEnds(); ends.Before(before.Add(time.Minute)) ||
-			ends.After(time.Now().Add(time.Minute)) {
-			t.Errorf("%q: the token ends at %v, want in a minute", text, ends)
+		for refreshes := range 3 {
+			before := time.Now()
+			s.run(source, fmt.Sprintf("search refresh=%d expire", refreshes))
+			if ends := source.TokenEnds(); ends.Before(before.Add(time.Minute)) ||
+				ends.After(time.Now().Add(time.Minute)) {
+				t.Errorf("%v: the token ends at %v, want in a minute", text, ends)
+			}
 		}
 	}
 }
 
 // TestRevokedRefreshTokenIsSentOnce, also where nobody can log in.
 func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
-	s, store := newSite(t, nil, nil), oauth.NewMemoryStore()
-	first := s.source(t, func(o *oauth.Options) { o.Store = store })
-	noError.check(t, s.call(t.Context(), first, "search"))
+	store := oauth.NewMemoryStore()
+	s, first := newLogin(t, storedIn(store))
 	first.AgeLogin(time.Hour)
 	s.as.RevokeAll()
 	for range 2 {
-		source := s.source(t, func(o *oauth.Options) { o.Store, o.Interaction = store, nil })
-		if err := s.call(t.Context(), source, "search"); !isA[*oauth.LoginRequiredError](err) {
-			t.Errorf("got %v, want a login", err)
-		}
+		s.run(s.source(storedIn(store), nobody), "search:required refresh=1")
 	}
-	s.wantCounts(t, counts{oauthtest.Refresh: 1})
 }
 
 // TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
 func TestRefreshWithoutANewRefreshToken(t *testing.T) {
-	s, source := newLogin(t, (*site).source)
+	s, source := newLogin(t)
 	s.as.Edit(oauthtest.Refresh, oauthtest.Remove("refresh_token"))
-	for range 2 {
-		s.as.Expire()
-		_ = s.call(t.Context(), source, "search") // the server here rotates, and refuses the second
-	}
+	s.run(source, "expire search expire search:any") // the server here refuses the second
 	refreshes := s.as.Requests(oauthtest.Refresh)
 	if len(refreshes) != 2 || refreshes[0].Form.Get("refresh_token") !=
 		refreshes[1].Form.Get("refresh_token") {
@@ -103,85 +98,33 @@ func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 // TestTokenEndpointThatRepeatsSecrets: an error has nothing of what was sent or returned, wherever
 // the authorization server repeats it, whole or cut.
 func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
-	for name, of := range map[string]func(token string) string{
-		"code": func(token string) string { return `{"error":"no ` + token + `"}` },
-		"description": func(token string) string {
-			return `{"error":"x","error_description":"` + token[:20] + `"}`
+	for name, of := range map[string]func(secret string) string{
+		"code": func(secret string) string { return `{"error":"no ` + secret + `"}` },
+		"description": func(secret string) string {
+			return `{"error":"x","error_description":"` + secret[:20] + `"}`
 		},
-		"type": func(token string) string {
-			return `{"access_token":"` + token + `","token_type":"` + token + `"}`
+		"secret of the client": func(string) string {
+			return `{"error":"invalid_grant","error_description":"it is not hush"}`
+		},
+		"type": func(secret string) string {
+			return `{"access_token":"` + secret + `","token_type":"` + secret + `"}`
 		},
 	} {
-		s := newSite(t, nil, nil)
-		var events, token string
-		source := s.source(t, func(o *oauth.Options) {
-			o.Observe = func(e oauth.LoginEvent) { events += fmt.Sprint(e.Err) }
-		})
-		noError.check(t, s.call(t.Context(), source, "search"))
-		for _, secret := range s.as.Secrets() {
-			token = secret // the last one is the refresh token
-		}
-		s.as.Expire()
-		s.as.Reply(oauthtest.Refresh, oauthtest.Reply{Status: http.StatusOK,
-			Header: http.Header{"Content-Type": {"application/json"}}, Body: of(token)})
-		events = ""
-		if err := s.call(t.Context(), source, "search"); err != nil {
-			events += err.Error()
-		}
-		if !strings.Contains(events, "redacted") || strings.Contains(events, token[:16]) {
-			t.Errorf("%s: got %s", name, events)
-		}
-	}
-}
-
-// TestTypeOfTheToken: a token that is no bearer token is refused and not sent, and the error says
-// what came.
-func TestTypeOfTheToken(t *testing.T) {
-	for _, c := range []struct {
-		edit func(*oauthtest.Document)
-		want string
-	}{
-		{oauthtest.Set("token_type", "DPoP"), `token_type is "DPoP", want Bearer`},
-		{oauthtest.Set("token_type", "mac"), `token_type is "mac", want Bearer`},
-		{oauthtest.Remove("token_type"), "token_type is absent, want Bearer"},
-		{oauthtest.Remove("access_token"), "the answer is not that of a token endpoint"},
-	} {
-		s := newSite(t, nil, nil)
-		s.as.Edit(oauthtest.Token, c.edit)
-		err := s.call(t.Context(), s.person(t, nil), "search")
-		if tokenError.check(t, err); !strings.Contains(fmt.Sprint(err), c.want) {
-			t.Errorf("got %v, want %q", err, c.want)
-		}
-		for _, r := range s.resource.Requests(oauthtest.Call) {
-			if r.Header.Get("Authorization") != "" {
-				t.Error("the token was sent")
+		for before, e := range map[string]oauthtest.Endpoint{"": oauthtest.Token,
+			"search expire": oauthtest.Refresh} {
+			secret, events := "", ""
+			scenario{before: before, fault: rewritten(e, func(r *oauthtest.Request,
+				_ oauthtest.Next) *oauthtest.Answer {
+				secret = r.Form.Get("code") + r.Form.Get("refresh_token")
+				return &oauthtest.Answer{Body: of(secret)}
+			}), opts: func(s *site, o *oauth.Options) {
+				s.register(o)
+				o.Observe = func(e oauth.LoginEvent) { events += fmt.Sprint(e.Err) }
+			}, script: "search:any"}.play(t)
+			if !strings.Contains(events, "redacted") || strings.Contains(events, secret[:16]) ||
+				strings.Contains(events, "hush") {
+				t.Errorf("%s: got %s", name, events)
 			}
-		}
-	}
-}
-
-// TestBoundTokenInTheStore: a token that an older version has bound to a key is never sent as a
-// bearer token; the person logs in anew.
-func TestBoundTokenInTheStore(t *testing.T) {
-	s, store := newSite(t, nil, nil), oauth.NewMemoryStore()
-	stored := func(o *oauth.Options) { o.Store = store }
-	noError.check(t, s.call(t.Context(), s.source(t, stored), "search"))
-	k := oauth.Key{Issuer: s.as.URL, Resource: s.resource.URL}
-	data, err := store.Load(t.Context(), k)
-	record := map[string]any{}
-	if err != nil || json.Unmarshal(data, &record) != nil {
-		t.Fatal(err)
-	}
-	old := record["access_token"]
-	record["jkt"] = "thumbprint"
-	data, _ = json.Marshal(record)
-	noError.check(t, store.Save(t.Context(), k, data))
-	before := s.resource.Count(oauthtest.Call)
-	noError.check(t, s.call(t.Context(), s.source(t, stored), "search"))
-	s.wantCounts(t, counts{oauthtest.Authorize: 2})
-	for _, r := range s.resource.Requests(oauthtest.Call)[before:] {
-		if strings.HasSuffix(r.Header.Get("Authorization"), fmt.Sprint(old)) {
-			t.Error("the bound token was sent")
 		}
 	}
 }
@@ -203,6 +146,68 @@ func TestChallenges(t *testing.T) {
 		code, scopes, _ := oauth.ReadChallenge(http.Header{"Www-Authenticate": {header}})
 		if got := fmt.Sprint(code, " ", scopes); got != want {
 			t.Errorf("%s: got %q, want %q", header, got, want)
+		}
+	}
+}
+
+// TestLogout takes the refresh token back, or the access token if there is no other. A client that
+// is no longer configured cannot do so: the login is removed all the same.
+func TestLogout(t *testing.T) {
+	for _, c := range []struct {
+		noRefresh, forgotten bool
+		revoked              string // the kind of token
+	}{{false, false, "refresh_token"}, {true, false, "access_token"}, {true, true, ""}} {
+		s, store := newSite(t, nil), oauth.NewMemoryStore()
+		if c.noRefresh {
+			s.as.Edit(oauthtest.Token, oauthtest.Remove("refresh_token"))
+		}
+		source := s.source(storedIn(store), s.register)
+		s.run(source, "search")
+		sent, err := source.Credentials(t.Context(), s.post())
+		noError.check(t, err)
+		token := strings.TrimPrefix(sent.Get("Authorization"), "Bearer ")
+		if c.forgotten {
+			source = s.source(storedIn(store))
+		}
+		s.run(source, "logout")
+		got := ""
+		for _, r := range s.as.Requests(oauthtest.Revoke) {
+			got += r.Form.Get("token_type_hint")
+			if (r.Form.Get("token") == token) != c.noRefresh {
+				t.Errorf("got %q, want the %s", r.Form, c.revoked)
+			}
+		}
+		if got != c.revoked {
+			t.Errorf("revoked: %s, want %s", got, c.revoked)
+		}
+		if sent, err := source.Credentials(t.Context(), s.post()); err != nil || len(sent) > 0 {
+			t.Errorf("got %d headers, %v after a logout", len(sent), err)
+		}
+	}
+}
+
+// TestLogoutWhereTokensAreNotRevoked: that an authorization server revokes no access tokens is no
+// failure; that it revokes no refresh tokens is one, since they live on.
+func TestLogoutWhereTokensAreNotRevoked(t *testing.T) {
+	for _, c := range []struct {
+		code      string
+		noRefresh bool
+		want      wantedError
+	}{
+		{"unsupported_token_type", true, noError},
+		{"unsupported_token_type", false, outcomes["error"]},
+		{"invalid_request", true, outcomes["error"]},
+	} {
+		s, source := newLogin(t)
+		if c.noRefresh {
+			s.as.Edit(oauthtest.Token, oauthtest.Remove("refresh_token"))
+			s.run(source, "logout search")
+		}
+		replied(oauthtest.Revoke, refusal(http.StatusBadRequest, c.code))(s)
+		err := source.Logout(t.Context())
+		c.want.check(t, err)
+		if err != nil {
+			wantText(t, err, "status 400")
 		}
 	}
 }

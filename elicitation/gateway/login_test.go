@@ -415,7 +415,9 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 			opts   func(*client.Options)
 			want   string
 		}{
-			{"denied", func(p *visitingPerson) { p.site.as.Deny(true) }, nil, "login has failed"},
+			{"denied", func(p *visitingPerson) {
+				p.site.as.Edit(oauthtest.Authorize, oauthtest.Failure("access_denied"))
+			}, nil, "login has failed"},
 			{"declined", func(p *visitingPerson) { p.visit = nil }, nil, "declined"},
 			{"closed", func(p *visitingPerson) { p.visit = func(string) {} }, nil,
 				"not finished in time"},

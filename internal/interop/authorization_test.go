@@ -177,7 +177,6 @@ func TestClientsLogInToOurServer(t *testing.T) {
 		for _, revision := range []string{modern, v20251125} {
 			t.Run(of.make+"/"+revision, func(t *testing.T) {
 				as := oauthtest.NewServer(t, nil)
-				as.SetSubject("alice")
 				browser := oauthtest.NewBrowser(t)
 				endpoint := protectedRondo(t, bearer.Issuer{URL: as.URL})
 				call := of.dial(t, endpoint, revision, browser)
@@ -248,7 +247,6 @@ func TestOurClientLogsInToTheirServer(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision, func(t *testing.T) {
 			as := oauthtest.NewServer(t, nil)
-			as.SetSubject("alice")
 			endpoint := protectedGoSDK(t, as, revision)
 			call := dialAuthorized(t, endpoint, revision, oauthtest.NewBrowser(t))
 			got, err := call(within(t, patience), "read")
@@ -258,7 +256,11 @@ func TestOurClientLogsInToTheirServer(t *testing.T) {
 		})
 		t.Run(revision+" lacks a scope", func(t *testing.T) {
 			as := oauthtest.NewServer(t, nil)
-			as.Narrow("other") // the person does not grant what is asked for
+			as.Rewrite(oauthtest.Authorize, func(r *oauthtest.Request,
+				next oauthtest.Next) *oauthtest.Answer {
+				r.Form.Set("scope", "other") // the person does not grant what is asked for
+				return next()
+			})
 			endpoint := protectedGoSDK(t, as, revision)
 			call := dialAuthorized(t, endpoint, revision, oauthtest.NewBrowser(t))
 			got, err := call(within(t, patience), "read")

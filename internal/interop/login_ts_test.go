@@ -46,7 +46,6 @@ func TestTSClientsLogInToOurServer(t *testing.T) {
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			as := oauthtest.NewServer(t, nil)
-			as.SetSubject("alice")
 			endpoint := protectedRondo(t, bearer.Issuer{URL: as.URL})
 			call := dialAuthorizedTS(t, of.generation, endpoint, of.revision)
 			if of.stepsUp {

@@ -99,7 +99,7 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 		g.cacheDecisionLocked(p.sum, v.decision)
 	}()
 	defer func() {
-		if p := recover(); p != nil { // of Options.Subject
+		if p := recover(); p != nil { // a bug: no token ends the process
 			v.decision = decision{err: refuse(wrongSubject, "", fmt.Errorf("panic: %v", p))}
 		}
 	}()

@@ -118,19 +118,11 @@ func ExampleIntrospection() {
 
 // callDelete calls the tool and returns the status and the challenge.
 func callDelete(h http.Handler, token string) string {
-	r := httptest.NewRequest("POST", "http://localhost/mcp", strings.NewReader(
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete","_meta":{`+
-			`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
-			`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
-	r.Header = http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"},
-		"Mcp-Name": {"delete"},
-	}
+	var authorization []string
 	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+		authorization = []string{"Bearer " + token}
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("WWW-Authenticate")))
+	response, _ := post(h, false, "delete", "", authorization...)
+	return strings.TrimSpace(fmt.Sprint(response.StatusCode, " ",
+		response.Header.Get("WWW-Authenticate")))
 }

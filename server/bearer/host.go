@@ -19,9 +19,6 @@ const (
 	maxScopes = 1000
 )
 
-// errHostPanic wraps the value of a panic in a function of the host.
-var errHostPanic = errors.New("panic")
-
 // callHost calls a function of the host in a goroutine, for one that does not return. The end of
 // ctx ends the wait with status 503. A panic is an error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
@@ -37,10 +34,10 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	}
 	done := make(chan result, 1)
 	go func() {
-		r := result{err: errHostPanic} // also where the host calls runtime.Goexit
+		r := result{err: errors.New("panic")} // also where the host calls runtime.Goexit
 		defer func() {
 			if p := recover(); p != nil {
-				r = result{err: fmt.Errorf("%w: %v", errHostPanic, p)}
+				r = result{err: fmt.Errorf("panic: %v", p)}
 			}
 			<-slots
 			done <- r

@@ -1,10 +1,9 @@
 package bearer_test
 
 import (
+	"cmp"
+	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -59,8 +59,7 @@ func newFakeIssuer(t testing.TB) *fakeIssuer {
 // rotate publishes a new key, and signs with it from now on.
 func (f *fakeIssuer) rotate(id string) {
 	f.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(f.t, err)
+	key := newKey(f.t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.signer = jose.JSONWebKey{Key: key, KeyID: id, Algorithm: "ES256", Use: "sig"}
@@ -137,11 +136,15 @@ func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claimsOf are those of a good token, with changes: nil takes a claim out.
-func claimsOf(changes map[string]any) map[string]any {
+// claimsOf are those of a good token, with more by name and value, and with changes: nil takes a
+// claim out.
+func claimsOf(changes map[string]any, more ...any) map[string]any {
 	c := map[string]any{
 		"iss": issuerURL, "sub": "alice", "aud": resource, "client_id": "app",
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "scope": "files:read",
+	}
+	for n := 0; n < len(more); n += 2 {
+		c[more[n].(string)] = more[n+1]
 	}
 	for name, value := range changes {
 		if c[name] = value; value == nil {
@@ -200,26 +203,31 @@ func newResourceServer(t testing.TB, f *fakeIssuer,
 	return g
 }
 
-// newGuarded returns an issuer, and a server that it protects alone.
-func newGuarded(t testing.TB, change func(o *bearer.Options)) (*fakeIssuer,
-	*bearer.ResourceServer) {
-	t.Helper()
-	f := newFakeIssuer(t)
-	return f, newResourceServer(t, f, change)
+// A protector is a server, or a guarded one.
+type protector interface {
+	serverhttp.Authority
+	RequireBearer(next http.Handler, scopes ...string) http.Handler
+	Metadata() (path string, h http.Handler)
 }
 
 // identify returns whom a server takes the sender of a token for.
-func identify(g *bearer.ResourceServer, token string) (serverhttp.Identity, error) {
+func identify(g protector, token string) (serverhttp.Identity, error) {
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	return g.Identify(r)
 }
 
 // send shows a token to a handler behind the guard. The body is what the token says.
-func send(t testing.TB, g *bearer.ResourceServer, token string, scopes ...string) *http.Response {
+func send(t testing.TB, g protector, token string, scopes ...string) *http.Response {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "http://spoofed.example/other", nil)
-	r = r.WithContext(t.Context())
+	return sendAs(t.Context(), g, token, "", scopes...)
+}
+
+// sendAs is send from an address. Empty: one for documentation.
+func sendAs(ctx context.Context, g protector, token, address string,
+	scopes ...string) *http.Response {
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://spoofed.example/other", nil)
+	r.RemoteAddr = cmp.Or(address, r.RemoteAddr)
 	r.Header.Set("X-Forwarded-Host", "spoofed.example")
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -227,7 +235,7 @@ func send(t testing.TB, g *bearer.ResourceServer, token string, scopes ...string
 	return sendRequest(g, r, scopes...)
 }
 
-func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *http.Response {
+func sendRequest(g protector, r *http.Request, scopes ...string) *http.Response {
 	w := httptest.NewRecorder()
 	g.RequireBearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -242,6 +250,95 @@ func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *h
 		fmt.Fprint(w, "anonymous")
 	}), scopes...).ServeHTTP(w, r)
 	return w.Result()
+}
+
+// A guarded is an issuer, and a server that it protects alone.
+type guarded struct {
+	*fakeIssuer
+	*bearer.ResourceServer
+	kept map[string]string // tokens by the names that a script gives them
+}
+
+// newGuarded returns an issuer, and a server that it protects alone.
+func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
+	t.Helper()
+	f := newFakeIssuer(t)
+	return &guarded{f, newResourceServer(t, f, func(o *bearer.Options) {
+		for _, change := range changes {
+			change(o)
+		}
+	}), map[string]string{}}
+}
+
+// run does what the words of a script say, one after the other:
+//
+//	good              a new token passes
+//	keep=x            a new token is called x, and not sent
+//	x                 a token, or the opaque token of that name, passes
+//	x:expired         one that is refused, with the reason
+//	x:503=30          one that cannot be verified now; the client may try again in 30 s
+//	sleep=1m          time passes
+//	down, up          the issuer does not answer, or answers again
+//	rotate, rotate=x  it publishes another key, with the id x, and signs with it
+//	forget            it publishes no key any more
+//	active, inactive  what it says of each token that is looked up
+//	keys=2            its keys, or introspect=2 its introspection, were asked for so often
+func (g *guarded) run(script string) {
+	g.t.Helper()
+	for word := range strings.FieldsSeq(script) {
+		name, want, _ := strings.Cut(word, ":")
+		name, value, valued := strings.Cut(name, "=")
+		switch name {
+		case "good":
+			wantPassed(g.t, send(g.t, g, g.token(nil)), alice)
+		case "keep":
+			g.kept[value] = g.token(nil)
+		case "sleep":
+			duration, err := time.ParseDuration(value)
+			check(g.t, err)
+			time.Sleep(duration)
+		case "down", "up":
+			g.with(func(f *fakeIssuer) { f.down = name == "down" })
+		case "rotate":
+			g.rotate(value)
+		case "forget":
+			g.with(func(f *fakeIssuer) { f.keys = nil })
+		case "active", "inactive":
+			g.with(func(f *fakeIssuer) {
+				f.says = claimsOf(map[string]any{"active": name == "active"})
+			})
+		default:
+			if valued {
+				if got := fmt.Sprint(g.count("/" + name)); got != value {
+					g.t.Errorf("%s: got %s in %s", word, got, script)
+				}
+				continue
+			}
+			token, ok := g.kept[name]
+			if !ok {
+				token = name
+			}
+			response := send(g.t, g, token)
+			after, later := strings.CutPrefix(want, "503=")
+			switch {
+			case later:
+				wantUnavailable(g.t, response, after)
+			case want != "":
+				wantInvalid(g.t, response, want)
+			default:
+				wantPassed(g.t, response, alice)
+			}
+		}
+	}
+}
+
+// uncached changes options to those of a server that verifies each token.
+func uncached(o *bearer.Options) { o.MaxCachedTokens = -1 }
+
+// inFakeTime plays a script.
+func inFakeTime(t *testing.T, script string, changes ...func(o *bearer.Options)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { newGuarded(t, changes...).run(script) })
 }
 
 // check ends the test if there is an error.

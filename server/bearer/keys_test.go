@@ -22,7 +22,7 @@ import (
 )
 
 // wantUnavailable checks that a token is neither accepted nor refused.
-func wantUnavailable(t *testing.T, response *http.Response, after string) {
+func wantUnavailable(t testing.TB, response *http.Response, after string) {
 	t.Helper()
 	wantRefusal(t, response, http.StatusServiceUnavailable, "")
 	if got := response.Header.Get("Retry-After"); got != after {
@@ -33,21 +33,17 @@ func wantUnavailable(t *testing.T, response *http.Response, after string) {
 // TestKeysAreRotatedUnderLoad: no token is refused, whichever key has signed it.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, g := newGuarded(t, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		g := newGuarded(t, uncached)
 		for round := range 5 {
-			old := f.token(nil)
-			f.rotate(fmt.Sprint("next-", round))
+			g.run(fmt.Sprint("keep=old rotate=next-", round))
 			var all sync.WaitGroup
 			for range 64 {
-				all.Go(func() {
-					wantPassed(t, send(t, g, f.token(nil)), alice)
-					wantPassed(t, send(t, g, old), alice)
-				})
+				all.Go(func() { g.run("good old") })
 			}
 			all.Wait()
 			time.Sleep(time.Minute)
 		}
-		if n := f.count("/keys"); n > 6 {
+		if n := g.count("/keys"); n > 6 {
 			t.Errorf("the keys were fetched %d times for 5 rotations", n)
 		}
 	})
@@ -57,13 +53,10 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 // in 30 s, and a new key is still found afterwards.
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, g := newGuarded(t, nil)
-		wantPassed(t, send(t, g, f.token(nil)), alice)
-		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		check(t, err)
-		time.Sleep(time.Hour)
+		g := newGuarded(t)
+		g.run("good sleep=1h")
 		for n := range 10_000 {
-			key := jose.JSONWebKey{Key: mine, KeyID: fmt.Sprint(n)}
+			key := jose.JSONWebKey{Key: newKey(t), KeyID: fmt.Sprint(n)}
 			issued := time.Now().Add(-10 * time.Minute).Unix()
 			forged := sign(t, jose.ES256, key, "at+jwt", claimsOf(map[string]any{"iat": issued}))
 			response := send(t, g, forged)
@@ -71,51 +64,31 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 				wantInvalid(t, response, "key")
 			}
 		}
-		if n := f.count("/keys"); n != 2 {
-			t.Errorf("the keys were fetched %d times, want twice", n)
-		}
 		// A good token of a key that is younger than what is known is not refused for good.
-		f.rotate("new")
-		token := f.token(nil)
-		wantUnavailable(t, send(t, g, token), "30")
+		g.run("keys=2 rotate=new keep=new new:503=30")
 		// The operator is not told that the issuer is down.
 		why := "has not published the key of the token: its key set of " +
 			time.Now().UTC().Format(time.RFC3339)
-		if _, err := identify(g, token); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := identify(g, g.kept["new"]); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want an error that says %q", err, why)
 		}
-		time.Sleep(30 * time.Second)
-		wantPassed(t, send(t, g, token), alice)
+		g.run("sleep=30s new")
 	})
 }
 
 func TestIssuerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
 		failures := make(chan string, 10)
-		g := newResourceServer(t, f, func(o *bearer.Options) {
-			o.MaxCachedTokens = -1
+		g := newGuarded(t, uncached, func(o *bearer.Options) {
 			o.FetchFailed = func(issuer string, err error) {
 				failures <- fmt.Sprint(issuer, ": ", err)
 				panic("a panic of the host's, which changes nothing")
 			}
 		})
-		token := func() string { return f.token(nil) }
-		f.with(func(f *fakeIssuer) { f.down = true })
-		wantUnavailable(t, send(t, g, token()), "5")
-		wantUnavailable(t, send(t, g, token()), "5")
-		if n := f.count("/.well-known/oauth-authorization-server/tenant"); n != 1 {
-			t.Errorf("the issuer was asked %d times, want once in 5 s", n)
-		}
-		f.with(func(f *fakeIssuer) { f.down = false })
-		time.Sleep(5 * time.Second)
-		wantPassed(t, send(t, g, token()), alice)
-
-		// Keys that cannot be fetched anew are used for a day.
-		f.with(func(f *fakeIssuer) { f.down = true })
-		time.Sleep(23 * time.Hour)
-		wantPassed(t, send(t, g, token()), alice)
-		synctest.Wait() // the fetch in the background has failed
+		g.run("keep=x keep=y down x:503=5 y:503=5 " +
+			".well-known/oauth-authorization-server/tenant=1 up sleep=5s good")
+		g.run("down sleep=23h good") // keys that cannot be fetched anew are used for a day
+		synctest.Wait()              // the fetch in the background has failed
 		if n := len(failures); n != 2 {
 			t.Errorf("the host was told of %d failures, want 2", n)
 		}
@@ -123,8 +96,7 @@ func TestIssuerIsDown(t *testing.T) {
 			!strings.Contains(said, "connection refused") {
 			t.Errorf("the host was told %q", said)
 		}
-		time.Sleep(2 * time.Hour)
-		wantUnavailable(t, send(t, g, token()), "5")
+		g.run("sleep=2h keep=z z:503=5")
 	})
 }
 
@@ -135,30 +107,19 @@ func TestKeysAreFreshAsLongAsTheirIssuerSays(t *testing.T) {
 		"no-store":            15 * time.Minute,
 		"max-age=0":           time.Minute,
 		"public, max-age=120": 2 * time.Minute,
-		"max-age=999999999":   24 * time.Hour,
+		"max-age=999999999":   24*time.Hour - time.Second, // they are too old then
 		"max-age=x":           15 * time.Minute,
 	} {
 		t.Run(cache, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFakeIssuer(t)
-				f.headers.Set("Cache-Control", cache)
-				g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
-				for _, step := range []struct {
-					sleep time.Duration
-					want  int
-				}{{0, 1}, {fresh - time.Second, 1}, {2 * time.Second, 2}} {
-					time.Sleep(step.sleep)
-					if step.sleep < 24*time.Hour-2*time.Second { // else they are too old
-						wantPassed(t, send(t, g, f.token(nil)), alice)
-					} else {
-						send(t, g, f.token(nil))
-					}
-					synctest.Wait()
-					if n := f.count("/keys"); n != step.want {
-						t.Errorf("after %v the keys were fetched %d times, want %d", step.sleep, n,
-							step.want)
-					}
-				}
+				g := newGuarded(t, uncached)
+				g.headers.Set("Cache-Control", cache)
+				g.run(fmt.Sprintf("good keys=1 sleep=%v good", fresh-time.Second))
+				synctest.Wait()
+				g.run("keys=1 sleep=3s")
+				send(t, g, g.token(nil))
+				synctest.Wait()
+				g.run("keys=2")
 			})
 		})
 	}
@@ -167,29 +128,22 @@ func TestKeysAreFreshAsLongAsTheirIssuerSays(t *testing.T) {
 // TestFirstCallersShareAFetch, and one that gives up does not disturb the others.
 func TestFirstCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		hold := make(chan struct{})
-		f.hold = hold
-		g := newResourceServer(t, f, nil)
-		token := f.token(nil)
+		g, hold := newGuarded(t), make(chan struct{})
+		g.hold = hold
+		g.run("keep=x")
 		var all sync.WaitGroup
-		first := httptest.NewRequest(http.MethodGet, "/", nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		first = first.WithContext(ctx)
-		first.Header.Set("Authorization", "Bearer "+token)
-		all.Go(func() { wantUnavailable(t, sendRequest(g, first), "5") })
+		all.Go(func() { wantUnavailable(t, sendAs(ctx, g, g.kept["x"], ""), "5") })
 		synctest.Wait()
 		for range 63 {
-			all.Go(func() { wantPassed(t, send(t, g, token), alice) })
+			all.Go(func() { g.run("x") })
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
 		close(hold)
 		all.Wait()
-		if n := f.count("/keys"); n != 1 {
-			t.Errorf("the keys were fetched %d times, want once", n)
-		}
+		g.run("keys=1")
 	})
 }
 
@@ -205,16 +159,18 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 		"keys over http": func(m map[string]any) {
 			m["jwks_uri"] = "http://login.example.com/keys"
 		},
-		"keys in a file":      func(m map[string]any) { m["jwks_uri"] = "file:///etc/passwd" },
-		"keys are no text":    func(m map[string]any) { m["jwks_uri"] = 7 },
-		"longer than 256 KiB": func(m map[string]any) { m["x"] = string(make([]byte, 256<<10)) },
+		"keys in a file":   func(m map[string]any) { m["jwks_uri"] = "file:///etc/passwd" },
+		"keys are no text": func(m map[string]any) { m["jwks_uri"] = 7 },
+		// Keys of an issuer on the net are fetched by TLS, also where it names this machine.
+		"keys on this machine": func(m map[string]any) { m["jwks_uri"] = "http://127.0.0.1/keys" },
+		"longer than 256 KiB":  func(m map[string]any) { m["x"] = string(make([]byte, 256<<10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeIssuer(t)
-			change(f.metadata)
-			wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
-			if n := len(f.requests); n != 1 {
-				t.Errorf("%d documents were asked for, want 1: %v", n, f.requests)
+			g := newGuarded(t)
+			change(g.metadata)
+			g.run("keep=x x:503=5")
+			if n := len(g.requests); n != 1 {
+				t.Errorf("%d documents were asked for, want 1: %v", n, g.requests)
 			}
 		})
 	}
@@ -225,25 +181,28 @@ func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"page":  func(w http.ResponseWriter) { fmt.Fprint(w, "<!DOCTYPE html><p>Welcome.") },
 		"error": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"busy":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) },
+		"none":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		"empty": func(http.ResponseWriter) {},
+		"list":  func(w http.ResponseWriter) { fmt.Fprint(w, "[]") },
 		"redirect": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "https://evil.example.com/metadata")
 			w.WriteHeader(http.StatusFound)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeIssuer(t)
-			f.firstPlace = answer
-			wantPassed(t, send(t, newResourceServer(t, f, nil), f.token(nil)), alice)
-			if f.requests["/metadata"] != 0 {
-				t.Error("a redirect was followed")
-			}
-			f.metadata["issuer"] = "https://evil.example.com"
-			wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
+			g := newGuarded(t)
+			g.firstPlace = answer
+			g.run("good metadata=0") // a redirect is not followed
+			g = newGuarded(t)
+			g.firstPlace, g.metadata["issuer"] = answer, "https://evil.example.com"
+			g.run("keep=x x:503=5")
 		})
 	}
 }
 
 // TestKeysThatCannotVerifyAreLeftOut: private, symmetric and short ones, and those for encryption.
+// A key set out of bounds is refused as a whole.
 func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	f := newFakeIssuer(t)
 	for name, key := range map[string]jose.JSONWebKey{
@@ -253,25 +212,37 @@ func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 		"symmetric":            {Key: []byte("0123456789abcdef0123456789abcdef"), KeyID: "k1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := newFakeIssuer(t)
-			other.with(func(o *fakeIssuer) { o.signer, o.keys = f.signer, []jose.JSONWebKey{key} })
-			response := send(t, newResourceServer(t, other, nil), other.token(nil))
-			if response.StatusCode == http.StatusOK {
+			g := newGuarded(t)
+			g.with(func(o *fakeIssuer) { o.signer, o.keys = f.signer, []jose.JSONWebKey{key} })
+			if send(t, g, g.token(nil)).StatusCode == http.StatusOK {
 				t.Error("the key has verified a token")
 			}
 		})
 	}
+	g := newGuarded(t)
+	for range 100 {
+		g.keys = append(g.keys, g.keys[0])
+	}
+	g.run("keep=x x:503=5")
+
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Skip(err)
+	}
+	g = newGuarded(t)
+	g.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
+	g.kept["x"] = sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "",
+		claimsOf(nil))
+	g.run("x:key")
 }
 
 // TestGivenKeysAreNeverFetched, for issuers that cannot be reached.
 func TestGivenKeysAreNeverFetched(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
-		o.Issuers[0].Keys = keySet(t, f.signer.Public().Key, "k1")
-	})
-	wantPassed(t, send(t, g, f.token(nil)), alice)
-	f.rotate("k2")
-	wantInvalid(t, send(t, g, f.token(nil)), "key")
+	g := &guarded{f, newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
+		i.Keys = keySet(t, f.signer.Public().Key, "k1")
+	})), map[string]string{}}
+	g.run("good rotate=k2 keep=x x:key")
 	if len(f.requests) != 0 {
 		t.Errorf("the issuer was asked: %v", f.requests)
 	}
@@ -279,11 +250,9 @@ func TestGivenKeysAreNeverFetched(t *testing.T) {
 
 // TestTokensWithoutKeyID are verified by any key of the issuer.
 func TestTokensWithoutKeyID(t *testing.T) {
-	f := newFakeIssuer(t)
-	first := f.signer.Key
-	f.rotate("k2")
-	g := newResourceServer(t, f, nil)
-	wantPassed(t, send(t, g, sign(t, jose.ES256, first, "", claimsOf(nil))), alice)
+	g := newGuarded(t)
+	g.kept["x"] = sign(t, jose.ES256, g.signer.Key, "", claimsOf(nil))
+	g.run("rotate=k2 x")
 }
 
 func introspecting(o *bearer.Options) {
@@ -292,7 +261,6 @@ func introspecting(o *bearer.Options) {
 }
 
 func TestIntrospection(t *testing.T) {
-	good := claimsOf(map[string]any{"active": true, "token_type": "Bearer"})
 	for name, of := range map[string]struct {
 		changes map[string]any
 		why     string // empty: it passes, "503": it cannot be verified
@@ -318,17 +286,9 @@ func TestIntrospection(t *testing.T) {
 		"neither person nor client": {map[string]any{"sub": nil, "client_id": nil}, "subject"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeIssuer(t)
-			f.says = map[string]any{}
-			for name, value := range good {
-				f.says[name] = value
-			}
-			for name, value := range of.changes {
-				if f.says[name] = value; value == nil {
-					delete(f.says, name)
-				}
-			}
-			response := send(t, newResourceServer(t, f, introspecting), "opaque-token")
+			g := newGuarded(t, introspecting)
+			g.says = claimsOf(of.changes, "active", true, "token_type", "Bearer")
+			response := send(t, g, "opaque-token")
 			switch of.why {
 			case "":
 				wantPassed(t, response, alice)
@@ -352,106 +312,50 @@ func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
 		"too much": `{` + good + `,"x":"` + strings.Repeat("x", 64<<10) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
-				introspecting(o)
-				o.HTTPClient = &http.Client{Transport: providerFunc(
-					func(*http.Request) (int, string) { return 200, body })}
-			})
-			for range 3 {
-				wantUnavailable(t, send(t, g, "opaque"), "5")
-			}
+			newGuarded(t, introspecting, func(o *bearer.Options) {
+				o.HTTPClient = &http.Client{Transport: saying(body)}
+			}).run("x:503=5 x:503=5 x:503=5")
 		})
 	}
 }
 
-// TestIntrospectionIsRemembered for 30 s where a token is active and 5 s where it is not.
+// TestIntrospectionIsRemembered for 30 s where a token is active and 5 s where it is not, also of
+// tokens that could be read. Refused tokens evict no verified ones.
 func TestIntrospectionIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		f.says = claimsOf(map[string]any{"active": true})
-		g := newResourceServer(t, f, introspecting)
-		token := f.token(nil) // also tokens that could be read are asked about
-		for range 3 {
-			wantPassed(t, send(t, g, token), alice)
-		}
-		f.with(func(f *fakeIssuer) { f.says = map[string]any{"active": false} })
-		wantPassed(t, send(t, g, token), alice)
-		time.Sleep(30 * time.Second)
-		for range 3 {
-			wantInvalid(t, send(t, g, token), "inactive")
-		}
-		if n := f.count("/introspect"); n != 2 {
-			t.Errorf("the issuer was asked %d times, want twice", n)
-		}
-		time.Sleep(5 * time.Second)
-		f.with(func(f *fakeIssuer) { f.down = true })
-		wantUnavailable(t, send(t, g, token), "5")
-		f.with(func(f *fakeIssuer) {
-			f.down, f.says = false, claimsOf(map[string]any{"active": true})
-		})
-		wantPassed(t, send(t, g, token), alice)
-	})
+	inFakeTime(t, "keep=t active t t t inactive t sleep=30s t:inactive t:inactive t:inactive "+
+		"introspect=2 sleep=5s down t:503=5 up active t", introspecting)
+	inFakeTime(t, "keep=t active t inactive a:inactive b:inactive c:inactive d:inactive t",
+		introspecting, func(o *bearer.Options) { o.MaxCachedTokens = 2 })
 }
 
-// TestRefusedTokensEvictNoVerifiedOnes: whoever makes tokens up slows nobody else down.
-func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
-	f := newFakeIssuer(t)
-	f.says = claimsOf(map[string]any{"active": true})
-	g := newResourceServer(t, f, func(o *bearer.Options) {
-		introspecting(o)
-		o.MaxCachedTokens = 2
-	})
-	wantPassed(t, send(t, g, "good"), alice)
-	f.with(func(f *fakeIssuer) { f.says = map[string]any{"active": false} })
-	for n := range 10 {
-		wantInvalid(t, send(t, g, fmt.Sprint("made-up-", n)), "inactive")
-	}
-	wantPassed(t, send(t, g, "good"), alice)
-}
-
-// TestTokensThatAreIntrospectedAreNotVerifiedHere: their issuer may sign them as it likes. Those that
-// name an issuer are shown to no other.
+// TestTokensThatAreIntrospectedAreNotVerifiedHere: their issuer may sign them as it likes. Those
+// that name an issuer are shown to no other.
 func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
-	f := newFakeIssuer(t)
-	f.says = claimsOf(map[string]any{"active": true})
-	g := newResourceServer(t, f, introspecting)
-	symmetric := sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "", claimsOf(nil))
-	anonymous := f.token(map[string]any{"iss": nil})
-	foreign := f.token(map[string]any{"iss": "https://other.example.com"})
-	wantPassed(t, send(t, g, symmetric), alice)
-	wantPassed(t, send(t, g, anonymous), alice)
-	asked := f.count("/introspect")
-	wantInvalid(t, send(t, g, foreign), "issuer")
-	if n := f.count("/introspect"); n != asked {
-		t.Error("a token of another issuer was shown to this one")
-	}
+	g := newGuarded(t, introspecting)
+	g.kept["symmetric"] = sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "",
+		claimsOf(nil))
+	g.kept["nobody's"] = g.token(map[string]any{"iss": nil})
+	g.kept["foreign"] = g.token(map[string]any{"iss": "https://other.example.com"})
+	g.run("active symmetric nobody's introspect=2 foreign:issuer introspect=2")
 }
 
 // TestMadeUpTokensDoNotFloodTheIssuer: it is asked about 64 at a time, while the others wait.
 func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		hold := make(chan struct{})
-		f.hold, f.says = hold, map[string]any{"active": false}
-		g := newResourceServer(t, f, func(o *bearer.Options) {
-			introspecting(o)
-			o.Issuers[0].MaxFailedLookUps = 10_000
-		})
+		g, hold := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
+			i.MaxFailedLookUps = 10_000
+		})), make(chan struct{})
+		g.run("inactive")
+		g.hold = hold
 		var all sync.WaitGroup
 		for n := range 1000 {
-			all.Go(func() {
-				wantInvalid(t, send(t, g, fmt.Sprint("made-up-", n)), "inactive")
-			})
+			all.Go(func() { g.run(fmt.Sprintf("made-up-%d:inactive", n)) })
 		}
 		synctest.Wait()
-		if n := f.count("/introspect"); n != 64 {
-			t.Errorf("the issuer is asked about %d tokens at once, want 64", n)
-		}
+		g.run("introspect=64") // at once
 		close(hold)
 		all.Wait()
-		if n := f.count("/introspect"); n != 1000 {
-			t.Errorf("the issuer was asked about %d tokens, want all", n)
-		}
+		g.run("introspect=1000")
 	})
 }
 
@@ -459,32 +363,28 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 // answers. Their verifications kept a goroutine each, and a place before that of other people.
 func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		hold := make(chan struct{})
-		f.hold, f.says = hold, claimsOf(map[string]any{"active": true})
-		g := newResourceServer(t, f, introspecting)
+		g, hold := newGuarded(t, introspecting), make(chan struct{})
+		g.run("active")
+		g.hold = hold
 		ctx, leave := context.WithCancel(t.Context())
 		var gone, waiting sync.WaitGroup
-		request := func(ctx context.Context, token string) *http.Response {
-			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(ctx)
-			r.Header.Set("Authorization", "Bearer "+token)
-			return sendRequest(g, r)
-		}
 		for n := range 1000 {
-			gone.Go(func() { wantUnavailable(t, request(ctx, fmt.Sprint("made-up-", n)), "5") })
+			gone.Go(func() {
+				wantUnavailable(t, sendAs(ctx, g, fmt.Sprint("made-up-", n), ""), "5")
+			})
 		}
 		synctest.Wait()
-		waiting.Go(func() { wantPassed(t, request(t.Context(), "made-up-999"), alice) })
-		waiting.Go(func() { wantPassed(t, request(t.Context(), "good"), alice) })
+		waiting.Go(func() { g.run("made-up-999") })
+		waiting.Go(func() { g.run("other") })
 		synctest.Wait()
 		leave()
 		gone.Wait()
-		waiting.Go(func() { wantPassed(t, request(t.Context(), "made-up-998"), alice) })
+		waiting.Go(func() { g.run("made-up-998") })
 		synctest.Wait()
 		close(hold)
 		waiting.Wait()
 		synctest.Wait()
-		if n := f.count("/introspect"); n > 64+3 {
+		if n := g.count("/introspect"); n > 64+3 {
 			t.Errorf("the issuer was asked about %d tokens, want at most 67", n)
 		}
 	})
@@ -494,24 +394,13 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 // the issuer has taken back counts.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, g := newGuarded(t, nil)
+		g := newGuarded(t)
 		g.SetLeeway(0)
-		long := f.token(nil)
-		short := f.token(map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
-		wantPassed(t, send(t, g, long), alice)
-		wantPassed(t, send(t, g, short), alice)
-		f.with(func(f *fakeIssuer) {
-			f.keys = nil
-			f.headers.Set("Cache-Control", "max-age=60")
-		})
-		f.rotate("k2")
-		time.Sleep(20 * time.Second)
-		wantInvalid(t, send(t, g, short), "expired")
-		time.Sleep(4 * time.Minute)
-		wantPassed(t, send(t, g, long), alice)
-		time.Sleep(time.Hour - 5*time.Minute)
-		wantPassed(t, send(t, g, f.token(nil)), alice) // fetches the keys of today
-		wantInvalid(t, send(t, g, long), "key")
+		g.kept["short"] = g.token(map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
+		g.run("keep=long long short forget rotate=k2")
+		g.headers.Set("Cache-Control", "max-age=60")
+		g.run("sleep=20s short:expired sleep=4m long sleep=55m")
+		g.run("good long:key") // the good one fetches the keys of today
 	})
 }
 
@@ -554,48 +443,29 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-func TestMetadataOfAResourceAtTheRoot(t *testing.T) {
-	f := newFakeIssuer(t)
-	for _, at := range []string{"https://mcp.example.com", "https://mcp.example.com/"} {
-		g := newResourceServer(t, f, func(o *bearer.Options) { o.Resource = at })
-		if path, _ := g.Metadata(); path != "/.well-known/oauth-protected-resource" {
-			t.Errorf("%s: path %s", at, path)
+// TestPathOfTheMetadata: RFC 9728, section 3.1, removes the slash of an origin, and keeps that of a
+// path. What is escaped stays so, a ServeMux finds it there, and challenges name it.
+func TestPathOfTheMetadata(t *testing.T) {
+	for path, want := range map[string]string{"": "", "/": "", "/mcp/": "/mcp/",
+		"/a%2Fb/mcp": "/a%2Fb/mcp"} {
+		g := newGuarded(t, func(o *bearer.Options) {
+			o.Resource = "https://mcp.example.com" + path
+		})
+		got, h := g.Metadata()
+		if want = "/.well-known/oauth-protected-resource" + want; got != want {
+			t.Errorf("%s: path %s, want %s", path, got, want)
 		}
-	}
-}
-
-// TestMetadataOfAResourceThatEndsInASlash: the slash of a path belongs to the resource (RFC 9728,
-// section 3.1). Clients that compute the URL did not find the metadata.
-func TestMetadataOfAResourceThatEndsInASlash(t *testing.T) {
-	g := newResourceServer(t, newFakeIssuer(t),
-		func(o *bearer.Options) { o.Resource = resource + "/" })
-	path, _ := g.Metadata()
-	if want := "/.well-known/oauth-protected-resource/mcp/"; path != want {
-		t.Errorf("path %s, want %s", path, want)
-	}
-	challenge := send(t, g, "").Header.Get("WWW-Authenticate")
-	if want := `resource_metadata="https://mcp.example.com` + path + `"`; !strings.Contains(
-		challenge, want) {
-		t.Errorf("challenge %s, want %s in it", challenge, want)
-	}
-}
-
-// TestPathsAreNotDecoded: what is escaped in the path of a resource is escaped in that of its
-// metadata, and a ServeMux finds it there.
-func TestPathsAreNotDecoded(t *testing.T) {
-	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
-		o.Resource = "https://mcp.example.com/a%2Fb/mcp"
-	})
-	path, h := g.Metadata()
-	if want := "/.well-known/oauth-protected-resource/a%2Fb/mcp"; path != want {
-		t.Fatalf("path %s, want %s", path, want)
-	}
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-	if w.Code != http.StatusOK {
-		t.Errorf("status %d at %s", w.Code, path)
+		mux := http.NewServeMux()
+		mux.Handle(got, h)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, got, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("status %d at %s", w.Code, got)
+		}
+		said := send(t, g, "").Header.Get("WWW-Authenticate")
+		if !strings.Contains(said, `resource_metadata="https://mcp.example.com`+want+`"`) {
+			t.Errorf("challenge %s, want %s in it", said, want)
+		}
 	}
 }
 
@@ -645,110 +515,57 @@ func TestWrongConfiguration(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opts := bearer.Options{Resource: resource, Issuers: []bearer.Issuer{{URL: issuerURL}}}
-			change(&opts)
-			if g, err := bearer.New(opts); err == nil {
-				t.Errorf("got %v and no error", g)
-			}
+			wantNoServer(t, change)
 		})
 	}
-}
-
-// TestKeySetsOutOfBoundsAreRefused, as a whole, and keys that are too short by themselves.
-func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
-	f := newFakeIssuer(t)
-	for range 100 {
-		f.keys = append(f.keys, f.keys[0])
-	}
-	wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
-
-	short, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Skip(err)
-	}
-	f.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
-	token := sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "", claimsOf(nil))
-	wantInvalid(t, send(t, newResourceServer(t, f, nil), token), "key")
 }
 
 // TestRedirectsOfIssuersAreRefused: they lead to hosts that nobody has configured.
 func TestRedirectsOfIssuersAreRefused(t *testing.T) {
-	f := newFakeIssuer(t)
 	for _, path := range []string{
 		"/.well-known/oauth-authorization-server/tenant", "/keys", "/introspect",
 	} {
 		t.Run(path, func(t *testing.T) {
-			f.with(func(f *fakeIssuer) { f.redirected = path })
-			g := newResourceServer(t, f, nil)
-			if path == "/introspect" {
-				g = newResourceServer(t, f, introspecting)
-			}
-			wantUnavailable(t, send(t, g, f.token(nil)), "5")
-			if n := f.count("/elsewhere"); n != 0 {
-				t.Errorf("the redirect was followed %d times", n)
-			}
+			g := newGuarded(t, func(o *bearer.Options) {
+				if path == "/introspect" {
+					introspecting(o)
+				}
+			})
+			g.redirected = path
+			g.run("keep=x x:503=5 elsewhere=0")
 		})
-	}
-}
-
-// TestKeysOfAnIssuerOnTheNetAreFetchedByTLS, also where its metadata names this machine.
-func TestKeysOfAnIssuerOnTheNetAreFetchedByTLS(t *testing.T) {
-	f := newFakeIssuer(t)
-	f.metadata["jwks_uri"] = "http://127.0.0.1/keys"
-	wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
-	if n := f.count("/keys"); n != 0 {
-		t.Errorf("the keys were fetched %d times", n)
 	}
 }
 
 // TestKeysWithoutIDAreRotated: neither the key nor the token has an id, as with issuers that have
 // one key. A token of the next key was refused until the keys were fetched again.
 func TestKeysWithoutIDAreRotated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		f.with(func(f *fakeIssuer) { f.keys = nil })
-		f.rotate("")
-		g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
-		old := f.token(nil)
-		wantPassed(t, send(t, g, old), alice)
-		time.Sleep(5 * time.Minute)
-		f.with(func(f *fakeIssuer) { f.keys = nil })
-		f.rotate("")
-		wantPassed(t, send(t, g, f.token(nil)), alice)
-		wantInvalid(t, send(t, g, old), "signature")
-		if n := f.count("/keys"); n != 2 {
-			t.Errorf("the keys were fetched %d times, want twice", n)
-		}
-	})
+	inFakeTime(t, "forget rotate keep=old old sleep=5m forget rotate good old:signature keys=2",
+		uncached)
 }
 
 // TestTokensWithoutKeyIDDoNotFloodTheIssuer: those that no key has signed lead to one fetch in
 // 30 s. Nobody's token is refused for good meanwhile whose key may have been published since.
 func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		f.with(func(f *fakeIssuer) { f.keys = nil })
-		f.rotate("")
-		g := newResourceServer(t, f, nil)
-		wantPassed(t, send(t, g, f.token(nil)), alice)
-		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		check(t, err)
-		time.Sleep(10 * time.Minute)
-		for n := range 100 {
-			forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(map[string]any{"jti": n}))
-			wantUnavailable(t, send(t, g, forged), "30")
+		g, mine := newGuarded(t), newKey(t)
+		g.run("forget rotate good sleep=10m")
+		forge := func() {
+			g.kept["forged"] = sign(t, jose.ES256, mine, "at+jwt", claimsOf(nil))
 		}
-		if n := f.count("/keys"); n != 2 {
-			t.Errorf("the keys were fetched %d times, want twice", n)
+		for range 100 {
+			forge()
+			g.run("forged:503=30")
 		}
-		f.rotate("")
-		token := f.token(nil)
-		wantUnavailable(t, send(t, g, token), "30")
-		time.Sleep(30 * time.Second)
-		wantPassed(t, send(t, g, token), alice)
-		f.with(func(f *fakeIssuer) { f.down = true })
-		time.Sleep(2 * time.Minute)
-		forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(nil))
-		wantUnavailable(t, send(t, g, forged), "5")
+		g.run("keys=2 rotate keep=x x:503=30 sleep=30s x down sleep=2m")
+		forge()
+		g.run("forged:503=5")
 	})
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	return key
 }

@@ -148,18 +148,19 @@ type Issuer struct {
 type Introspection struct {
 	// URL is the introspection endpoint: https, or http to a loopback host.
 	URL string
-	// ClientID and ClientSecret authenticateRequest this server, by HTTP Basic.
+	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
 	ClientID, ClientSecret string
 }
 
 // Format implements [fmt.Formatter]. It prints the client id alone for every verb.
-func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.formatRedacted()) }
+func (i Introspection) Format(s fmt.State, _ rune) {
+	_, _ = io.WriteString(s, i.LogValue().String())
+}
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.formatRedacted()) }
-
-// formatRedacted returns the printed form of the introspection.
-func (i Introspection) formatRedacted() string { return "introspection by client " + i.ClientID }
+func (i Introspection) LogValue() slog.Value {
+	return slog.StringValue("introspection by client " + i.ClientID)
+}
 
 // check returns the first mistake in the options, or nil.
 func (o *Options) check() error {

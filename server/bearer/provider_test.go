@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,46 +266,86 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	}))
 }
 
-// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused; and a
-// host that does not answer has 64 of them at most.
+// A lookUp has the host look tokens up, and counts the calls by the first letter of a token.
+type lookUp struct {
+	*guarded
+	mu    sync.Mutex
+	calls map[byte]int
+	hold  chan struct{} // calls for tokens in b wait until it is closed
+	takes time.Duration // a call
+}
+
+// newLookUp returns a host that accepts tokens in g, gives those in f to another client, fails for
+// those in d, does not answer for those in b, and knows no others.
+func newLookUp(t testing.TB, changes ...func(o *bearer.Options)) *lookUp {
+	l := &lookUp{calls: map[byte]int{}, hold: make(chan struct{})}
+	l.guarded = newGuarded(t, append(changes, withIssuer(func(i *bearer.Issuer) {
+		i.Verify = func(_ context.Context, token string) (*bearer.Token, error) {
+			l.mu.Lock()
+			l.calls[token[0]]++
+			l.mu.Unlock()
+			time.Sleep(l.takes)
+			switch token[0] {
+			case 'g':
+				return &bearer.Token{Subject: "alice", ClientID: "app",
+					Audience: []string{resource}, Scopes: []string{"files:read"}}, nil
+			case 'f':
+				return &bearer.Token{Subject: "bob", Audience: []string{"x"}}, nil
+			case 'd':
+				return nil, errors.ErrUnsupported
+			case 'b':
+				<-l.hold
+			}
+			return nil, bearer.ErrInactive
+		}
+	}))...)
+	return l
+}
+
+// wantCalls checks how many tokens were looked up, and begins to count again.
+func (l *lookUp) wantCalls(want int) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := 0
+	for _, n := range l.calls {
+		got += n
+	}
+	if clear(l.calls); got != want {
+		l.t.Errorf("%d tokens were looked up, want %d", got, want)
+	}
+}
+
+// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused, whoever
+// refuses them; and a host that does not answer has 64 of them at most.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		calls, hold := map[string]int{}, make(chan struct{})
-		g := newResourceServer(t, newFakeIssuer(t), withIssuer(func(i *bearer.Issuer) {
-			i.Verify = func(_ context.Context, token string) (*bearer.Token, error) {
-				mu.Lock()
-				calls[token[:1]]++
-				mu.Unlock()
-				switch token[:1] {
-				case "b":
-					<-hold
-				case "i":
-					return nil, bearer.ErrInactive
-				}
-				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
-			}
-		}))
+		l := newLookUp(t)
 		for _, step := range []struct {
-			after          time.Duration
-			good, inactive int
-		}{{0, 1, 1}, {4 * time.Second, 1, 1}, {2 * time.Second, 1, 2}, {25 * time.Second, 2, 3}} {
-			time.Sleep(step.after)
-			send(t, g, "good")
-			send(t, g, "inactive")
-			if calls["g"] != step.good || calls["i"] != step.inactive {
-				t.Errorf("after %v: %v", step.after, calls)
-			}
+			script string
+			calls  int
+		}{{"g", 1}, {"i:inactive", 1}, {"f:" + audience[:8], 1},
+			{"sleep=4s g i:inactive", 0}, {"sleep=2s g", 0}, {"i:inactive", 1},
+			{"sleep=25s g", 1}, {"i:inactive", 1}} {
+			l.run(step.script)
+			l.wantCalls(step.calls)
 		}
 		for n := range 70 {
-			wantUnavailable(t, send(t, g, fmt.Sprint("b", n)), "5")
+			l.run(fmt.Sprintf("b%d:503=5", n))
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if calls["b"] != 64 {
-			t.Errorf("%d calls run, want 64 at most", calls["b"])
+		l.wantCalls(64)
+		close(l.hold)
+		synctest.Wait()
+
+		l = newLookUp(t, func(o *bearer.Options) {
+			o.Subject = func(*bearer.Token) (protocol.Principal, error) {
+				return protocol.Principal{}, errors.New("not of our company")
+			}
+		})
+		for range 3 {
+			wantRefused(t, l, "g", "subject", "not of our company")
 		}
-		close(hold)
+		l.wantCalls(1)
 	})
 }
 
@@ -314,40 +353,22 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 // keep those out whose token was accepted lately, nor use up the budget from one address.
 func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, calls := newFakeIssuer(t), 0
-		g := newResourceServer(t, f, func(o *bearer.Options) {
+		l := newLookUp(t, func(o *bearer.Options) {
 			o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://other.example.com",
 				KeysURL: keysURL})
-			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
-				calls++
-				switch token[0] {
-				case 'g':
-					return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
-				case 'f': // of another client
-					return &bearer.Token{Subject: "bob", Audience: []string{"x"}}, nil
-				case 'd':
-					return nil, errors.ErrUnsupported
-				}
-				return nil, bearer.ErrInactive
-			}
 		})
 		from := func(address, token string) *http.Response {
-			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(t.Context())
-			r.RemoteAddr = address
-			r.Header.Set("Authorization", "Bearer "+token)
-			return sendRequest(g, r)
+			return sendAs(t.Context(), l, token, address)
 		}
 		flood := func(want int, address string) {
 			t.Helper()
-			calls = 0
 			for n := range 100 {
 				from(address, "xfd"[n%3:][:1]+rand.Text())
 			}
-			if calls != want {
-				t.Errorf("%s: the host was asked %d times, want %d", address, calls, want)
-			}
+			l.wantCalls(want)
 		}
 		from("192.0.2.1:1", "good")
+		l.wantCalls(1)
 		flood(15, "192.0.2.1:1") // a quarter of 60
 		flood(15, "[2001:db8::1]:1")
 		flood(0, "[2001:db8::2]:1") // of the same network
@@ -356,40 +377,54 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 		wantUnavailable(t, from("203.0.113.1:1", "good2"), "1")
 		time.Sleep(500 * time.Millisecond)
 		flood(1, "10.0.0.1:1")
-		wantPassed(t, from("192.0.2.1:1", f.token(map[string]any{
+		wantPassed(t, from("192.0.2.1:1", l.token(map[string]any{
 			"iss": "https://other.example.com"})),
 			strings.Replace(alice, issuerURL, "https://other.example.com", 1))
 		time.Sleep(30*time.Second + time.Millisecond)
 		flood(30, "10.0.0.1:1")
-		calls = 0
-		if status := from("192.0.2.1:1", "good").StatusCode; status != 200 || calls != 1 {
-			t.Errorf("status %d after %d calls, want a token that was accepted to be looked up",
-				status, calls)
-		}
+		wantPassed(t, from("192.0.2.1:1", "good"), alice) // it was accepted lately
+		l.wantCalls(1)
 		time.Sleep(2 * time.Minute)
 		flood(60, "10.0.0.1:1")
 	})
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = -1 }))
 }
 
-// TestTokensThatAreRefusedAfterALookUpAreRemembered for 5 s, whoever refuses them.
-func TestTokensThatAreRefusedAfterALookUpAreRemembered(t *testing.T) {
-	calls := 0
-	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
-		o.Issuers[0].Verify = func(context.Context, string) (*bearer.Token, error) {
-			calls++
-			return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
+// TestAcceptedTokensAreNotKeptOutWithoutACache: that a token was accepted lately is remembered also
+// where each request looks its token up.
+func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLookUp(t, uncached, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = 4 }))
+		for _, step := range []struct {
+			token string
+			want  int
+		}{{"g", 200}, {"made-up", 401} /* a quarter of four */, {"made-up", 503}, {"g", 200}} {
+			if status := send(t, l, step.token).StatusCode; status != step.want {
+				t.Errorf("%s: status %d, want %d", step.token, status, step.want)
+			}
 		}
-		o.Subject = func(*bearer.Token) (protocol.Principal, error) {
-			return protocol.Principal{}, errors.New("not of our company")
-		}
+		l.wantCalls(3) // each accepted one was looked up
 	})
-	for range 3 {
-		wantRefused(t, g, "opaque", "subject", "not of our company")
-	}
-	if calls != 1 {
-		t.Errorf("the host was asked %d times, want once", calls)
-	}
+}
+
+// TestLookUpsInFlightCount: an address that sends many made-up tokens at once gets its share of the
+// budget, and others the rest. Tokens that are accepted cost nothing.
+func TestLookUpsInFlightCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLookUp(t)
+		l.takes = time.Second / 10
+		for n := range 40 {
+			wantPassed(t, sendAs(t.Context(), l, fmt.Sprint("good", n), "192.0.2.1:1"), alice)
+		}
+		l.wantCalls(40)
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() { sendAs(t.Context(), l, fmt.Sprint("made-up", n), "192.0.2.1:1") })
+		}
+		all.Wait()
+		l.wantCalls(15) // a quarter of 60
+		wantPassed(t, sendAs(t.Context(), l, "good", "203.0.113.1:1"), alice)
+	})
 }
 
 func TestEntraID(t *testing.T) {
@@ -453,75 +488,4 @@ func ExampleEntraID() {
 	path, _ := guard.Metadata()
 	fmt.Println(path)
 	// Output: /.well-known/oauth-protected-resource/mcp
-}
-
-// TestAcceptedTokensAreNotKeptOutWithoutACache: that a token was accepted lately is remembered also
-// where each request looks its token up.
-func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
-			o.MaxCachedTokens, o.Issuers[0].MaxFailedLookUps = -1, 4
-			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
-				if calls++; token != "good" {
-					return nil, bearer.ErrInactive
-				}
-				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
-			}
-		})
-		wantStatus := func(token string, want int) {
-			t.Helper()
-			if status := send(t, g, token).StatusCode; status != want {
-				t.Errorf("status %d, want %d", status, want)
-			}
-		}
-		wantStatus("good", 200)
-		wantStatus("made-up", 401) // a quarter of four
-		wantStatus("made-up", 503)
-		wantStatus("good", 200)
-		if calls != 3 {
-			t.Errorf("the host was asked %d times, want for each request", calls)
-		}
-	})
-}
-
-// TestLookUpsInFlightCount: an address that sends many made-up tokens at once gets its share of the
-// budget, and others the rest. Tokens that are accepted cost nothing.
-func TestLookUpsInFlightCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
-			o.Issuers[0].Verify = func(_ context.Context, token string) (*bearer.Token, error) {
-				calls.Add(1)
-				time.Sleep(time.Second / 10)
-				if token[0] != 'g' {
-					return nil, bearer.ErrInactive
-				}
-				return &bearer.Token{Subject: "alice", Audience: []string{resource}}, nil
-			}
-		})
-		send := func(address, token string) int {
-			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(t.Context())
-			r.RemoteAddr = address
-			r.Header.Set("Authorization", "Bearer "+token)
-			return sendRequest(g, r).StatusCode
-		}
-		for n := range 40 {
-			if status := send("192.0.2.1:1", "good"+fmt.Sprint(n)); status != 200 {
-				t.Fatalf("token %d: status %d", n, status)
-			}
-		}
-		calls.Store(0)
-		var all sync.WaitGroup
-		for n := range 100 {
-			all.Go(func() { send("192.0.2.1:1", "made-up"+fmt.Sprint(n)) })
-		}
-		all.Wait()
-		if n := calls.Load(); n != 15 {
-			t.Errorf("one address had %d tokens looked up at once, want a quarter of 60", n)
-		}
-		if status := send("203.0.113.1:1", "good"); status != 200 {
-			t.Errorf("another address: status %d", status)
-		}
-	})
 }

@@ -155,18 +155,10 @@ func (g *ResourceServer) nameResource(h hint) hint {
 // [Options].Scopes. The status is 403, and 401 for an anonymous request. lack may be nil.
 func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	lack *server.ScopeError) *serverhttp.AuthError {
-	var need []string
+	need := headers.UniteScopes(g.opts.Scopes)
 	if lack != nil {
-		need = lack.Need
+		need = headers.UniteScopes(need, lack.Need)
 	}
-	return g.insufficientScopeError(id, need)
-}
-
-// insufficientScopeError returns the response to a request that lacks one of the scopes need, or of
-// those that every request needs. One without a token is to come back with one.
-func (g *ResourceServer) insufficientScopeError(id serverhttp.Identity,
-	need []string) *serverhttp.AuthError {
-	need = headers.UniteScopes(g.opts.Scopes, need)
 	if id.Principal.Anonymous() {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
 			Challenge: g.formatChallenge("", "", need)}

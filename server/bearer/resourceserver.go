@@ -75,7 +75,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 		return serverhttp.Identity{}, g.authError(err)
 	}
 	if len(g.opts.Scopes) > 0 && id.Access.Check(g.opts.Scopes...) != nil {
-		return serverhttp.Identity{}, g.insufficientScopeError(id, nil)
+		return serverhttp.Identity{}, g.Challenge(id, nil)
 	}
 	return id, nil
 }

@@ -44,14 +44,11 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 
 // Format implements [fmt.Formatter]. It prints the issuer and the client alone for every verb,
 // since other claims may be about a person.
-func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.formatRedacted()) }
+func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.LogValue().String()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (t *Token) LogValue() slog.Value { return slog.StringValue(t.formatRedacted()) }
-
-// formatRedacted returns the printed form of the token.
-func (t *Token) formatRedacted() string {
-	return fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID)
+func (t *Token) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID))
 }
 
 // A tokenKey is the context key of a *Token.

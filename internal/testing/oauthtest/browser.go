@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,6 @@ const maxHops = 10
 
 // A Page is one that a browser has loaded.
 type Page struct {
-	URL    string
 	Status int
 	Header http.Header
 	Body   string
@@ -28,7 +28,6 @@ type Page struct {
 type Browser struct {
 	// Client loads pages. Nil: http.DefaultClient. Its redirect policy is not used.
 	Client *http.Client
-
 	// Deliver takes the callback to the client. Nil: the browser loads it. A test that wants a
 	// wrong, a second or no callback brings its own and calls Load as often as it likes.
 	Deliver func(ctx context.Context, callback *url.URL)
@@ -58,7 +57,7 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	b.opened = append(b.opened, address)
 	b.mu.Unlock()
 	b.running.Go(func() {
-		callback, err := b.followRedirects(b.ctx, address)
+		callback, err := b.Visit(b.ctx, address)
 		switch {
 		case err != nil: // the login ends by its own time
 		case b.Deliver != nil:
@@ -70,15 +69,6 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	return nil
 }
 
-// Visit opens a URL and returns the callback instead of loading it, for logins that another
-// process ends.
-func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL, err error) {
-	b.mu.Lock()
-	b.opened = append(b.opened, address)
-	b.mu.Unlock()
-	return b.followRedirects(ctx, address)
-}
-
 // Wait returns when all that was opened has been followed to its end.
 func (b *Browser) Wait() { b.running.Wait() }
 
@@ -86,26 +76,25 @@ func (b *Browser) Wait() { b.running.Wait() }
 func (b *Browser) Opened() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]string(nil), b.opened...)
+	return slices.Clone(b.opened)
 }
 
-// Pages returns the loaded pages.
-func (b *Browser) Pages() []Page {
+// LastPage returns the page that was loaded last.
+func (b *Browser) LastPage() Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]Page(nil), b.pages...)
+	return b.pages[len(b.pages)-1]
 }
 
-// followRedirects loads pages until one redirects to the redirect URI of the request, and returns
-// where.
-func (b *Browser) followRedirects(ctx context.Context, address string) (*url.URL, error) {
-	asked, err := url.Parse(address)
+// Visit loads pages until one redirects to the redirect URI in the address, and returns where.
+func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL, err error) {
+	at, err := url.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	redirect := asked.Query().Get("redirect_uri")
+	redirect := at.Query().Get("redirect_uri")
 	for range maxHops {
-		page, err := b.Load(ctx, address)
+		page, err := b.Load(ctx, at.String())
 		if err != nil {
 			return nil, err
 		}
@@ -113,16 +102,11 @@ func (b *Browser) followRedirects(ctx context.Context, address string) (*url.URL
 			return nil, fmt.Errorf("oauthtest: the browser ends at a page with status %d: %s",
 				page.Status, strings.TrimSpace(page.Body))
 		}
-		base, err := url.Parse(address)
-		if err != nil {
+		if at, err = at.Parse(page.Header.Get("Location")); err != nil {
 			return nil, err
 		}
-		next, err := base.Parse(page.Header.Get("Location"))
-		if err != nil {
-			return nil, err
-		}
-		if address = next.String(); redirect != "" && strings.HasPrefix(address, redirect) {
-			return next, nil
+		if redirect != "" && strings.HasPrefix(at.String(), redirect) {
+			return at, nil
 		}
 	}
 	return nil, errors.New("oauthtest: the browser was redirected too often")
@@ -132,17 +116,16 @@ func (b *Browser) followRedirects(ctx context.Context, address string) (*url.URL
 func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return Page{URL: address}, err
+		return Page{}, err
 	}
 	return b.Do(request)
 }
 
 // Do is Load with a request that a browser does not make by itself: with another method, another
 // Host, or another site behind it.
-func (b *Browser) Do(request *http.Request) (Page, error) {
-	page := Page{URL: request.URL.String()}
+func (b *Browser) Do(request *http.Request) (page Page, err error) {
 	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
-		return page, fmt.Errorf("oauthtest: the browser was told to open %q", page.URL)
+		return page, fmt.Errorf("oauthtest: the browser was told to open %q", request.URL)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
@@ -156,12 +139,9 @@ func (b *Browser) Do(request *http.Request) (Page, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return page, err
-	}
-	page.Status, page.Header, page.Body = response.StatusCode, response.Header, string(body)
+	page = Page{response.StatusCode, response.Header, string(body)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pages = append(b.pages, page)
-	return page, nil
+	return page, err
 }

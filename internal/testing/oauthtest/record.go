@@ -1,14 +1,13 @@
 package oauthtest
 
 import (
-	"context"
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
+	"testing"
 )
 
 // An Endpoint is a part of a server or a resource that is counted by itself.
@@ -22,51 +21,36 @@ const (
 	Refresh   Endpoint = "refresh" // the token endpoint with grant_type refresh_token
 	Register  Endpoint = "register"
 	Revoke    Endpoint = "revoke"
-	JWKS      Endpoint = "jwks"
+	Keys      Endpoint = "keys"
 	Other     Endpoint = "other" // any other path
 
 	ResourceMetadata Endpoint = "resource metadata" // any well-known address
 	Call             Endpoint = "call"              // the resource itself
 )
 
-// A Request is a request to an endpoint.
+// Elsewhere is a path for redirects. Metadata lies there: a client that follows one could go on.
+const Elsewhere = "/elsewhere"
+
+// A Request is a request to an endpoint, with its Form.
 type Request struct {
+	*http.Request
 	Endpoint Endpoint
-	Method   string
-	URL      url.URL
-	Header   http.Header
-	Form     url.Values // parameters of the body or, without a form in the body, of the URL
 	Body     []byte
 }
 
-// A Gate keeps requests for an endpoint waiting. See Hold.
-type Gate struct {
-	// Arrived has an element for each request that waits or has waited.
-	Arrived chan struct{}
+// A Next makes the answer to a request.
+type Next = func() *Answer
 
-	open chan struct{}
-	once sync.Once
-}
+// A Rewrite changes how an endpoint answers. next makes the right answer to r, which may be changed
+// before. No answer closes the connection. For Authorize the document of the answer has the
+// parameters of the redirect.
+type Rewrite func(r *Request, next Next) *Answer
 
-// Release lets the requests pass that wait, and all later ones.
-func (g *Gate) Release() { g.once.Do(func() { close(g.open) }) }
-
-// maxArrived bounds the requests that a gate counts; no test has as many in flight.
-const maxArrived = 1 << 14
-
-// A recorder keeps the requests of endpoints, and what is wrong with their responses.
+// A recorder keeps the requests of endpoints, and how they answer.
 type recorder struct {
-	mu      sync.Mutex
-	all     []Request
-	gates   map[Endpoint]*Gate
-	edits   map[Endpoint][]func(*Document)
-	replies map[Endpoint]Reply
-}
-
-func newRecorder() *recorder {
-	l := &recorder{gates: make(map[Endpoint]*Gate)}
-	l.Behave()
-	return l
+	mu       sync.Mutex
+	all      []Request
+	rewrites map[Endpoint][]Rewrite
 }
 
 // Count returns the number of requests to an endpoint.
@@ -79,121 +63,104 @@ func (l *recorder) Requests(e Endpoint) []Request {
 	return slices.DeleteFunc(slices.Clone(l.all), func(r Request) bool { return r.Endpoint != e })
 }
 
-// Hold keeps requests for an endpoint waiting, after they were recorded and before they are looked
-// at, until the gate is released.
-func (l *recorder) Hold(e Endpoint) *Gate {
+// Rewrite has f change how an endpoint answers from now on, after earlier ones.
+func (l *recorder) Rewrite(e Endpoint, f Rewrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gates[e] = &Gate{Arrived: make(chan struct{}, maxArrived), open: make(chan struct{})}
-	return l.gates[e]
-}
-
-// releaseAll opens all gates, so that a server can be closed.
-func (l *recorder) releaseAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, gate := range l.gates {
-		gate.Release()
+	if l.rewrites == nil {
+		l.rewrites = map[Endpoint][]Rewrite{}
 	}
+	l.rewrites[e] = append(l.rewrites[e], f)
 }
 
-// Edit has f change each response of an endpoint, after earlier edits. For Authorize the
-// members are the parameters of the redirect. f must not call the server.
-func (l *recorder) Edit(e Endpoint, f func(*Document)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.edits[e] = append(l.edits[e], f)
+// Edit has f change each answer of an endpoint.
+func (l *recorder) Edit(e Endpoint, f func(*Answer)) {
+	l.Rewrite(e, func(_ *Request, next Next) *Answer {
+		a := next()
+		f(a)
+		return a
+	})
 }
 
-// Reply has all requests to an endpoint get a reply in the place of a response.
-func (l *recorder) Reply(e Endpoint, r Reply) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.replies[e] = r
+// Reply has all requests to an endpoint get an answer in the place of the right one.
+func (l *recorder) Reply(e Endpoint, a Answer) {
+	l.Rewrite(e, func(*Request, Next) *Answer {
+		answer := a
+		return &answer
+	})
 }
 
-// Behave undoes Edit and Reply. Gates stay.
+// Behave undoes Rewrite, Edit, Reply and Hold.
 func (l *recorder) Behave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.edits, l.replies = make(map[Endpoint][]func(*Document)), make(map[Endpoint]Reply)
+	l.rewrites = nil
 }
 
-// receiveRequest records a request and waits for its gate. Then answer is called, or the Reply is
-// sent.
-func (l *recorder) receiveRequest(w http.ResponseWriter, r *http.Request,
-	endpointOf func(Request) Endpoint, answer func(http.ResponseWriter, Request)) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
-	if err != nil {
-		return // the client is gone
-	}
-	request := Request{Method: r.Method, URL: *r.URL, Header: r.Header.Clone(), Body: body,
-		Form: r.URL.Query()}
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		request.Form, _ = url.ParseQuery(string(body)) // malformed parameters are missing
-	}
-	request.Endpoint = endpointOf(request)
-	if !l.recordRequest(r.Context(), request) {
-		return
-	}
-	switch reply, replaced := l.replyFor(request.Endpoint); {
-	case !replaced:
-		answer(w, request)
-	case reply.Lost:
-		answer(httptest.NewRecorder(), request)
-		panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
-	case reply.Hangs:
-		<-r.Context().Done()
-	default:
-		reply.writeTo(w)
-	}
+// A Gate keeps requests for an endpoint waiting.
+type Gate struct {
+	// Arrived has an element for each request that waits or has waited.
+	Arrived chan struct{}
+	open    chan struct{}
 }
 
-// recordRequest keeps a request, and waits for its gate. It reports false when the client has gone
-// away meanwhile.
-func (l *recorder) recordRequest(ctx context.Context, r Request) bool {
-	l.mu.Lock()
-	l.all = append(l.all, r)
-	gate := l.gates[r.Endpoint]
-	l.mu.Unlock()
-	if gate == nil {
-		return true
-	}
-	select {
-	case gate.Arrived <- struct{}{}:
-	default: // full: nobody counts that far
-	}
-	select {
-	case <-gate.open:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// Release lets the requests pass that wait, and all later ones.
+func (g *Gate) Release() { close(g.open) }
+
+// maxArrived bounds the requests that a gate counts; no test has as many in flight.
+const maxArrived = 1 << 14
+
+// Hold keeps requests for an endpoint waiting until the gate is released.
+func (l *recorder) Hold(e Endpoint) *Gate {
+	g := &Gate{make(chan struct{}, maxArrived), make(chan struct{})}
+	l.Rewrite(e, func(r *Request, next Next) *Answer {
+		g.Arrived <- struct{}{}
+		select {
+		case <-g.open:
+			return next()
+		case <-r.Context().Done(): // the client has gone away
+			return nil
+		}
+	})
+	return g
 }
 
-// replyFor returns the Reply of an endpoint, if it has one. A response is lost once.
-func (l *recorder) replyFor(e Endpoint) (Reply, bool) {
+// listen answers requests until the test ends. begin gets the origin before the first request.
+func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
+	answer func(*Request) *Answer, begin func(origin string)) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, plain *http.Request) {
+			body, err := io.ReadAll(io.LimitReader(plain.Body, 16<<20))
+			if err != nil {
+				return // the client is gone
+			}
+			plain.Body = io.NopCloser(bytes.NewReader(body))
+			_ = plain.ParseForm() // malformed parameters are missing
+			plain.Body = io.NopCloser(bytes.NewReader(body))
+			r := &Request{Request: plain, Body: body}
+			r.Endpoint = endpointOf(r)
+			a := l.record(r, func() *Answer { return answer(r) })()
+			if a == nil {
+				panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
+			}
+			a.writeTo(w, r)
+		}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	begin("http://" + server.Listener.Addr().String())
+	server.Start()
+}
+
+// record keeps a request, and returns next with the rewrites of its endpoint.
+func (l *recorder) record(r *Request, next Next) Next {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found, ok := l.replies[e]
-	if found.Lost {
-		delete(l.replies, e)
+	l.all = append(l.all, Request{r.Clone(r.Context()), r.Endpoint, r.Body})
+	for _, f := range l.rewrites[r.Endpoint] {
+		inner := next
+		next = func() *Answer { return f(r, inner) }
 	}
-	return found, ok
-}
-
-// applyEdits edits the response of an endpoint.
-func (l *recorder) applyEdits(e Endpoint, d *Document) {
-	l.mu.Lock()
-	edits := slices.Clone(l.edits[e])
-	l.mu.Unlock()
-	for _, edit := range edits {
-		edit(d)
-	}
-}
-
-// sendDocument writes the document as the answer of an endpoint, after the edits.
-func (l *recorder) sendDocument(w http.ResponseWriter, e Endpoint, status int, d Document) {
-	l.applyEdits(e, &d)
-	Reply{Status: status, Body: string(d.encodeJSON())}.writeTo(w)
+	return next
 }

@@ -1,11 +1,8 @@
 package oauthtest
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,31 +10,21 @@ import (
 	"testing"
 )
 
-// rootMetadata is the well-known address of the metadata of an origin.
-const rootMetadata = "/.well-known/oauth-protected-resource"
-
-// resourcePath is that of the endpoint of a resource.
-const resourcePath = "/mcp"
+const (
+	wellKnown    = "/.well-known/oauth-protected-resource"
+	resourcePath = "/mcp" // of the endpoint
+)
 
 // ResourceOptions configure a [Resource].
 type ResourceOptions struct {
-	// Servers are the authorization servers whose tokens are accepted. The metadata names them in
-	// this order.
+	// Servers are the authorization servers whose tokens are accepted.
 	Servers []*Server
-
-	// Location is the path at which the metadata lies. Empty: the well-known address of the
-	// endpoint. At the well-known address of the origin the resource is the origin.
-	Location string
-
-	NoHeader bool // the challenge has no URL of the metadata
-
+	// Root has the metadata lie at the well-known address of the origin, and be about the origin.
+	Root      bool
 	Scopes    []string // needed for every request, and named in the challenge of a 401
 	Supported []string // scopes_supported of the metadata
-
-	// Need returns the scopes that a request needs beside Scopes. Target is the name of a tool or
-	// prompt, or the URI of a resource.
-	Need func(rpc, target string) []string
-
+	// Need returns the scopes that a tool needs beside Scopes. Nil: none.
+	Need func(tool string) []string
 	// Handler answers requests that may pass. Nil: an empty result for each JSON-RPC request.
 	Handler http.Handler
 }
@@ -45,38 +32,30 @@ type ResourceOptions struct {
 // A Resource is a protected resource that serves metadata and challenges. It asks the authorization
 // servers in memory whether a token is valid. Its methods may be called while it serves.
 type Resource struct {
-	// URL is the endpoint.
-	URL string
-
-	// Origin is URL without its path.
-	Origin string
-
+	// URL is the endpoint, and Origin the same without its path.
+	URL, Origin string
 	// Identifier is the resource of the metadata: URL, or Origin for metadata at the root.
 	Identifier string
 
-	*recorder
-	opts ResourceOptions
+	recorder
+	opts     ResourceOptions
+	location string // path of the metadata
 
-	mu         sync.Mutex
-	servers    []*Server
-	challenges func(status int, right string) []string
-	refusal    int // see Refuse
+	mu      sync.Mutex
+	servers []*Server
 }
 
 // NewResource starts a protected resource, which is closed when the test ends.
 func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	t.Helper()
-	r := &Resource{recorder: newRecorder(), opts: *opts, servers: opts.Servers}
-	r.opts.Location = cmp.Or(r.opts.Location, rootMetadata+resourcePath)
-	if r.opts.Handler == nil {
-		r.opts.Handler = http.HandlerFunc(serveEmptyResult)
-	}
-	r.Origin = listen(t, r.recorder, r)
-	r.URL = r.Origin + resourcePath
-	r.Identifier = r.URL
-	if r.opts.Location == rootMetadata {
-		r.Identifier = r.Origin
-	}
+	r := &Resource{opts: *opts, servers: opts.Servers}
+	listen(t, &r.recorder, r.endpointOf, r.answer, func(origin string) {
+		r.Origin, r.URL = origin, origin+resourcePath
+		r.Identifier, r.location = r.URL, wellKnown+resourcePath
+		if opts.Root {
+			r.Identifier, r.location = origin, wellKnown
+		}
+	})
 	return r
 }
 
@@ -87,44 +66,15 @@ func (r *Resource) SetServers(servers ...*Server) {
 	r.servers = servers
 }
 
-// Challenge has f make the WWW-Authenticate headers from the right one.
-func (r *Resource) Challenge(f func(status int, right string) []string) {
+func (r *Resource) currentServers() []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.challenges = f
+	return slices.Clone(r.servers)
 }
 
-// Refuse has the resource refuse every request that has a token, with status 401, or with 403 and a
-// scope that nobody has.
-func (r *Resource) Refuse(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refusal = status
-}
-
-// Behave undoes Edit, Reply, Challenge and Refuse.
-func (r *Resource) Behave() {
-	r.recorder.Behave()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.challenges, r.refusal = nil, 0
-}
-
-// ServeHTTP serves the endpoint and its metadata.
-func (r *Resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.receiveRequest(w, request, r.endpointOf, func(w http.ResponseWriter, recorded Request) {
-		if recorded.Endpoint != Call { // elsewhere, a client that follows a redirect could go on
-			r.serveMetadata(w, request)
-			return
-		}
-		request.Body = io.NopCloser(bytes.NewReader(recorded.Body))
-		r.serveCall(w, request, recorded.Body)
-	})
-}
-
-func (r *Resource) endpointOf(request Request) Endpoint {
+func (r *Resource) endpointOf(request *Request) Endpoint {
 	switch path := request.URL.Path; {
-	case strings.Contains(path, "/.well-known/"), path == r.opts.Location:
+	case strings.HasPrefix(path, wellKnown):
 		return ResourceMetadata
 	case path == resourcePath:
 		return Call
@@ -132,58 +82,50 @@ func (r *Resource) endpointOf(request Request) Endpoint {
 	return Other
 }
 
-func (r *Resource) serveMetadata(w http.ResponseWriter, request *http.Request) {
+func (r *Resource) answer(request *Request) *Answer {
 	path := request.URL.Path
-	if path != r.opts.Location && path != Elsewhere || request.Method != http.MethodGet {
-		http.NotFound(w, request)
-		return
+	switch {
+	case request.Endpoint == Call:
+		return r.answerCall(request)
+	case path != r.location && path != Elsewhere || request.Method != http.MethodGet:
+		return &Answer{Status: http.StatusNotFound}
 	}
 	issuers := []string{}
 	for _, server := range r.currentServers() {
 		issuers = append(issuers, server.URL)
 	}
-	d := Document{
-		{"resource", r.Identifier},
-		{"authorization_servers", issuers},
-		{"bearer_methods_supported", []string{"header"}},
-	}
+	d := Document{"resource": r.Identifier, "authorization_servers": issuers}
 	if r.opts.Supported != nil {
-		d.Add("scopes_supported", r.opts.Supported)
+		d["scopes_supported"] = r.opts.Supported
 	}
-	r.sendDocument(w, ResourceMetadata, http.StatusOK, d)
+	return &Answer{Document: d}
 }
 
-func (r *Resource) currentServers() []*Server {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.servers)
-}
-
-// serveCall checks the token and the scopes of a request.
-func (r *Resource) serveCall(w http.ResponseWriter, request *http.Request, body []byte) {
+// answerCall checks the token and the scopes of a request.
+func (r *Resource) answerCall(request *Request) *Answer {
+	var message struct {
+		ID     json.RawMessage
+		Params struct{ Name string }
+	}
+	_ = json.Unmarshal(request.Body, &message) // malformed JSON calls no tool
 	need := slices.Clone(r.opts.Scopes)
 	if r.opts.Need != nil {
-		need = append(need, r.opts.Need(rpcOf(body))...)
+		need = append(need, r.opts.Need(message.Params.Name)...)
 	}
-	r.mu.Lock()
-	refusal := r.refusal
-	r.mu.Unlock()
 	values := request.Header.Values("Authorization")
 	grant, ok := r.checkToken(values)
 	switch {
 	case len(values) == 0:
-		r.refuseCall(w, http.StatusUnauthorized, "", r.opts.Scopes)
-	case !ok, refusal == http.StatusUnauthorized:
-		r.refuseCall(w, http.StatusUnauthorized, "invalid_token", r.opts.Scopes)
-	case refusal == http.StatusForbidden:
-		r.refuseCall(w, http.StatusForbidden, "insufficient_scope", append(need, "impossible"))
+		return r.Refusal(http.StatusUnauthorized, "", r.opts.Scopes...)
+	case !ok:
+		return r.Refusal(http.StatusUnauthorized, "invalid_token", r.opts.Scopes...)
 	case slices.ContainsFunc(need, func(scope string) bool {
 		return !slices.Contains(grant.Scopes, scope)
 	}):
-		r.refuseCall(w, http.StatusForbidden, "insufficient_scope", need)
-	default:
-		r.opts.Handler.ServeHTTP(w, request)
+		return r.Refusal(http.StatusForbidden, "insufficient_scope", need...)
 	}
+	return &Answer{handler: r.opts.Handler,
+		Body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, message.ID)}
 }
 
 // checkToken returns the grant of a token, if one of the servers has issued it for this resource.
@@ -191,10 +133,7 @@ func (r *Resource) checkToken(values []string) (Grant, bool) {
 	if len(values) != 1 {
 		return Grant{}, false
 	}
-	token, ok := strings.CutPrefix(values[0], "Bearer ")
-	if !ok {
-		return Grant{}, false
-	}
+	token, _ := strings.CutPrefix(values[0], "Bearer ")
 	for _, server := range r.currentServers() {
 		if grant, ok := server.Check(token); ok && grant.Resource == r.Identifier {
 			return grant, true
@@ -203,49 +142,15 @@ func (r *Resource) checkToken(values []string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// refuseCall sends a challenge. code is the error of RFC 6750 section 3.1, which is left out where
-// no token came.
-func (r *Resource) refuseCall(w http.ResponseWriter, status int, code string, scopes []string) {
-	parts := []string{}
-	add := func(name, value string) { parts = append(parts, fmt.Sprintf("%s=%q", name, value)) }
-	if code != "" {
-		add("error", code)
-	}
+// Refusal is an answer with a challenge. code is the error of RFC 6750 section 3.1, which is left
+// out where no token came.
+func (r *Resource) Refusal(status int, code string, scopes ...string) *Answer {
+	challenge := fmt.Sprintf("resource_metadata=%q", r.Origin+r.location)
 	if len(scopes) > 0 {
-		add("scope", strings.Join(scopes, " "))
+		challenge = fmt.Sprintf("scope=%q, %s", strings.Join(scopes, " "), challenge)
 	}
-	if !r.opts.NoHeader {
-		add("resource_metadata", r.Origin+r.opts.Location)
+	if code != "" {
+		challenge = fmt.Sprintf("error=%q, %s", code, challenge)
 	}
-	lines := []string{strings.TrimSpace("Bearer " + strings.Join(parts, ", "))}
-	r.mu.Lock()
-	edit := r.challenges
-	r.mu.Unlock()
-	if edit != nil {
-		lines = edit(status, lines[0])
-	}
-	for _, line := range lines {
-		w.Header().Add("WWW-Authenticate", line)
-	}
-	http.Error(w, http.StatusText(status), status)
-}
-
-// rpcOf returns the method of a JSON-RPC message, and the name or URI that it is about.
-func rpcOf(body []byte) (rpc, target string) {
-	var message struct {
-		Method string
-		Params struct{ Name, URI string }
-	}
-	_ = json.Unmarshal(body, &message) // malformed JSON has no method
-	return message.Method, cmp.Or(message.Params.Name, message.Params.URI)
-}
-
-func serveEmptyResult(w http.ResponseWriter, request *http.Request) {
-	var message struct{ ID json.RawMessage }
-	if err := json.NewDecoder(request.Body).Decode(&message); err != nil || message.ID == nil {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, message.ID)
+	return &Answer{Status: status, Header: http.Header{"Www-Authenticate": {"Bearer " + challenge}}}
 }

@@ -6,158 +6,190 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
 
-// A token is a refresh token or an access token that the server has issued. Those that were made
-// from one login are a family. When a refresh token is used a second time somebody has stolen it,
-// and the whole family is revoked.
+// The grant types.
+const (
+	grantCode    = "authorization_code"
+	grantRefresh = "refresh_token"
+	grantClient  = "client_credentials"
+)
+
+// A Grant is the consent of a person.
+type Grant struct {
+	Client   string
+	Subject  string
+	Resource string
+	Scopes   []string
+}
+
+// A token is a code, a refresh token or an access token. When one of the first two is used a second
+// time somebody has stolen it, and all tokens are revoked.
 type token struct {
+	kind    string // the grant type that redeems it; empty: an access token
 	grant   Grant
-	family  int
-	refresh bool
-	used    bool // a refresh token
+	used    bool
+	expires time.Time // of an access token
 
-	issued, expires time.Time // an access token
+	redirect, challenge string // of a code
 }
 
-// isValid reports whether a token, which may be nil, is an access token that is valid now.
-func (t *token) isValid() bool { return t != nil && !t.refresh && time.Now().Before(t.expires) }
-
-func (s *Server) serveToken(w http.ResponseWriter, r Request) {
-	if r.Method != http.MethodPost || r.URL.RawQuery != "" || hasRepeated(r.Form) ||
-		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		s.refuseRequest(w, r.Endpoint, "invalid_request")
-		return
-	}
-	client, ok := s.authenticateClient(r)
-	if !ok {
-		s.refuseRequest(w, r.Endpoint, "invalid_client")
-		return
-	}
-	if !client.mayUse(r.Form.Get("grant_type")) {
-		s.refuseRequest(w, r.Endpoint, "unauthorized_client")
-		return
-	}
-	if isMachine(r.Form.Get("grant_type")) {
-		s.serveMachine(w, r, client)
-		return
-	}
-	exchange := s.redeemLocked
-	if r.Endpoint == Refresh {
-		exchange = s.refreshLocked
-	}
-	s.mu.Lock()
-	d, failure := exchange(client, r)
-	s.mu.Unlock()
-	if failure != "" {
-		s.refuseRequest(w, r.Endpoint, failure)
-		return
-	}
-	if s.deviationsNow().Form {
-		s.sendForm(w, r.Endpoint, d)
-		return
-	}
-	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
+// addLocked makes a token known, by its text.
+func (s *Server) addLocked(text string, t token) string {
+	s.secrets = append(s.secrets, text)
+	s.tokens[text] = &t
+	return text
 }
 
-// redeemLocked exchanges a code for tokens, or returns the code of an error.
-func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
-	found := s.codes[r.Form.Get("code")]
-	verifier := r.Form.Get("code_verifier")
-	s.secrets = append(s.secrets, verifier)
-	if found == nil || found.grant.Client != client.ID {
-		return nil, "invalid_grant"
-	}
-	if found.used {
-		s.revokeLocked(found.family)
-		return nil, "invalid_grant"
-	}
-	sum := sha256.Sum256([]byte(verifier))
-	if len(verifier) < 43 || len(verifier) > 128 ||
-		base64.RawURLEncoding.EncodeToString(sum[:]) != found.challenge ||
-		r.Form.Get("redirect_uri") != found.redirect {
-		return nil, "invalid_grant"
-	}
-	if resource, ok := s.deviations.resourceOf(r.Form); !ok || resource != found.grant.Resource {
-		return nil, "invalid_target"
-	}
-	s.families++
-	found.used, found.family = true, s.families
-	d := s.issueLocked(client, found.grant, found.grant.Scopes, s.families)
-	if found.noRefresh {
-		Remove("refresh_token")(&d)
-	}
-	return d, ""
-}
-
-// refreshLocked exchanges a refresh token for new tokens, or returns the code of an error.
-func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
-	found := s.tokens[r.Form.Get("refresh_token")]
-	if found == nil || !found.refresh || found.grant.Client != client.ID {
-		return nil, "invalid_grant"
-	}
-	if found.used {
-		s.revokeLocked(found.family)
-		return nil, "invalid_grant"
-	}
-	if resource, ok := s.deviations.resourceOf(r.Form); !ok || resource != found.grant.Resource {
-		return nil, "invalid_target"
-	}
-	scopes := found.grant.Scopes
-	if r.Form.Has("scope") {
-		scopes = s.deviations.scopesOf(r.Form)
-		if slices.ContainsFunc(scopes, func(scope string) bool {
-			return !slices.Contains(found.grant.Scopes, scope)
-		}) {
-			return nil, "invalid_scope"
+// checkRequest returns the error of a request that has a parameter twice, or no resource indicator,
+// which the specification wants in every request.
+func checkRequest(form url.Values) string {
+	for _, values := range form {
+		if len(values) > 1 {
+			return "invalid_request"
 		}
 	}
+	u, err := url.Parse(form.Get("resource"))
+	if err != nil || !u.IsAbs() || u.Host == "" || strings.Contains(form.Get("resource"), "#") {
+		return "invalid_target"
+	}
+	return ""
+}
+
+// answerAuthorizeLocked plays the pages of the server: the person is logged in and consents at
+// once. Mistakes in the client or the redirect URI are shown to the person, others are sent back to
+// the client (RFC 6749 section 4.1.2.1).
+func (s *Server) answerAuthorizeLocked(r *Request) *Answer {
+	q := r.Form
+	client, redirect := s.clients[q.Get("client_id")], q.Get("redirect_uri")
+	mistake := checkRequest(q)
+	if client == nil || !s.mayRedirect(client, redirect) || mistake == "invalid_request" {
+		return &Answer{Status: http.StatusBadRequest, Body: "client, redirect URI or a repetition"}
+	}
+	challenge := q.Get("code_challenge")
+	switch {
+	case q.Get("response_type") != "code":
+		mistake = "unsupported_response_type"
+	case q.Get("code_challenge_method") != "S256" || len(challenge) != 43:
+		mistake = "invalid_request"
+	case !slices.Contains(client.grantTypes, grantCode):
+		mistake = "unauthorized_client"
+	case q.Has("scope") && q.Get("scope") == "":
+		mistake = "invalid_scope"
+	}
+	a := failed(mistake)
+	if mistake == "" {
+		a = &Answer{Document: Document{"code": s.addLocked("code-"+rand.Text(), token{
+			kind: grantCode, redirect: redirect, challenge: challenge, grant: Grant{client.ID,
+				s.subject, q.Get("resource"), strings.Fields(q.Get("scope"))}})}}
+	}
+	a.redirect, a.Document["iss"] = redirect, s.URL
+	if q.Has("state") {
+		a.Document["state"] = q.Get("state")
+	}
+	return a
+}
+
+// answerTokenLocked answers at the token endpoint.
+func (s *Server) answerTokenLocked(r *Request) *Answer {
+	kind := r.Form.Get("grant_type")
+	if r.Method != http.MethodPost || r.URL.RawQuery != "" ||
+		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+		return failed("invalid_request")
+	}
+	if mistake := checkRequest(r.Form); mistake != "" {
+		return failed(mistake)
+	}
+	client := s.authenticateLocked(r)
+	switch {
+	case client == nil:
+		return failed("invalid_client")
+	case !slices.Contains(client.grantTypes, kind):
+		return failed("unauthorized_client")
+	}
+	scopes := strings.Fields(r.Form.Get("scope"))
+	if kind == grantClient {
+		return s.issueLocked(client, Grant{client.ID, client.ID, r.Form.Get("resource"), scopes},
+			scopes)
+	}
+	grant, mistake := s.redeemLocked(client, kind, r.Form)
+	if scopes == nil || kind == grantCode {
+		scopes = grant.Scopes
+	}
+	if mistake == "" && slices.ContainsFunc(scopes, func(scope string) bool {
+		return !slices.Contains(grant.Scopes, scope)
+	}) {
+		mistake = "invalid_scope"
+	}
+	if mistake != "" {
+		return failed(mistake)
+	}
+	return s.issueLocked(client, grant, scopes)
+}
+
+// redeemLocked returns the grant of a code or a refresh token, or the code of an error.
+func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Grant, string) {
+	text, verifier := form.Get("code"), form.Get("code_verifier")
+	if kind == grantRefresh {
+		text = form.Get("refresh_token")
+	}
+	s.secrets = append(s.secrets, verifier)
+	sum := sha256.Sum256([]byte(verifier))
+	found := s.tokens[text]
+	switch {
+	case found == nil, found.kind != kind, found.grant.Client != client.ID:
+		return Grant{}, "invalid_grant"
+	case found.used:
+		clear(s.tokens)
+		return Grant{}, "invalid_grant"
+	case kind == grantCode && (len(verifier) < 43 || len(verifier) > 128 ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != found.challenge ||
+		form.Get("redirect_uri") != found.redirect):
+		return Grant{}, "invalid_grant"
+	case form.Get("resource") != found.grant.Resource:
+		return Grant{}, "invalid_target"
+	}
 	found.used = true
-	return s.issueLocked(client, found.grant, scopes, found.family), ""
+	return found.grant, ""
 }
 
 // issueLocked makes an access token with scopes and, where the client may have one, a refresh token
 // with the whole grant.
-func (s *Server) issueLocked(client *Client, grant Grant, scopes []string, family int) Document {
+func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answer {
 	narrow := grant
 	narrow.Scopes = scopes
-	d := Document{
-		{"access_token", s.makeAccessLocked(narrow, family)},
-		{"token_type", "Bearer"},
-		{"expires_in", int(s.opts.Lifetime / time.Second)},
-		{"scope", s.deviations.joinScopes(scopes)},
+	d := Document{"access_token": s.makeAccessLocked(narrow), "token_type": "Bearer",
+		"expires_in": int(s.opts.Lifetime / time.Second), "scope": strings.Join(scopes, " ")}
+	if slices.Contains(client.grantTypes, grantRefresh) {
+		d["refresh_token"] = s.addLocked("refresh-"+rand.Text(),
+			token{kind: grantRefresh, grant: grant})
 	}
-	if !s.opts.NoRefresh && client.mayUse("refresh_token") {
-		text := "refresh-" + rand.Text()
-		s.secrets = append(s.secrets, text)
-		s.tokens[text] = &token{grant: grant, family: family, refresh: true}
-		d.Add("refresh_token", text)
-	}
-	return d
+	return &Answer{Document: d}
 }
 
-// makeAccessLocked makes and remembers an access token.
-func (s *Server) makeAccessLocked(grant Grant, family int) string {
-	now := time.Now()
-	made := &token{grant: grant, family: family, issued: now, expires: now.Add(s.opts.Lifetime)}
+// makeAccessLocked makes an access token.
+func (s *Server) makeAccessLocked(grant Grant) string {
 	text := "access-" + rand.Text()
 	if !s.opts.Opaque {
-		text = s.signLocked(made)
+		text = s.issuers[len(s.issuers)-1].Issue(bearertest.Token{Subject: grant.Subject,
+			ClientID: grant.Client, Audience: grant.Resource, Scopes: grant.Scopes,
+			Lifetime: s.opts.Lifetime})
 	}
-	s.secrets = append(s.secrets, text)
-	s.tokens[text] = made
-	return text
+	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(s.opts.Lifetime)})
 }
 
-// Issue makes an access token as if alice had logged in with a client.
+// Issue makes an access token as if the person had logged in with a client.
 func (s *Server) Issue(grant Grant) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.families++
 	grant.Client, grant.Subject = "client", s.subject
-	return s.makeAccessLocked(grant, s.families)
+	return s.makeAccessLocked(grant)
 }
 
 // Check returns the grant of a token of the server, and false if it is not valid now.
@@ -165,7 +197,7 @@ func (s *Server) Check(text string) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.tokens[text]
-	if !found.isValid() {
+	if found == nil || found.kind != "" || !time.Now().Before(found.expires) {
 		return Grant{}, false
 	}
 	return found.grant, true
@@ -175,9 +207,7 @@ func (s *Server) Check(text string) (Grant, bool) {
 func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, token := range s.tokens {
-		token.expires = token.issued
-	}
+	maps.DeleteFunc(s.tokens, func(_ string, t *token) bool { return t.kind == "" })
 }
 
 // RevokeAll makes all tokens invalid that were issued so far: refresh requests get invalid_grant.
@@ -185,41 +215,4 @@ func (s *Server) RevokeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.tokens)
-}
-
-// revokeLocked makes all tokens of a family invalid.
-func (s *Server) revokeLocked(family int) {
-	maps.DeleteFunc(s.tokens, func(_ string, t *token) bool { return t.family == family })
-}
-
-// Families returns the number of logins with an unused refresh token.
-func (s *Server) Families() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	alive := make(map[int]bool)
-	for _, token := range s.tokens {
-		if token.refresh && !token.used {
-			alive[token.family] = true
-		}
-	}
-	return len(alive)
-}
-
-// serveRevoke implements RFC 7009: unknown tokens get 200, too.
-func (s *Server) serveRevoke(w http.ResponseWriter, r Request) {
-	client, ok := s.authenticateClient(r)
-	if !ok {
-		s.refuseRequest(w, r.Endpoint, "invalid_client")
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := r.Form.Get("token")
-	if found := s.tokens[text]; found != nil && found.grant.Client == client.ID {
-		delete(s.tokens, text)
-		if found.refresh {
-			s.revokeLocked(found.family)
-		}
-	}
-	w.WriteHeader(http.StatusOK)
 }

@@ -54,8 +54,8 @@ type StatusError struct {
 // Error returns a text with the status.
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
 
-// isMissing reports whether err means that there is no such document.
-func isMissing(err error) bool {
+// IsMissing reports whether err means that there is no such document.
+func IsMissing(err error) bool {
 	e := (*StatusError)(nil)
 	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500 &&
 		e.Status != http.StatusTooManyRequests
@@ -124,26 +124,13 @@ func MetadataURLs(issuer *url.URL) []string {
 	return all
 }
 
-// ErrMissing is the error of [FetchFirst] where there is no document.
+// ErrMissing is the error of [FetchMetadata] where there is no document.
 var ErrMissing = errors.New("there is no metadata")
 
-// FetchFirst returns the first document that exists, and its URL. fetch returns the document of a
-// URL. Any failure other than a missing document ends the search: no weaker source is tried.
-func FetchFirst(ctx context.Context, urls []string,
-	fetch func(ctx context.Context, url string) ([]byte, error)) (
-	at string, body []byte, err error) {
-	for _, at = range urls {
-		if body, err = fetch(ctx, at); !isMissing(err) {
-			return at, body, err
-		}
-	}
-	return "", nil, ErrMissing
-}
-
-// FetchMetadata returns the metadata of an issuer and its URL. Unlike [FetchFirst] it also goes on
-// after a redirect, which is not followed, an error of the server and a page: all places are of the
-// one issuer, and servers answer so for those that they do not know. Where none has it, it returns
-// the first of these responses, or else ErrMissing.
+// FetchMetadata returns the metadata of an issuer and its URL. fetch returns the document of a URL.
+// It goes on after a missing document, and after a redirect, which is not followed, an error of the
+// server and a page: all places are of the one issuer, and servers answer so for those that they do
+// not know. Where none has it, it returns the first of these responses, or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {
@@ -152,7 +139,7 @@ func FetchMetadata(ctx context.Context, issuer *url.URL,
 		got, failed := fetch(ctx, place)
 		status := (*StatusError)(nil)
 		if errors.As(failed, &status) || failed == nil && !isObject(got) {
-			if errors.Is(err, ErrMissing) && !isMissing(failed) {
+			if errors.Is(err, ErrMissing) && !IsMissing(failed) {
 				at, body, err = place, got, failed
 			}
 			continue

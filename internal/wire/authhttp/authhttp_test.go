@@ -1,9 +1,6 @@
 package authhttp_test
 
 import (
-	"context"
-	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"testing"
@@ -28,81 +25,6 @@ func TestMetadataURLs(t *testing.T) {
 		}
 		if got := authhttp.MetadataURLs(u); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", issuer, got, want)
-		}
-	}
-}
-
-// TestFetchFirst tries another place only where there is no document.
-func TestFetchFirst(t *testing.T) {
-	for status, missing := range map[int]bool{200: false, 302: false, 400: true, 404: true,
-		429: false, 500: false, 503: false} {
-		tried := 0
-		at, _, err := authhttp.FetchFirst(t.Context(), []string{"first", "second"},
-			func(context.Context, string) ([]byte, error) {
-				if tried++; status == http.StatusOK {
-					return nil, nil
-				}
-				return nil, &authhttp.StatusError{Status: status}
-			})
-		if (tried == 2) != missing || errors.Is(err, authhttp.ErrMissing) != missing ||
-			(err == nil) != (status == http.StatusOK) || err == nil && at != "first" {
-			t.Errorf("status %d: tried %d, got %q, %v", status, tried, at, err)
-		}
-	}
-}
-
-// TestFetchMetadata goes on after what servers answer in a place that they do not know, and tells
-// of the first of these answers where no place has a document.
-func TestFetchMetadata(t *testing.T) {
-	const document = ` {"issuer":"x"}`
-	failed := errors.New("connection refused")
-	for name, of := range map[string]struct {
-		status int
-		body   string
-		err    error
-		goesOn bool
-	}{
-		"document": {body: document}, "no network": {err: failed},
-		"a page": {body: "<!DOCTYPE html>", goesOn: true}, "empty": {goesOn: true},
-		"a list": {body: "[]", goesOn: true}, "redirect": {status: 302, goesOn: true},
-		"missing": {status: 404, goesOn: true}, "broken": {status: 500, goesOn: true},
-		"busy": {status: 429, goesOn: true},
-	} {
-		for _, found := range []bool{true, false} {
-			tried := 0
-			at, body, err := authhttp.FetchMetadata(t.Context(),
-				&url.URL{Scheme: "https", Host: "as.example", Path: "/t"},
-				func(context.Context, string) ([]byte, error) {
-					switch tried++; {
-					case tried == 1 && of.status != 0:
-						return nil, &authhttp.StatusError{Status: of.status}
-					case tried == 1:
-						return []byte(of.body), of.err
-					case tried == 3 && found:
-						return []byte(document), nil
-					}
-					return nil, &authhttp.StatusError{Status: http.StatusNotFound}
-				})
-			if (tried == 3) != of.goesOn {
-				t.Errorf("%s: tried %d places", name, tried)
-			}
-			status := (*authhttp.StatusError)(nil)
-			switch {
-			case found && of.goesOn:
-				if string(body) != document || err != nil || at == "" {
-					t.Errorf("%s: got %q, %v", name, body, err)
-				}
-			case of.status == http.StatusNotFound:
-				if !errors.Is(err, authhttp.ErrMissing) {
-					t.Errorf("%s: got %v", name, err)
-				}
-			case of.status != 0:
-				if !errors.As(err, &status) || status.Status != of.status {
-					t.Errorf("%s: got %v", name, err)
-				}
-			case string(body) != of.body || !errors.Is(err, of.err):
-				t.Errorf("%s: got %q, %v", name, body, err)
-			}
 		}
 	}
 }

@@ -44,7 +44,8 @@ type Issuer struct {
 func NewIssuer(url string) *Issuer {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)
-	const id, algorithm = "1", jose.ES256
+	const algorithm = jose.ES256
+	id := rand.Text()
 	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
 		Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}})
 	must(err)
