@@ -223,7 +223,7 @@ func (p *Process) awaitExit() {
 	timer := time.NewTimer(exitDelay)
 	defer timer.Stop()
 	select {
-	case <-p.stream.ended:
+	case <-p.stream.Done():
 	case <-timer.C:
 	}
 	_ = p.stdout.Close()
