@@ -95,13 +95,11 @@ const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestS
 // The client adds that: the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
-	if err := json.Unmarshal([]byte(refusedStateError), &struct {
+	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {
 		Code    *int64           `json:"code"`
 		Message *string          `json:"message"`
 		Data    *json.RawMessage `json:"data"`
-	}{&said.Code, &said.Message, &said.Data}); err != nil {
-		t.Fatal(err)
-	}
+	}{&said.Code, &said.Message, &said.Data}))
 	for name, test := range map[string]struct {
 		change func(e *protocol.Error)
 		hint   bool
@@ -145,12 +143,12 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := said
 			test.change(&e)
-			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+			peer := answering(func(req *protocol.Request) (response, error) {
 				if member(t, req, "requestState") == "" {
 					asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
-					return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
+					return reply(req, asks)
 				}
-				return &protocol.Response{ID: req.ID, Error: &e}, nil
+				return refuse(req, &e)
 			})
 			_, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
 			if got, ok := protocol.AsError(err); !ok || got != &e {
@@ -182,9 +180,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 			return ""
 		}}
 		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}),
-			&client.Options{
-				Warn: func(_ context.Context, err error) { reason = err },
-			})
+			&client.Options{Warn: func(_ context.Context, err error) { reason = err }})
 		r, err := c.CallTool(t.Context(), "t", nil)
 		wantDone(t, r, err)
 		wantError(t, reason, "7s", "StreamOptions.ProbeTimeout")

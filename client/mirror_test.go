@@ -23,7 +23,7 @@ func sqlServer(t *testing.T, annotation string) *fakePeer {
 			tool, schema, cursor,
 		)
 	}
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		resp := &protocol.Response{ID: req.ID}
 		switch {
 		case req.Method == "tools/list" && member(t, req, "cursor") == "":
@@ -163,15 +163,11 @@ func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
 }
 
 func TestEndlessToolListEndsRelearning(t *testing.T) {
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		if req.Method == "tools/list" {
-			return &protocol.Response{
-				ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`),
-			}, nil
+			return reply(req, `{"tools":[],"nextCursor":"again"}`)
 		}
-		return &protocol.Response{
-			ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no"),
-		}, nil
+		return refuse(req, protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
 	})
 	_, err := callOnce(t, peer, nil)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch ||
@@ -213,17 +209,15 @@ func sqlTools(n int, more string) json.RawMessage {
 
 // To learn about one tool, the client reads the list up to that tool only.
 func TestLearningStopsAtTheTool(t *testing.T) {
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		switch {
 		case req.Method == protocol.MethodListTools:
 			return &protocol.Response{ID: req.ID, Result: sqlTools(2, `,"nextCursor":"more"`)}, nil
 		case len(req.Mirror.Params) == 0:
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch,
-					"Mcp-Param-Region is missing"),
-			}, nil
+			return refuse(req, protocol.Errorf(protocol.CodeHeaderMismatch,
+				"Mcp-Param-Region is missing"))
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	r, err := newClient(t, peer, nil).CallTool(t.Context(), "sql1", map[string]any{"region": "us"})
 	wantDone(t, r, err)
@@ -235,11 +229,11 @@ func TestLearningStopsAtTheTool(t *testing.T) {
 // A server cannot fill the memory of its clients with tools.
 func TestMirrorsAreBounded(t *testing.T) {
 	const limit, extra = 10_000, 5
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		if req.Method == protocol.MethodListTools {
 			return &protocol.Response{ID: req.ID, Result: sqlTools(limit+extra, "")}, nil
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	c := newClient(t, peer, nil)
 	if _, err := c.ListTools(t.Context(), ""); err != nil {

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,8 +62,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		{"400 with another id", says(
 			400, "application/json",
 			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
-		),
-			legacy, ""},
+		), legacy, ""},
 		{"404", says(404, "", ""), legacy, ""},
 		{"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
 			legacy, ""},
@@ -277,7 +275,7 @@ func TestEraOptions(t *testing.T) {
 					}
 					return ""
 				}
-				s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+				s.call = func(m legacyMessage, _ pusher) string {
 					isModern := strings.Contains(string(m.Params),
 						"io.modelcontextprotocol/protocolVersion")
 					if isModern == test.modern {
@@ -311,7 +309,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 			}
 			return ""
 		}
-		s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+		s.call = func(m legacyMessage, _ pusher) string {
 			if strings.Contains(string(m.Params), "protocolVersion") &&
 				(old.Load() || strings.Contains(string(m.Params), "odd")) {
 				return `{"code":-32600,"message":"no session"}`
@@ -448,11 +446,11 @@ func TestCloseEndsNegotiation(t *testing.T) {
 // result.
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {
 	var seen atomic.Int32
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		if seen.Add(1) <= n {
-			return &protocol.Response{ID: req.ID, Error: e}, nil
+			return refuse(req, e)
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+		return reply(req, result)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -50,25 +49,23 @@ func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 		{"default", 0, true, (5 * time.Second)},
 		{"negative", -1, false, time.Hour},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r, _ := io.Pipe() // nothing is ever written to it
-				s := client.NewStream(r, io.Discard, &client.StreamOptions{ProbeTimeout: tc.limit})
-				defer s.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				start := time.Now()
-				_, legacy, err := s.Probe(ctx, &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodDiscover,
-					Params: json.RawMessage(`{}`),
-				})
-				if legacy != tc.legacy || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got legacy %v, %v, want legacy %v", legacy, err, tc.legacy)
-				}
-				if took := time.Since(start); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
+		inBubble(t, tc.name, func(t *testing.T) {
+			r, _ := io.Pipe() // nothing is ever written to it
+			s := client.NewStream(r, io.Discard, &client.StreamOptions{ProbeTimeout: tc.limit})
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			start := time.Now()
+			_, legacy, err := s.Probe(ctx, &protocol.Request{
+				ID: protocol.IntID(1), Method: protocol.MethodDiscover,
+				Params: json.RawMessage(`{}`),
 			})
+			if legacy != tc.legacy || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got legacy %v, %v, want legacy %v", legacy, err, tc.legacy)
+			}
+			if took := time.Since(start); took != tc.took {
+				t.Errorf("took %v, want %v", took, tc.took)
+			}
 		})
 	}
 }

@@ -114,11 +114,9 @@ func TestHostilePendingText(t *testing.T) {
 // it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
-	if err := json.Unmarshal(
+	noError(t, json.Unmarshal(
 		[]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)),
-		&p); err != nil {
-		t.Fatal(err)
-	}
+		&p))
 	answer(t, &p, "in", client.Cancel())
 	peer := script(done)
 	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {

@@ -156,7 +156,7 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	var asked []string
 	var mu sync.Mutex
 	c, err := client.New(p, &client.Options{ElicitForm: func(_ context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, q.Message)
@@ -429,8 +429,7 @@ func ExampleNewStream() {
 	go srv.ServeStream(context.Background(), requests, responses, nil)
 
 	c, err := client.New(client.NewStream(fromServer, toServer, nil), &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (elicited, error) {
 			fmt.Println(q.Message)
 			return client.Accept(map[string]map[string]any{
 				"where": {"region": "eu"}, "how": {"cores": 8}, "who": {"email": "ada@example.com"},

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -59,13 +58,11 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 			peer := script(
 				ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
 			_, err := callOnce(t, peer, &client.Options{
-				ElicitForm: func(ctx context.Context,
-					q *client.FormQuestion) (*protocol.ElicitResult, error) {
+				ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
 					prompts.Add(1)
 					return acceptName(ctx, q)
 				},
-				ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
-					error) {
+				ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
 					prompts.Add(1)
 					return client.Accept(nil)
 				},
@@ -86,7 +83,7 @@ func TestAllowURLDecides(t *testing.T) {
 	no := errors.New("not in my house")
 	peer := script(ask(`"inputRequests":{"in":` + visitURL + `}`))
 	_, err := callOnce(t, peer, &client.Options{
-		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
 			t.Error("asked")
 			return client.Decline(), nil
 		},
@@ -101,44 +98,32 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	sentinel := errors.New("window closed")
 	cases := []struct {
 		name   string
-		handle func() (*protocol.ElicitResult, error)
+		handle func() (elicited, error)
 		field  string
 		want   string
 	}{
-		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "",
-			"window closed"},
-		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
-		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
-		{"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "",
-			"window closed"},
-		{"action", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: "maybe"}, nil
-		},
+		{"error", func() (elicited, error) { return nil, sentinel }, "", "window closed"},
+		{"nil", func() (elicited, error) { return nil, nil }, "", "returned nil"},
+		{"panic", func() (elicited, error) { panic("boom") }, "", "boom"},
+		{"panic with an error", func() (elicited, error) { panic(sentinel) }, "", "window closed"},
+		{"action", func() (elicited, error) { return &protocol.ElicitResult{Action: "maybe"}, nil },
 			"", "maybe"},
-		{"no action", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{},
-				nil
-		}, "",
-			"action"},
-		{"wrong type", func() (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"name": 7})
-		},
+		{"no action", func() (elicited, error) {
+			return &protocol.ElicitResult{}, nil
+		}, "", "action"},
+		{"wrong type", func() (elicited, error) { return client.Accept(map[string]any{"name": 7}) },
 			"name", "string"},
-		{"too short", func() (*protocol.ElicitResult, error) {
+		{"too short", func() (elicited, error) {
 			return client.Accept(map[string]any{"name": "A"})
-		},
+		}, "name", "name"},
+		{"missing", func() (elicited, error) { return client.Accept(map[string]any{"size": 1}) },
 			"name", "name"},
-		{"missing", func() (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"size": 1})
-		},
-			"name", "name"},
-		{"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name",
-			"name"},
-		{"not an object", func() (*protocol.ElicitResult, error) {
+		{"no content", func() (elicited, error) { return client.Accept(nil) }, "name", "name"},
+		{"not an object", func() (elicited, error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,
 				Content: json.RawMessage(`[]`)}, nil
 		}, "", "object"},
-		{"not JSON", func() (*protocol.ElicitResult, error) {
+		{"not JSON", func() (elicited, error) {
 			return &protocol.ElicitResult{
 				Action: protocol.ActionAccept, Content: json.RawMessage(`{"name":`),
 			}, nil
@@ -152,12 +137,10 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
 				peer := script(ask(`"inputRequests":{` + questions + `}`))
 				_, err := callOnce(t, peer, &client.Options{
-					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-						error) {
+					ElicitForm: func(context.Context, *client.FormQuestion) (elicited, error) {
 						return tc.handle()
 					},
-					ElicitURL: func(ctx context.Context,
-						_ *client.URLQuestion) (*protocol.ElicitResult, error) {
+					ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (elicited, error) {
 						<-ctx.Done() // sibling cancel, or the test hangs
 						return nil, ctx.Err()
 					},
@@ -175,8 +158,7 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	}
 	t.Run("cause", func(t *testing.T) {
 		_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), &client.Options{
-			ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
+			ElicitForm: func(context.Context, *client.FormQuestion) (elicited, error) {
 				return nil, sentinel
 			},
 		})
@@ -192,38 +174,36 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
-		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
-					done)
-				start := time.Now()
-				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-					q *client.FormQuestion) (*protocol.ElicitResult, error) {
-					if q.Key == "slow" {
-						time.Sleep(time.Second)
-						if ctx.Err() != nil || late != nil {
-							return nil, errors.Join(context.Cause(ctx), late)
-						}
+		inBubble(t, fmt.Sprint(late), func(t *testing.T) {
+			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
+				done)
+			start := time.Now()
+			_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
+				q *client.FormQuestion) (elicited, error) {
+				if q.Key == "slow" {
+					time.Sleep(time.Second)
+					if ctx.Err() != nil || late != nil {
+						return nil, errors.Join(context.Cause(ctx), late)
 					}
-					return acceptName(ctx, q)
-				}})
-				if time.Since(start) < time.Second {
-					t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
 				}
-				if late == nil {
-					noError(t, err)
-					got := member(t, peer.requests()[1], "inputResponses")
-					if strings.Count(got, `"Ada"`) != 2 {
-						t.Errorf("got %s, want two answers", got)
-					}
-					return
+				return acceptName(ctx, q)
+			}})
+			if time.Since(start) < time.Second {
+				t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
+			}
+			if late == nil {
+				noError(t, err)
+				got := member(t, peer.requests()[1], "inputResponses")
+				if strings.Count(got, `"Ada"`) != 2 {
+					t.Errorf("got %s, want two answers", got)
 				}
-				refused, ok := errors.AsType[*client.AnswerError](err)
-				if !ok || refused.Key != "slow" || !errors.Is(err, failure) ||
-					errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
-					t.Errorf("got %v after %d requests", err, len(peer.requests()))
-				}
-			})
+				return
+			}
+			refused, ok := errors.AsType[*client.AnswerError](err)
+			if !ok || refused.Key != "slow" || !errors.Is(err, failure) ||
+				errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
+				t.Errorf("got %v after %d requests", err, len(peer.requests()))
+			}
 		})
 	}
 }
@@ -231,12 +211,11 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `}`))
 	_, err := callOnce(t, peer, &client.Options{
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(context.Context, *client.FormQuestion) (elicited, error) {
 			runtime.Goexit()
 			return nil, nil
 		},
-		ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (*protocol.ElicitResult,
-			error) {
+		ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (elicited, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
@@ -300,7 +279,7 @@ func TestUnusableModelAndRoots(t *testing.T) {
 func TestQuestionCheck(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil ||
 			!strings.Contains(err.Error(), "name") {
 			t.Errorf("got %v, want an error naming the field", err)
@@ -352,7 +331,7 @@ var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
 	form := acceptName
-	link := func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+	link := func(context.Context, *client.URLQuestion) (elicited, error) {
 		return client.Decline(), nil
 	}
 	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult,
@@ -360,8 +339,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 		return nil, nil
 	}
 	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-		return nil,
-			nil
+		return nil, nil
 	}
 	cases := []struct {
 		name string
@@ -376,8 +354,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"all", &client.Options{
 			ElicitForm: form, ElicitURL: link, CreateMessage: model, Sampling: both,
 			ListRoots: roots,
-		},
-			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
+		}, `{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -385,10 +362,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 			r, err := callOnce(t, peer, tc.opts)
 			wantDone(t, r, err)
 			var meta map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")),
-				&meta); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")), &meta))
 			if got := string(meta[protocol.MetaClientCapabilities]); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -456,7 +430,7 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 		`"e":{"type":"string","format":"email"},"d":{"type":"string","default":"d"}}}}}`
 	peer := script(ask(`"inputRequests":{"who":`+who+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
 		if err := q.Check(content); err != nil {
 			t.Error(err)

@@ -45,7 +45,7 @@ func TestUnusableResponses(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+			peer := answering(func(req *protocol.Request) (response, error) {
 				return tc.resp(req.ID), nil
 			})
 			r, err := callOnce(t, peer, nil)
@@ -58,16 +58,15 @@ func TestUnusableResponses(t *testing.T) {
 
 func TestPeerErrors(t *testing.T) {
 	t.Run("said by the peer", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(-32602, "unknown tool")},
-				nil
+		_, err := callOnce(t, answering(func(req *protocol.Request) (response, error) {
+			return refuse(req, protocol.Errorf(-32602, "unknown tool"))
 		}), nil)
 		if e, ok := protocol.AsError(err); !ok || e.Code != -32602 {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("without id", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) {
+		_, err := callOnce(t, answering(func(*protocol.Request) (response, error) {
 			return &protocol.Response{Error: protocol.Errorf(-32700, "parse error")}, nil
 		}), nil)
 		if e, ok := protocol.AsError(err); !ok || e.Code != -32700 {
@@ -76,7 +75,7 @@ func TestPeerErrors(t *testing.T) {
 	})
 	t.Run("on the way", func(t *testing.T) {
 		cause := errors.New("cable cut")
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) {
+		_, err := callOnce(t, answering(func(*protocol.Request) (response, error) {
 			return nil, cause
 		}), nil)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok || !errors.Is(err, cause) {
@@ -88,17 +87,15 @@ func TestPeerErrors(t *testing.T) {
 	})
 	t.Run("nil from the peer", func(t *testing.T) {
 		_, err := callOnce(t,
-			answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil)
+			answering(func(*protocol.Request) (response, error) { return nil, nil }), nil)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("other versions", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28",
-					[]protocol.Version{"2027-01-01"}),
-			}, nil
+		_, err := callOnce(t, answering(func(req *protocol.Request) (response, error) {
+			return refuse(req, protocol.UnsupportedVersion("2026-07-28",
+				[]protocol.Version{"2027-01-01"}))
 		}), nil)
 		e, ok := protocol.AsError(err)
 		if !ok || len(e.SupportedVersions()) != 1 || !strings.Contains(err.Error(), "2027-01-01") {
@@ -177,8 +174,7 @@ func FuzzResult(f *testing.F) {
 		peer := script(result, done)
 		asked := false
 		c, err := client.New(peer, &client.Options{
-			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
+			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
 				asked = true
 				return acceptName(ctx, q)
 			},

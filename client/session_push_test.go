@@ -59,42 +59,42 @@ func TestLegacyPushes(t *testing.T) {
 
 		{"handler fails", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return nil, errors.New("the secret reason")
 			}}, "-32603"},
 		{"handler says why", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return nil, protocol.Errorf(-1, "person is out")
 			}}, "-1"},
 		{"handler panics", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				panic("oh")
 			}}, "-32603"},
 		{"handler panics with an error of the protocol", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				panic(protocol.Errorf(-1, "oh"))
 			}}, "-32603"},
 		{"handler answers nil", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return nil, nil
 			}}, "-32603"},
 		{"answer is not valid", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return client.Accept(map[string]any{"name": "A"})
 			}}, "-32603"},
 		{"accept without content", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return client.Accept(nil)
 			}}, "-32603"},
 		{"declined", "elicitation/create", nameParams,
 			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return client.Decline(), nil
 			}}, `{"action":"decline"}`},
 	}
@@ -102,8 +102,7 @@ func TestLegacyPushes(t *testing.T) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				var got legacyMessage
-				s := &legacyServer{call: func(_ legacyMessage,
-					push func(string) legacyMessage) string {
+				s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 					got = push(pushed(`"q1"`, test.method, test.params))
 					return legacyDone
 				}}
@@ -149,7 +148,7 @@ func TestLegacyPushesByRevision(t *testing.T) {
 			overEach(t, func(t *testing.T, way string) {
 				var got legacyMessage
 				s := &legacyServer{version: test.version,
-					call: func(_ legacyMessage, push func(string) legacyMessage) string {
+					call: func(_ legacyMessage, push pusher) string {
 						got = push(pushed("7", test.method, test.params))
 						return legacyDone
 					}}
@@ -180,8 +179,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			}
 		}
 		opts := &client.Options{
-			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
+			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (elicited, error) {
 				open.Add(1)
 				decide()
 				<-release
@@ -189,7 +187,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			}}
 		var mu sync.Mutex
 		got := map[string]int{}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			var wait sync.WaitGroup
 			for i := range all {
 				wait.Go(func() {
@@ -221,7 +219,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 		if way != "lines" {
 			flood = 500 // each answer is an HTTP request
 		}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			var wait sync.WaitGroup
 			slots := make(chan struct{}, 200)
 			for i := range flood {
@@ -243,7 +241,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		asked, cause := make(chan struct{}), make(chan error, 1)
 		opts := &client.Options{ElicitForm: func(ctx context.Context,
-			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			_ *client.FormQuestion) (elicited, error) {
 			close(asked)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
@@ -251,7 +249,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 		}, Era: protocol.Legacy, Warn: func(_ context.Context, err error) {
 			t.Errorf("told of %v", err)
 		}}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			go push(pushed("1", "elicitation/create", nameParams))
 			<-asked
 			push(
@@ -299,7 +297,7 @@ func (e *early) OpenSession(
 
 func (e *early) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+) (response, error) {
 	if err := e.back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyCancelled,
 		Params: json.RawMessage(`{"requestId":` + e.withdraw + `}`)}); err != nil {
 		return nil, err
@@ -312,7 +310,7 @@ func (e *early) Handle(
 		return nil, err
 	}
 	e.answers <- answer
-	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"content":[]}`)}, nil
+	return reply(req, `{"content":[]}`)
 }
 
 func (e *early) Notify(context.Context, *protocol.Notification) error { return nil }
@@ -339,7 +337,7 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 				done: make(chan struct{}),
 			}
 			c, err := client.New(e, &client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})
 			}})

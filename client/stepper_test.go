@@ -535,15 +535,15 @@ func TestBeginSendsManualRetry(t *testing.T) {
 func TestPendingMayBeResumedTwice(t *testing.T) {
 	lost := errors.New("lost")
 	n := 0
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		switch n++; n {
 		case 1:
 			asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
+			return reply(req, asks)
 		case 2:
 			return nil, lost
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -42,11 +41,11 @@ const (
 // listening sends frames for a subscription. Then it ends the subscription with
 // end, or in good order if end is nil.
 func listening(
-	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error),
+	end func(ctx context.Context, req *protocol.Request) (response, error),
 	frames ...frame,
 ) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		for _, f := range frames {
 			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
 			if f.params == "" {
@@ -58,8 +57,7 @@ func listening(
 		if end != nil {
 			return end(ctx, req)
 		}
-		return &protocol.Response{ID: req.ID,
-			Result: json.RawMessage(`{"resultType":"complete"}`)}, nil
+		return reply(req, `{"resultType":"complete"}`)
 	}}
 }
 
@@ -108,9 +106,8 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"toolsListChanged":true}}`},
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyPromptsChanged, bare},
-		},
-			[]client.ListenEvent{
-				client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
+		}, []client.ListenEvent{
+			client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
 		{"not honoured", []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{}}`},
 			{protocol.NotifyToolsChanged, bare},
@@ -121,9 +118,8 @@ func TestListenEvents(t *testing.T) {
 		{"more honoured than asked for", []frame{
 			{protocol.NotifyAcknowledged,
 				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
-		},
-			[]client.ListenEvent{client.Acknowledged{
-				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
+		}, []client.ListenEvent{client.Acknowledged{
+			Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyResourceUpdated, bare},
@@ -179,23 +175,19 @@ func TestListenEnds(t *testing.T) {
 	ack := frame{protocol.NotifyAcknowledged, ackAll}
 	cases := []struct {
 		name   string
-		end    func(context.Context, *protocol.Request) (*protocol.Response, error)
+		end    func(context.Context, *protocol.Request) (response, error)
 		frames []frame
 		ok     func(error) bool
 	}{
 		{"in good order", nil, []frame{ack}, func(err error) bool { return err == nil }},
-		{"lost", func(context.Context, *protocol.Request) (*protocol.Response, error) {
-			return nil,
-				lost
-		}, []frame{ack},
-			func(err error) bool {
-				_, ok := errors.AsType[*client.TransportError](err)
-				return ok && errors.Is(err, lost)
-			}},
-		{"refused", func(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no"),
-			}, nil
+		{"lost", func(context.Context, *protocol.Request) (response, error) {
+			return nil, lost
+		}, []frame{ack}, func(err error) bool {
+			_, ok := errors.AsType[*client.TransportError](err)
+			return ok && errors.Is(err, lost)
+		}},
+		{"refused", func(_ context.Context, req *protocol.Request) (response, error) {
+			return refuse(req, protocol.Errorf(protocol.CodeMethodNotFound, "no"))
 		}, nil, func(err error) bool {
 			e, ok := protocol.AsError(err)
 			return ok && e.Code == protocol.CodeMethodNotFound
@@ -209,8 +201,7 @@ func TestListenEnds(t *testing.T) {
 			isResponseError},
 		{"malformed and waiting", untilDone, []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
-		},
-			isResponseError},
+		}, isResponseError},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -232,23 +223,19 @@ func isResponseError(err error) bool {
 }
 
 // untilDone answers a request when its context ends.
-func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, error) {
+func untilDone(ctx context.Context, _ *protocol.Request) (response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 func TestListenEndsWithItsContext(t *testing.T) {
 	reason := errors.New("had enough")
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
-		error){
+	for name, end := range map[string]func(context.Context, *protocol.Request) (response, error){
 		"transport fails": untilDone,
 		// A server in the same process has a chance to answer.
-		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response,
-			error) {
+		"server answers": func(ctx context.Context, req *protocol.Request) (response, error) {
 			<-ctx.Done()
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone"),
-			}, nil
+			return refuse(req, protocol.Errorf(protocol.CodeInternalError, "gone"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,34 +266,30 @@ func TestListenEndsWithTheClient(t *testing.T) {
 
 func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 	opts := &client.Options{Timeout: time.Minute}
-	t.Run("late", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			_, err := listen(t, listening(untilDone), opts)
-			wantError(t, err, "subscriptions/listen: server took longer than 1m0s", "Options.Timeout")
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
-				t.Errorf("got %v after %v", err, time.Since(start))
-			}
-		})
+	inBubble(t, "late", func(t *testing.T) {
+		start := time.Now()
+		_, err := listen(t, listening(untilDone), opts)
+		wantError(t, err, "subscriptions/listen: server took longer than 1m0s", "Options.Timeout")
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
 	})
-	t.Run("in time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			start := time.Now()
-			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}),
-				opts).Listen(ctx, everything(), nil)
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
-				t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
-					time.Since(start))
-			}
-		})
+	inBubble(t, "in time", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}),
+			opts).Listen(ctx, everything(), nil)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
+			t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
+				time.Since(start))
+		}
 	})
 }
 
 func TestListenHandlerPanics(t *testing.T) {
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
-		error){"stays": untilDone, "ends": nil} {
+	for name, end := range map[string]func(context.Context, *protocol.Request) (response, error){
+		"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
 			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll},
 				frame{protocol.NotifyToolsChanged, bare})
@@ -346,12 +329,10 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	n := 0
 	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		if n++; n == 1 {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("x",
-					[]protocol.Version{protocol.V20260728}),
-			}, nil
+			return refuse(req, protocol.UnsupportedVersion("x",
+				[]protocol.Version{protocol.V20260728}))
 		}
 		return inner.handle(ctx, req, back)
 	}}

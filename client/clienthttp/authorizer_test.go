@@ -745,10 +745,8 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 		x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
 			Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
 		noError(t, err)
-		if err := x.Notify(t.Context(),
-			&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, x.Notify(t.Context(),
+			&protocol.Notification{Method: protocol.NotifyInitialized}))
 		time.Sleep(time.Hour)
 		if logins != 1 {
 			t.Errorf("got %d logins in an hour, want one", logins)

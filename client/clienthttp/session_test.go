@@ -159,10 +159,7 @@ func (s *legacyServer) openOver(
 	if err != nil || resp.Error != nil || x == nil {
 		t.Fatalf("open: %v, %+v", err, resp)
 	}
-	if err := x.Notify(t.Context(),
-		&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized}))
 	return x, tr
 }
 
@@ -178,6 +175,11 @@ func in(
 		_ = x.Close()
 		_ = tr.Close()
 	})
+}
+
+// inBubble runs a part of a test in fake time.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 func events(text ...string) http.HandlerFunc { return answer(200, stream, strings.Join(text, "")) }
@@ -474,20 +476,18 @@ type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
-		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
-				})
-				noError(t, err)
-				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-				}, &asked{})
-				if x != nil || err == nil {
-					t.Errorf("%.20q: no error", id)
-				}
+		inBubble(t, fmt.Sprintf("%.8q", id), func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+				HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
 			})
+			noError(t, err)
+			defer tr.Close()
+			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+				ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+			}, &asked{})
+			if x != nil || err == nil {
+				t.Errorf("%.20q: no error", id)
+			}
 		})
 	}
 }
@@ -701,27 +701,25 @@ func TestAnswerIsSentAgain(t *testing.T) {
 		{"refused", func(int) (int, error) { return 400, nil }, 1},
 		{"broken for good", func(int) (int, error) { return 0, broken }, 7},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				over := make(chan struct{})
-				s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", stream)
-					_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
-					<-over
-					_, _ = io.WriteString(w, "data: "+result+"\n\n")
-				}}
-				u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
-				x, tr := s.openOver(t, u, &asked{})
-				time.AfterFunc(time.Minute, func() { close(over) })
-				if _, err := x.Handle(t.Context(), request(), nil); err != nil {
-					t.Error(err)
-				}
-				if len(u.when) != tc.want {
-					t.Errorf("%d attempts, want %d", len(u.when), tc.want)
-				}
-				_ = x.Close()
-				_ = tr.Close()
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			over := make(chan struct{})
+			s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", stream)
+				_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
+				<-over
+				_, _ = io.WriteString(w, "data: "+result+"\n\n")
+			}}
+			u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
+			x, tr := s.openOver(t, u, &asked{})
+			time.AfterFunc(time.Minute, func() { close(over) })
+			if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+				t.Error(err)
+			}
+			if len(u.when) != tc.want {
+				t.Errorf("%d attempts, want %d", len(u.when), tc.want)
+			}
+			_ = x.Close()
+			_ = tr.Close()
 		})
 	}
 }
