@@ -40,6 +40,9 @@ func wantError(t *testing.T, err error, want, step string) {
 // Every error that a person may read says what to do next, and names its
 // package once.
 func TestErrorsSayWhatToDoNext(t *testing.T) {
+	lost := func(cause error) error {
+		return &client.TransportError{Method: "tools/call", Err: cause}
+	}
 	cause := client.ErrStreamEnded // has a prefix of its own
 	for _, test := range []struct {
 		err  error
@@ -50,26 +53,18 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{client.ErrSubscriptionEnded, "subscribe again"},
 		{client.ErrMessageTooLong, "StreamOptions.MaxLineBytes"},
 		{client.ErrOverrun, "subscribe again"},
-		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
+		{lost(errors.New("x")), "may have run"},
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
-		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
-		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
-			"start it again"},
-		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
-			"still valid"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"scopes"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"the host in the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
-			"use that URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
-			"see that the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}},
-			"later"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}},
-			"later"},
+		{lost(cause), "start the server again"},
+		{lost(&client.ExitError{Err: io.EOF}), "start it again"},
+		{lost(protocol.ErrSessionGone), "new session"},
+		{lost(&clienthttp.StatusError{Status: 401}), "still valid"},
+		{lost(&clienthttp.StatusError{Status: 403}), "scopes"},
+		{lost(&clienthttp.StatusError{Status: 403}), "the host in the URL"},
+		{lost(&clienthttp.StatusError{Status: 302}), "use that URL"},
+		{lost(&clienthttp.StatusError{Status: 404}), "see that the URL"},
+		{lost(&clienthttp.StatusError{Status: 429}), "later"},
+		{lost(&clienthttp.StatusError{Status: 503}), "later"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
 			"give Options its handler"},

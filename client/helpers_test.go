@@ -101,6 +101,14 @@ const (
 // ask returns an input_required result with the given members.
 func ask(members string) string { return `{"resultType":"input_required",` + members + `}` }
 
+// formSays returns options whose form handler returns r and err.
+func formSays(r elicited, err error) *client.Options {
+	return &client.Options{ElicitForm: func(context.Context,
+		*client.FormQuestion) (elicited, error) {
+		return r, err
+	}}
+}
+
 // acceptName answers every form with the name Ada.
 func acceptName(context.Context, *client.FormQuestion) (elicited, error) {
 	return client.Accept(map[string]any{"name": "Ada"})
