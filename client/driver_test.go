@@ -108,20 +108,14 @@ func TestPromptAndResourceRounds(t *testing.T) {
 	question := ask(`"inputRequests":{"who":` + nameForm + `}`)
 	opts := &client.Options{ElicitForm: acceptName}
 	t.Run("prompt", func(t *testing.T) {
-		peer := script(
-			question,
-			`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`,
-		)
+		peer := script(question, `{"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)
 		r, err := newClient(t, peer, opts).GetPrompt(t.Context(), "p", map[string]string{"a": "b"})
 		if err != nil || len(r.Messages) != 1 || len(peer.requests()) != 2 {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
 	t.Run("resource", func(t *testing.T) {
-		peer := script(
-			question,
-			`{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`,
-		)
+		peer := script(question, `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":0}`)
 		r, err := newClient(t, peer, opts).ReadResource(t.Context(), "u:1")
 		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 ||
 			peer.requests()[1].Mirror.Name != "u:1" {
@@ -195,19 +189,6 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 		}
 		if same {
 			t.Error("all pauses are equal: no jitter")
-		}
-	})
-}
-
-func TestPauseHonoursContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		_, err := newClient(t, script(ask(`"requestState":"wait"`)), nil).CallTool(ctx,
-			"greet", nil)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 20*time.Millisecond {
-			t.Errorf("got %v after %v", err, time.Since(start))
 		}
 	})
 }
@@ -362,17 +343,22 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The wait ends with the call.
-func TestBusyWaitIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		start := time.Now()
-		_, err := newClient(t, busy(1, `{"retryAfterMs":20000}`), nil).CallTool(ctx, "greet", nil)
-		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
-			t.Errorf("got %v after %v", err, time.Since(start))
-		}
-	})
+// The waits before another round and for a busy server end with the call.
+func TestWaitsEndWithTheCall(t *testing.T) {
+	for name, peer := range map[string]func() *fakePeer{
+		"pause": func() *fakePeer { return script(ask(`"requestState":"wait"`)) },
+		"busy":  func() *fakePeer { return busy(1, `{"retryAfterMs":20000}`) },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			start := time.Now()
+			_, err := newClient(t, peer(), nil).CallTool(ctx, "greet", nil)
+			if !errors.Is(err, context.Canceled) || time.Since(start) != 20*time.Millisecond {
+				t.Errorf("got %v after %v", err, time.Since(start))
+			}
+		})
+	}
 }
 
 // A retry to a busy server carries the answers again, without another call of
@@ -396,8 +382,7 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 			asked++
 			return acceptName(ctx, q)
 		}})
-		r, err := c.CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "greet")
 		sent := peer.requests()
 		if asked != 1 || len(sent) != 3 {
 			t.Fatalf("asked %d times, sent %d requests", asked, len(sent))
@@ -433,9 +418,7 @@ func TestBusyOverHTTP(t *testing.T) {
 						s.ServeHTTP(w, r)
 					}
 					c := newClient(t, dialHTTP(t, http.HandlerFunc(web), nil), nil)
-					if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-						t.Error(err)
-					}
+					wantCall(t, c, "t")
 					want := protocol.V20260728
 					if !modern {
 						want = protocol.V20251125

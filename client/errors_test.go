@@ -176,8 +176,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 		}}
 		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}),
 			&client.Options{Warn: func(_ context.Context, err error) { reason = err }})
-		r, err := c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "t")
 		wantError(t, reason, "7s", "StreamOptions.ProbeTimeout")
 		wantError(t, reason, "session of revision 2025-11-25", "starts slowly")
 	})

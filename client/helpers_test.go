@@ -171,6 +171,13 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 	}
 }
 
+// wantCall calls a tool, which must be done.
+func wantCall(t *testing.T, c *client.Client, tool string) {
+	t.Helper()
+	r, err := c.CallTool(t.Context(), tool, nil)
+	wantDone(t, r, err)
+}
+
 // newServer returns a server, closed when the test ends.
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()

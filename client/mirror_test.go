@@ -57,40 +57,40 @@ func methods(peer *fakePeer) string {
 
 func TestMirroredArguments(t *testing.T) {
 	args := map[string]any{"region": "us", "query": "x"}
-	t.Run("listed", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		c := newClient(t, peer, nil)
-		if _, err := c.ListTools(t.Context(), "2"); err != nil {
-			t.Fatal(err)
-		}
-		r, err := c.CallTool(t.Context(), "sql", args)
-		wantDone(t, r, err)
-		if got, want := methods(peer), "tools/list tools/call"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-	t.Run("never listed", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		c := newClient(t, peer, nil)
-		for range 2 {
-			r, err := c.CallTool(t.Context(), "sql", args)
-			wantDone(t, r, err)
-		}
-		if got, want := methods(peer), "tools/call tools/list tools/list tools/call tools/call"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-	t.Run("absent argument", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		_, err := newClient(t, peer, nil).CallTool(t.Context(), "sql", nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch {
-			t.Errorf("got %v", err)
-		}
+	for _, test := range []struct {
+		name   string
+		listed bool
+		args   any
+		calls  int
+		sent   string
+	}{
+		{"listed", true, args, 1, "tools/list tools/call"},
+		{"never listed", false, args, 2,
+			"tools/call tools/list tools/list tools/call tools/call"},
 		// The list changes nothing about the headers, so nothing is repeated.
-		if got, want := methods(peer), "tools/call tools/list tools/list"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
+		{"absent argument", false, nil, 1, "tools/call tools/list tools/list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			peer := sqlServer(t, `"Region"`)
+			c := newClient(t, peer, nil)
+			if test.listed {
+				_, err := c.ListTools(t.Context(), "2")
+				noError(t, err)
+			}
+			for range test.calls {
+				r, err := c.CallTool(t.Context(), "sql", test.args)
+				if test.args != nil {
+					wantDone(t, r, err)
+				} else if e, ok := protocol.AsError(err); !ok ||
+					e.Code != protocol.CodeHeaderMismatch {
+					t.Errorf("got %v", err)
+				}
+			}
+			if got := methods(peer); got != test.sent {
+				t.Errorf("got %s, want %s", got, test.sent)
+			}
+		})
+	}
 }
 
 type query struct {

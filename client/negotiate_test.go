@@ -334,15 +334,13 @@ func TestServerThatChangesItsEra(t *testing.T) {
 				t.Errorf("probed %d times, want %d; negotiated %s", probes, want, c.Negotiated())
 			}
 		}
-		r, err := c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "t")
 		odd(1) // what has just been found out is not doubted
 		time.Sleep(2 * time.Minute)
 		odd(2)
 		time.Sleep(2 * time.Minute)
 		old.Store(true)
-		r, err = c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "t")
 		if c.Negotiated() != protocol.V20251125 {
 			t.Errorf("got %s", c.Negotiated())
 		}
@@ -421,8 +419,7 @@ func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
+	wantCall(t, c, "t")
 }
 
 func TestCloseEndsNegotiation(t *testing.T) {

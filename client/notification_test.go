@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,22 +18,17 @@ func TestNotifications(t *testing.T) {
 		back protocol.Back) (response, error) {
 		late = back
 		token := metaOf(t, req).ProgressToken.String()
-		for _, n := range []protocol.Notification{
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`)},
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":"other","progress":2}`)},
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":null,"progress":2}`)},
-			{Method: protocol.NotifyProgress},
-			{Method: protocol.NotifyMessage,
-				Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
-			{Method: protocol.NotifyMessage,
-				Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
-			{Method: "notifications/custom", Params: json.RawMessage(`{}`)},
+		for _, n := range []frame{
+			{protocol.NotifyProgress, `{"progressToken":` + token + `,"progress":1}`},
+			{protocol.NotifyProgress, `{"progressToken":"other","progress":2}`},
+			{protocol.NotifyProgress, `{"progressToken":null,"progress":2}`},
+			{protocol.NotifyProgress, ""},
+			{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
+			{protocol.NotifyMessage, `{"level":"loud","data":"hello"}`},
+			{"notifications/custom", `{}`},
 		} {
-			if err := back.Notify(ctx, &n); err != nil {
-				t.Errorf("%s: %v", n.Method, err)
+			if err := n.send(ctx, back); err != nil {
+				t.Errorf("%s: %v", n.method, err)
 			}
 		}
 		return reply(req, done)
@@ -98,10 +92,7 @@ func reporting(t *testing.T, progress ...string) *fakePeer {
 		if token := metaOf(t, req).ProgressToken; !token.IsZero() {
 			for _, p := range progress {
 				params := fmt.Sprintf(`{"progressToken":%s,"progress":%s}`, token, p)
-				if err := back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
-					Params: json.RawMessage(params)}); err != nil {
-					t.Error(err)
-				}
+				noError(t, frame{protocol.NotifyProgress, params}.send(ctx, back))
 			}
 		}
 		return reply(req, done)

@@ -25,7 +25,7 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var prompts atomic.Int32
 			_, err := callOnce(t, script(ask(`"inputRequests":`+questions)), countingForm(&prompts))
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok || prompts.Load() != 0 {
+			if !isResponseError(err) || prompts.Load() != 0 {
 				t.Errorf("got %v after %d prompts, want a response error", err, prompts.Load())
 			}
 		})

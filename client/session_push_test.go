@@ -29,8 +29,7 @@ func answerToPush(t *testing.T, way string, s *legacyServer, opts *client.Option
 		return legacyDone
 	}
 	c = s.reach(t, way, opts)
-	r, err := c.CallTool(t.Context(), "greet", nil)
-	wantDone(t, r, err)
+	wantCall(t, c, "greet")
 	return got, c
 }
 
@@ -184,8 +183,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			wait.Wait()
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		if open.Load() != most || got[fmt.Sprint(protocol.CodeBusy)] != all-most || len(got) != 2 {
 			t.Errorf("%d were open at once, answers %v", open.Load(), got)
 		}
@@ -213,8 +211,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 			wait.Wait()
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, allHandlers()).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, allHandlers()), "greet")
 	})
 }
 
@@ -244,8 +241,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 			push(pushed("2", "ping", "")) // an answer to the first would come before
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		for _, m := range s.heard {
 			if m.Method == "" && string(m.ID) == "1" {
 				t.Errorf("a cancelled question was answered: %s", m.answer())
@@ -267,8 +263,7 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 				got = push(pushed(`"q"`, "elicitation/create", nameParams))
 				return legacyDone
 			}}
-			r, err := s.reach(t, "lines", countingForm(&asked)).CallTool(t.Context(), "greet", nil)
-			wantDone(t, r, err)
+			wantCall(t, s.reach(t, "lines", countingForm(&asked)), "greet")
 			if asked.Load() != wantAsked || (got.Error == nil) != (wantAsked == 1) {
 				t.Errorf("asked %d times and answered %s", asked.Load(), got.answer())
 			}

@@ -77,8 +77,7 @@ func TestLegacyHasNoRounds(t *testing.T) {
 			return client.Cancel(), nil
 		}
 		c := s.reach(t, way, opts)
-		r, err := c.CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "greet")
 		p := &protocol.CallToolParams{Name: "greet"}
 		p.RequestState = protocol.StateText("s")
 		if _, err := c.CallToolParams(t.Context(), p); err == nil {
@@ -119,10 +118,9 @@ func TestLegacyTimeout(t *testing.T) {
 				return legacyDone
 			}}
 			c := s.reach(t, way, opts)
-			r, err := c.CallTool(t.Context(), "greet", nil)
-			wantDone(t, r, err)
+			wantCall(t, c, "greet")
 			start := time.Now()
-			_, err = c.CallTool(t.Context(), "slow", nil)
+			_, err := c.CallTool(t.Context(), "slow", nil)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*limit {
 				t.Errorf("got %v after %v, want a timeout after what the person took and the limit",
 					err,
@@ -259,8 +257,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			}
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		if got := <-progressed; got != 1 {
 			t.Errorf("progress %v", got)
 		}
@@ -279,11 +276,10 @@ func TestLegacySessionGone(t *testing.T) {
 		s.ServeHTTP(w, r)
 	})
 	c := newClient(t, dialHTTP(t, web, nil), nil)
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
+	wantCall(t, c, "t")
 	lost.Store(true)
 	s.session = "s2"
-	_, err = c.CallTool(t.Context(), "t", nil)
+	_, err := c.CallTool(t.Context(), "t", nil)
 	if !errors.Is(err, protocol.ErrSessionGone) {
 		t.Errorf("got %v, want ErrSessionGone", err)
 	}
@@ -291,9 +287,7 @@ func TestLegacySessionGone(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 10 {
 		wait.Go(func() {
-			if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-				t.Error(err)
-			}
+			wantCall(t, c, "t")
 		})
 	}
 	wait.Wait()

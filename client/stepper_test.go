@@ -320,9 +320,7 @@ func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
 	resume(t, c, p)
-	if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-		t.Fatal(err)
-	}
+	wantCall(t, c, "t")
 	all := `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 	for i, want := range []string{all, all, `{"elicitation":{"form":{}}}`} {
 		got, _ := protocol.Meta(member(t, peer.requests()[i], "_meta")).Get(

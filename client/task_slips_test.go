@@ -126,7 +126,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 				return test.get(n)
 			})
 			_, err := s.follow(t)
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok {
+			if !isResponseError(err) {
 				t.Errorf("error %v, want that of a wrong response", err)
 			}
 			if s.cancelled != test.cancelled || len(s.polled) != 1 {
@@ -236,7 +236,7 @@ func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string { return isAsking("who") })
 		asked, err := s.follow(t)
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1 {
+		if !isResponseError(err) || asked != 1 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
 		if len(s.polled) != 62 || s.cancelled != 1 || s.updated != 7 { // now and then again
@@ -267,7 +267,7 @@ func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(n int) string { return isAsking(fmt.Sprint("q", n)) })
 		asked, err := s.follow(t)
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1024 {
+		if !isResponseError(err) || asked != 1024 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
 	})
@@ -276,7 +276,7 @@ func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 	want := func(t *testing.T, s *slippingServer, err error) {
 		t.Helper()
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || len(s.polled) != 0 {
+		if !isResponseError(err) || len(s.polled) != 0 {
 			t.Errorf("error %v after %d polls", err, len(s.polled))
 		}
 	}
