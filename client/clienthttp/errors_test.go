@@ -91,10 +91,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 				noError(t, err)
 				peer := protocol.Peer(tr)
 				if !modern {
-					x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-						ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-						Params: []byte(`{}`),
-					}, &asked{})
+					x, _, err := tr.OpenSession(t.Context(), initialize, &asked{})
 					noError(t, err)
 					defer x.Close()
 					peer = x
@@ -124,23 +121,16 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 // Errors of the caller's own functions are wrapped once, too.
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
-		"authorize": {
-			Authorizer: &scripted{credentials: func(context.Context,
-				clienthttp.Outgoing) (http.Header, error) {
-				return nil, clienthttp.ErrClosed
-			}},
-		},
-		"client": {HTTPClient: &http.Client{Transport: failing{}}},
+		"authorize": {Authorizer: noCredentials(clienthttp.ErrClosed)},
+		"client":    {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", opts)
-			noError(t, err)
-			_, err = tr.Handle(t.Context(), request(), nil)
+			tr := serve(t, silent, opts)
+			_, err := tr.Handle(t.Context(), request(), nil)
 			if !errors.Is(err, clienthttp.ErrClosed) ||
 				errtext.RepeatedPrefix(err, "clienthttp") != "" {
 				t.Errorf("%s: got %v", name, err)
 			}
-			_ = tr.Close()
 		})
 	}
 }
