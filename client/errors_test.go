@@ -208,21 +208,12 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 
 // Every error names its packages once, over HTTP and lines and in both eras.
 func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
-	hang := func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}
-	statuses := func(status int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
-	}
-	for name, answer := range map[string]http.HandlerFunc{
-		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404),
-		"500": statuses(500), "204": statuses(204),
-		"stream": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, ": x\n\n")
-		},
-		"gone": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+	for name, answer := range map[string]func(http.ResponseWriter, legacyMessage){
+		"400": says(400, "", ""), "401": says(401, "", ""), "404": says(404, "", ""),
+		"500": says(500, "", ""), "204": says(204, "", ""),
+		"stream": says(200, "text/event-stream", ": x\n\n"),
+		"gone":   func(http.ResponseWriter, legacyMessage) { panic(http.ErrAbortHandler) },
+		"hang":   nil,
 	} {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s modern %v", name, modern), func(t *testing.T) {
@@ -231,22 +222,25 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 					s.refuse = saysJSON(200, bothEras)
 				}
 				tr := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if peek(t, r).Method == "tools/call" {
-						answer(w, r)
-						return
+					switch m := peek(t, r); {
+					case m.Method != "tools/call":
+						s.ServeHTTP(w, r)
+					case answer == nil:
+						w.(http.Flusher).Flush()
+						<-r.Context().Done()
+					default:
+						answer(w, m)
 					}
-					s.ServeHTTP(w, r)
 				}), nil)
 				c := newClient(t, tr, &client.Options{Timeout: -1})
-				if _, err := c.Negotiate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Negotiate(t.Context())
+				noError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				if name == "hang" {
 					time.AfterFunc(50*time.Millisecond, cancel)
 				}
 				defer cancel()
-				_, err := c.CallTool(ctx, "t", nil)
+				_, err = c.CallTool(ctx, "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
 				noError(t, tr.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
@@ -257,18 +251,17 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			})
 		}
 	}
+	writes := func(text string) func(*client.Stream, *io.PipeWriter) {
+		return func(_ *client.Stream, w *io.PipeWriter) { _, _ = io.WriteString(w, text+"\n") }
+	}
 	for name, ends := range map[string]func(*client.Stream, *io.PipeWriter){
 		"closed": func(s *client.Stream, _ *io.PipeWriter) { _ = s.Close() },
 		"ended":  func(_ *client.Stream, w *io.PipeWriter) { _ = w.Close() },
 		"broken": func(_ *client.Stream, w *io.PipeWriter) {
 			_ = w.CloseWithError(client.ErrMessageTooLong)
 		},
-		"no answer": func(_ *client.Stream, w *io.PipeWriter) {
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
-		},
-		"too long": func(_ *client.Stream, w *io.PipeWriter) {
-			_, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
-		},
+		"no answer": writes(`{"jsonrpc":"2.0","id":1,"result":[]}`),
+		"too long":  writes(strings.Repeat("x", 2000)),
 	} {
 		t.Run("lines "+name, func(t *testing.T) {
 			in, out := io.Pipe()

@@ -57,16 +57,12 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 			var prompts atomic.Int32
 			peer := script(
 				ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
-			_, err := callOnce(t, peer, &client.Options{
-				ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
-					prompts.Add(1)
-					return acceptName(ctx, q)
-				},
-				ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
-					prompts.Add(1)
-					return client.Accept(nil)
-				},
-			})
+			opts := countingForm(&prompts)
+			opts.ElicitURL = func(context.Context, *client.URLQuestion) (elicited, error) {
+				prompts.Add(1)
+				return client.Accept(nil)
+			}
+			_, err := callOnce(t, peer, opts)
 			refused, ok := errors.AsType[*client.QuestionError](err)
 			if !ok || refused.Key != "bad" || !strings.Contains(err.Error(), tc.want) ||
 				strings.Contains(err.Error(), "hunter2") {
@@ -198,12 +194,10 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 
 func TestUnusableModelAndRoots(t *testing.T) {
 	model := func(r *protocol.CreateMessageResult) *client.Options {
-		return &client.Options{
-			CreateMessage: func(context.Context,
-				*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-				return r, nil
-			},
-		}
+		return &client.Options{CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return r, nil
+		}}
 	}
 	text := []protocol.Content{&protocol.TextContent{Text: "x"}}
 	roots := func(r ...protocol.Root) *client.Options {
@@ -277,23 +271,22 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 			Content: []protocol.Content{&protocol.TextContent{Text: "x"}},
 		}, nil
 	}
-	_, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`)),
-		&client.Options{CreateMessage: answer})
-	if !errors.Is(err, client.ErrUndeclared) || got != nil {
-		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
-	}
-	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
-		&client.Options{CreateMessage: answer, Sampling: protocol.SamplingCapability{Tools: true}})
-	wantDone(t, r, err)
-	if got.Request.IncludeContext != "" {
-		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)
-	}
-	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{
-		CreateMessage: answer, Sampling: both,
-	})
-	wantDone(t, r, err)
-	if got.Request.IncludeContext != "allServers" {
-		t.Errorf("got includeContext %q, want it kept", got.Request.IncludeContext)
+	for want, declared := range map[string]protocol.SamplingCapability{
+		"refused": {}, "": {Tools: true}, "allServers": both,
+	} {
+		got = nil
+		r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
+			&client.Options{CreateMessage: answer, Sampling: declared})
+		if want == "refused" {
+			if !errors.Is(err, client.ErrUndeclared) || got != nil {
+				t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
+			}
+			continue
+		}
+		wantDone(t, r, err)
+		if got.Request.IncludeContext != want {
+			t.Errorf("got includeContext %q, want %q", got.Request.IncludeContext, want)
+		}
 	}
 }
 
@@ -301,17 +294,9 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
-	form := acceptName
-	link := func(context.Context, *client.URLQuestion) (elicited, error) {
-		return client.Decline(), nil
-	}
-	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult,
-		error) {
-		return nil, nil
-	}
-	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-		return nil, nil
-	}
+	all := allHandlers()
+	every := *all
+	every.Sampling = both
 	cases := []struct {
 		name string
 		opts *client.Options
@@ -319,30 +304,24 @@ func TestDeclaredCapabilities(t *testing.T) {
 	}{
 		{"nothing", nil, `{}`},
 		{"options without handlers", &client.Options{Sampling: both}, `{}`},
-		{"form", &client.Options{ElicitForm: form}, `{"elicitation":{"form":{}}}`},
-		{"url", &client.Options{ElicitURL: link}, `{"elicitation":{"url":{}}}`},
-		{"sampling", &client.Options{CreateMessage: model}, `{"sampling":{}}`},
-		{"all", &client.Options{
-			ElicitForm: form, ElicitURL: link, CreateMessage: model, Sampling: both,
-			ListRoots: roots,
-		}, `{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
+		{"form", &client.Options{ElicitForm: all.ElicitForm}, `{"elicitation":{"form":{}}}`},
+		{"url", &client.Options{ElicitURL: all.ElicitURL}, `{"elicitation":{"url":{}}}`},
+		{"sampling", &client.Options{CreateMessage: all.CreateMessage}, `{"sampling":{}}`},
+		{"all", &every,
+			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			peer := script(done)
 			r, err := callOnce(t, peer, tc.opts)
 			wantDone(t, r, err)
-			var meta map[string]json.RawMessage
-			noError(t, json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")), &meta))
-			if got := string(meta[protocol.MetaClientCapabilities]); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-			if got := string(meta[protocol.MetaProtocolVersion]); got != `"2026-07-28"` {
-				t.Errorf("got version %s", got)
-			}
-			got := string(meta[protocol.MetaClientInfo])
-			if !strings.Contains(got, `"rondo-client"`) {
-				t.Errorf("got info %s", got)
+			meta := protocol.Meta(member(t, peer.requests()[0], "_meta"))
+			caps, _ := meta.Get(protocol.MetaClientCapabilities)
+			version, _ := meta.Get(protocol.MetaProtocolVersion)
+			info, _ := meta.Get(protocol.MetaClientInfo)
+			if string(caps) != tc.want || string(version) != `"2026-07-28"` ||
+				!strings.Contains(string(info), `"rondo-client"`) {
+				t.Errorf("got %s of revision %s and client %s, want %s", caps, version, info, tc.want)
 			}
 		})
 	}
@@ -351,16 +330,9 @@ func TestDeclaredCapabilities(t *testing.T) {
 // A response of a few megabytes can hold a hundred thousand questions, each of
 // which would be put to a person.
 func TestTooManyQuestions(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		n       int
-		refused bool
-	}{
-		{"as many as allowed", 100, false},
-		{"one more", 100 + 1, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			list := make([]string, tc.n)
+	for _, n := range []int{100, 101} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			list, refused := make([]string, n), n > 100
 			for i := range list {
 				list[i] = fmt.Sprintf(`"k%d":{"method":"roots/list"}`, i)
 			}
@@ -372,24 +344,17 @@ func TestTooManyQuestions(t *testing.T) {
 					return nil, nil
 				},
 			})
-			_, unusable := errors.AsType[*client.ResponseError](err)
-			if unusable != tc.refused || (err != nil) != tc.refused {
-				t.Errorf("%d questions: got error %v, refused: %v", tc.n, err, tc.refused)
+			if isResponseError(err) != refused || (err != nil) != refused {
+				t.Errorf("got error %v, refused: %v", err, refused)
 			}
-			if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused &&
-				asked.Load() != 0 {
-				t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
+			if want := map[bool]int32{false: 100}[refused]; asked.Load() != want {
+				t.Errorf("%d were asked, want %d", asked.Load(), want)
 			}
-
-			c, err := client.New(script(questions), &client.Options{
-				Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
-			})
-			noError(t, err)
-			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if (err != nil) != tc.refused || (pending == nil) != tc.refused {
-				t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)
+			_, pending, err := newClient(t, script(questions), byHand()).Begin(t.Context(),
+				&protocol.CallToolParams{Name: "t"})
+			if (err != nil) != refused || (pending == nil) != refused {
+				t.Errorf("Begin: got %v and error %v", pending, err)
 			}
-			_ = c.Close()
 		})
 	}
 }

@@ -206,41 +206,29 @@ func TestStoredStateIsExact(t *testing.T) {
 }
 
 // The arguments of a retry are spelled as in the first leg, even if the call
-// was stored between them: servers bind states to the spelling.
-func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
+// was stored between them: servers bind states to the spelling. The caller's metadata stays too.
+func TestRetriesSayTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(),
-		&protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
-	noError(t, err)
-	p := elsewhere(t, elsewhere(t, pending))
-	answer(t, p, "who", client.Cancel())
-	resume(t, newClient(t, peer, byHand()), p)
-	for i, request := range peer.requests() {
-		if got := member(t, request, "arguments"); got != arguments {
-			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
-		}
-	}
-}
-
-func TestPendingKeepsTheCallersMetadata(t *testing.T) {
-	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	p := &protocol.CallToolParams{Name: "t"}
+	p := &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)}
 	p.Extra = protocol.Meta(
 		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
 	)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	noError(t, err)
-	pending = elsewhere(t, pending)
-	answer(t, pending, "who", client.Decline())
+	pending = elsewhere(t, elsewhere(t, pending))
+	answer(t, pending, "who", client.Cancel())
 	resume(t, newClient(t, peer, byHand()), pending)
 	for i, req := range peer.requests() {
+		if got := member(t, req, "arguments"); got != arguments {
+			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
+		}
 		meta := metaOf(t, req)
 		tenant, _ := meta.Extra.Get("com.example/tenant")
 		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 ||
 			meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
-			t.Errorf("leg %d: got %s", i, meta.Extra)
+			t.Errorf("leg %d: got %s", i+1, meta.Extra)
 		}
 	}
 }
@@ -332,38 +320,32 @@ func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
 }
 
 func TestStepperChecksQuestions(t *testing.T) {
-	cases := []struct {
+	form := &client.Options{ElicitForm: acceptName}
+	for _, tc := range []struct {
 		name, question string
 		opts           *client.Options
-		undeclared     bool
+		want           string // declared, undeclared or refused
 	}{
-		{"nothing declared", nameForm, nil, true},
-		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{"by hand counts alone", nameForm,
-			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
-		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
-	}
-	for _, tc := range cases {
+		{"nothing declared", nameForm, nil, "undeclared"},
+		{"handlers count", nameForm, form, "declared"},
+		{"by hand counts alone", nameForm, &client.Options{ElicitForm: acceptName,
+			Manual: &protocol.ClientCapabilities{}}, "undeclared"},
+		{"URL of a form client", visitURL, form, "undeclared"},
+		{"script URL", strings.Replace(visitURL, "https:", "javascript:", 1), byHand(), "refused"},
+		{"URL in clear", strings.Replace(visitURL, "https:", "http:", 1), byHand(), "refused"},
+		{"form in a form", strings.Replace(nameForm, `"string"`, `"object"`, 1), byHand(),
+			"refused"},
+		{"unusable schema", strings.Replace(nameForm, `"minLength":2`, `"minLength":"x"`, 1),
+			byHand(), "refused"},
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, script(ask(`"inputRequests":{"q":`+tc.question+`}`)), tc.opts)
 			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if errors.Is(err, client.ErrUndeclared) != tc.undeclared ||
-				(p == nil) != tc.undeclared {
-				t.Errorf("got %v, %v", p, err)
-			}
-		})
-	}
-	for name, question := range map[string]string{
-		"script URL":      strings.Replace(visitURL, "https:", "javascript:", 1),
-		"URL in clear":    strings.Replace(visitURL, "https:", "http:", 1),
-		"form in a form":  strings.Replace(nameForm, `"string"`, `"object"`, 1),
-		"unusable schema": strings.Replace(nameForm, `"minLength":2`, `"minLength":"x"`, 1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newClient(t, script(ask(`"inputRequests":{"q":`+question+`}`)), byHand())
-			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if e, ok := errors.AsType[*client.QuestionError](err); !ok || e.Key != "q" || p != nil {
-				t.Errorf("got %v, %v", p, err)
+			e, refused := errors.AsType[*client.QuestionError](err)
+			if refused != (tc.want != "declared") || refused && e.Key != "q" ||
+				(p == nil) != refused ||
+				errors.Is(err, client.ErrUndeclared) != (tc.want == "undeclared") {
+				t.Errorf("got %v, %v, want it %s", p, err, tc.want)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -342,15 +341,7 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)
 	addTool(s, "one")
-	toServer, fromClient := io.Pipe()
-	toClient, fromServer := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- s.ServeStream(t.Context(), toServer, fromServer, nil)
-		_ = fromServer.Close()
-	}()
-	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
-	noError(t, err)
+	c := streamTo(t, s, nil)
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true},
 		{ResourceSubscriptions: []string{"u:1"}}} {
@@ -381,10 +372,6 @@ func TestListenOverAStream(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	<-served // with or without an error: the client may leave in the midst of a message
 }
 
 func TestListenOverHTTP(t *testing.T) {
