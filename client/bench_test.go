@@ -12,10 +12,8 @@ import (
 // A stub answers at once, so that the benchmark measures the client.
 type stub func(req *protocol.Request) string
 
-func (s stub) Handle(
-	_ context.Context, req *protocol.Request, _ protocol.Back,
-) (*protocol.Response, error) {
-	return &protocol.Response{ID: req.ID, Result: json.RawMessage(s(req))}, nil
+func (s stub) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (response, error) {
+	return reply(req, s(req))
 }
 func (stub) Notify(context.Context, *protocol.Notification) error { return nil }
 func (stub) Close() error                                         { return nil }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -16,7 +15,7 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 		inner := peer.handle
 		peer.handle = func(ctx context.Context, req *protocol.Request,
-			back protocol.Back) (*protocol.Response, error) {
+			back protocol.Back) (response, error) {
 			select {
 			case <-time.After(d):
 				return inner(ctx, req, back)
@@ -28,8 +27,7 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 	}
 	opts := &client.Options{
 		Timeout: time.Minute,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
 			time.Sleep(time.Hour) // of fake time: a person at lunch
 			if _, ok := ctx.Deadline(); ok {
 				t.Error("the handler has a deadline")
@@ -37,23 +35,19 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 			return acceptName(ctx, q)
 		},
 	}
-	t.Run("within", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, err := callOnce(t, slow(29*time.Second), opts)
-			wantDone(t, r, err)
-		})
+	inBubble(t, "within", func(t *testing.T) {
+		r, err := callOnce(t, slow(29*time.Second), opts)
+		wantDone(t, r, err)
 	})
-	t.Run("legs add up", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			_, err := callOnce(t, slow(31*time.Second), opts)
-			wantError(t, err, "tools/call: server took longer than 1m0s", "Options.Timeout")
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want a timeout", err)
-			}
-			if got, want := time.Since(start), time.Hour+time.Minute; got != want {
-				t.Errorf("took %v, want %v", got, want)
-			}
-		})
+	inBubble(t, "legs add up", func(t *testing.T) {
+		start := time.Now()
+		_, err := callOnce(t, slow(31*time.Second), opts)
+		wantError(t, err, "tools/call: server took longer than 1m0s", "Options.Timeout")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want a timeout", err)
+		}
+		if got, want := time.Since(start), time.Hour+time.Minute; got != want {
+			t.Errorf("took %v, want %v", got, want)
+		}
 	})
 }

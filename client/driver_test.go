@@ -25,8 +25,7 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		done)
 	var rounds [5]atomic.Int32
 	opts := &client.Options{
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
 			rounds[q.Round].Add(1)
 			want := client.QuestionOrigin{
 				Key: "who", Method: "tools/call", Target: "greet", Round: 1,
@@ -37,7 +36,7 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 			}
 			return acceptName(ctx, q)
 		},
-		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(_ context.Context, q *client.URLQuestion) (elicited, error) {
 			rounds[q.Round].Add(1)
 			if q.URL != "https://example.com/in" {
 				t.Errorf("got URL %s", q.URL)
@@ -109,20 +108,14 @@ func TestPromptAndResourceRounds(t *testing.T) {
 	question := ask(`"inputRequests":{"who":` + nameForm + `}`)
 	opts := &client.Options{ElicitForm: acceptName}
 	t.Run("prompt", func(t *testing.T) {
-		peer := script(
-			question,
-			`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`,
-		)
+		peer := script(question, `{"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)
 		r, err := newClient(t, peer, opts).GetPrompt(t.Context(), "p", map[string]string{"a": "b"})
 		if err != nil || len(r.Messages) != 1 || len(peer.requests()) != 2 {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
 	t.Run("resource", func(t *testing.T) {
-		peer := script(
-			question,
-			`{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`,
-		)
+		peer := script(question, `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":0}`)
 		r, err := newClient(t, peer, opts).ReadResource(t.Context(), "u:1")
 		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 ||
 			peer.requests()[1].Mirror.Name != "u:1" {
@@ -136,7 +129,7 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 		t.Run(string(action), func(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 			r, err := callOnce(t, peer, &client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				*client.FormQuestion) (elicited, error) {
 				return &protocol.ElicitResult{Action: action,
 					Content: json.RawMessage(`{"name":"Ada"}`)}, nil
 			}})
@@ -174,7 +167,7 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 		peer := script(ask(`"requestState":"wait"`))
 		inner := peer.handle
 		peer.handle = func(ctx context.Context, req *protocol.Request,
-			back protocol.Back) (*protocol.Response, error) {
+			back protocol.Back) (response, error) {
 			at = append(at, time.Now())
 			return inner(ctx, req, back)
 		}
@@ -200,22 +193,9 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 	})
 }
 
-func TestPauseHonoursContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		_, err := newClient(t, script(ask(`"requestState":"wait"`)), nil).CallTool(ctx,
-			"greet", nil)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 20*time.Millisecond {
-			t.Errorf("got %v after %v", err, time.Since(start))
-		}
-	})
-}
-
 func TestCallerParamsAreNotChanged(t *testing.T) {
 	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
-		_ protocol.Back) (*protocol.Response, error) {
+		_ protocol.Back) (response, error) {
 		p, err := protocol.DecodeParams(req.Method, req.Params)
 		if err != nil {
 			return nil, err
@@ -225,11 +205,11 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		case call.InputResponses == nil:
 			again := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` +
 				fmt.Sprintf("%q", req.ID))
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(again)}, nil
+			return reply(req, again)
 		case state == "":
 			return nil, errors.New("the state got lost")
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	}}
 	c := newClient(t, peer, &client.Options{ElicitForm: acceptName})
 	params := &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"a":1}`)}
@@ -262,7 +242,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		asked := make(chan struct{})
 		peer := script(ask(`"inputRequests":{"who":` + nameForm + `}`))
 		c, err := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context,
-			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			_ *client.FormQuestion) (elicited, error) {
 			close(asked)
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -291,13 +271,13 @@ func TestCloseEndsCalls(t *testing.T) {
 
 // busy answers the first n requests with CodeBusy and the given data.
 func busy(n int, data string) *fakePeer {
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		if n--; n >= 0 {
 			e := protocol.Errorf(protocol.CodeBusy, "too many requests at once")
 			e.Data = json.RawMessage(data)
-			return &protocol.Response{ID: req.ID, Error: e}, nil
+			return refuse(req, e)
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 }
 
@@ -337,46 +317,48 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 		{"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true,
 			2 * time.Second},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if test.limit > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, test.limit)
-					defer cancel()
-				}
-				peer := busy(test.refuses, test.data)
-				start := time.Now()
-				_, err := newClient(t, peer, test.opts).CallTool(ctx, "greet", nil)
-				took := time.Since(start)
-				if sent := len(peer.requests()); (err == nil) != test.ok || sent != test.sent {
-					t.Errorf("got %v after %d requests, want ok %v after %d", err, sent, test.ok,
-						test.sent)
-				}
-				if said, ok := protocol.AsError(err); !test.ok &&
-					(!ok || said.Code != protocol.CodeBusy) {
-					t.Errorf("got %v, want what the server said", err)
-				}
-				if took < test.atLeast || took > test.atLeast+test.atLeast/4 {
-					t.Errorf("took %v, want at least %v and a quarter more at most", took,
-						test.atLeast)
-				}
-			})
+		inBubble(t, test.name, func(t *testing.T) {
+			ctx := t.Context()
+			if test.limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, test.limit)
+				defer cancel()
+			}
+			peer := busy(test.refuses, test.data)
+			start := time.Now()
+			_, err := newClient(t, peer, test.opts).CallTool(ctx, "greet", nil)
+			took := time.Since(start)
+			if sent := len(peer.requests()); (err == nil) != test.ok || sent != test.sent {
+				t.Errorf("got %v after %d requests, want ok %v after %d", err, sent, test.ok,
+					test.sent)
+			}
+			if said, ok := protocol.AsError(err); !test.ok &&
+				(!ok || said.Code != protocol.CodeBusy) {
+				t.Errorf("got %v, want what the server said", err)
+			}
+			if took < test.atLeast || took > test.atLeast+test.atLeast/4 {
+				t.Errorf("took %v, want at least %v and a quarter more at most", took, test.atLeast)
+			}
 		})
 	}
 }
 
-// The wait ends with the call.
-func TestBusyWaitIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		start := time.Now()
-		_, err := newClient(t, busy(1, `{"retryAfterMs":20000}`), nil).CallTool(ctx, "greet", nil)
-		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
-			t.Errorf("got %v after %v", err, time.Since(start))
-		}
-	})
+// The waits before another round and for a busy server end with the call.
+func TestWaitsEndWithTheCall(t *testing.T) {
+	for name, peer := range map[string]func() *fakePeer{
+		"pause": func() *fakePeer { return script(ask(`"requestState":"wait"`)) },
+		"busy":  func() *fakePeer { return busy(1, `{"retryAfterMs":20000}`) },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			start := time.Now()
+			_, err := newClient(t, peer(), nil).CallTool(ctx, "greet", nil)
+			if !errors.Is(err, context.Canceled) || time.Since(start) != 20*time.Millisecond {
+				t.Errorf("got %v after %v", err, time.Since(start))
+			}
+		})
+	}
 }
 
 // A retry to a busy server carries the answers again, without another call of
@@ -384,25 +366,23 @@ func TestBusyWaitIsCancelled(t *testing.T) {
 func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, asked := 0, 0
-		peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		peer := answering(func(req *protocol.Request) (response, error) {
 			switch n++; n {
 			case 1:
 				again := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
-				return &protocol.Response{ID: req.ID, Result: json.RawMessage(again)}, nil
+				return reply(req, again)
 			case 2:
 				busy := protocol.Errorf(protocol.CodeBusy, "m")
-				return &protocol.Response{ID: req.ID,
-					Error: busy.WithData(map[string]any{"retryAfterMs": 10})}, nil
+				return refuse(req, busy.WithData(map[string]any{"retryAfterMs": 10}))
 			}
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+			return reply(req, done)
 		})
 		c := newClient(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-			q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			q *client.FormQuestion) (elicited, error) {
 			asked++
 			return acceptName(ctx, q)
 		}})
-		r, err := c.CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "greet")
 		sent := peer.requests()
 		if asked != 1 || len(sent) != 3 {
 			t.Fatalf("asked %d times, sent %d requests", asked, len(sent))
@@ -438,9 +418,7 @@ func TestBusyOverHTTP(t *testing.T) {
 						s.ServeHTTP(w, r)
 					}
 					c := newClient(t, dialHTTP(t, http.HandlerFunc(web), nil), nil)
-					if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-						t.Error(err)
-					}
+					wantCall(t, c, "t")
 					want := protocol.V20260728
 					if !modern {
 						want = protocol.V20251125

@@ -40,6 +40,9 @@ func wantError(t *testing.T, err error, want, step string) {
 // Every error that a person may read says what to do next, and names its
 // package once.
 func TestErrorsSayWhatToDoNext(t *testing.T) {
+	lost := func(cause error) error {
+		return &client.TransportError{Method: "tools/call", Err: cause}
+	}
 	cause := client.ErrStreamEnded // has a prefix of its own
 	for _, test := range []struct {
 		err  error
@@ -50,26 +53,18 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{client.ErrSubscriptionEnded, "subscribe again"},
 		{client.ErrMessageTooLong, "StreamOptions.MaxLineBytes"},
 		{client.ErrOverrun, "subscribe again"},
-		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
+		{lost(errors.New("x")), "may have run"},
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
-		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
-		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
-			"start it again"},
-		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
-			"still valid"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"scopes"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"the host in the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
-			"use that URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
-			"see that the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}},
-			"later"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}},
-			"later"},
+		{lost(cause), "start the server again"},
+		{lost(&client.ExitError{Err: io.EOF}), "start it again"},
+		{lost(protocol.ErrSessionGone), "new session"},
+		{lost(&clienthttp.StatusError{Status: 401}), "still valid"},
+		{lost(&clienthttp.StatusError{Status: 403}), "scopes"},
+		{lost(&clienthttp.StatusError{Status: 403}), "the host in the URL"},
+		{lost(&clienthttp.StatusError{Status: 302}), "use that URL"},
+		{lost(&clienthttp.StatusError{Status: 404}), "see that the URL"},
+		{lost(&clienthttp.StatusError{Status: 429}), "later"},
+		{lost(&clienthttp.StatusError{Status: 503}), "later"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
 			"give Options its handler"},
@@ -95,13 +90,11 @@ const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestS
 // The client adds that: the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
-	if err := json.Unmarshal([]byte(refusedStateError), &struct {
+	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {
 		Code    *int64           `json:"code"`
 		Message *string          `json:"message"`
 		Data    *json.RawMessage `json:"data"`
-	}{&said.Code, &said.Message, &said.Data}); err != nil {
-		t.Fatal(err)
-	}
+	}{&said.Code, &said.Message, &said.Data}))
 	for name, test := range map[string]struct {
 		change func(e *protocol.Error)
 		hint   bool
@@ -145,12 +138,12 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := said
 			test.change(&e)
-			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+			peer := answering(func(req *protocol.Request) (response, error) {
 				if member(t, req, "requestState") == "" {
 					asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
-					return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
+					return reply(req, asks)
 				}
-				return &protocol.Response{ID: req.ID, Error: &e}, nil
+				return refuse(req, &e)
 			})
 			_, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
 			if got, ok := protocol.AsError(err); !ok || got != &e {
@@ -182,11 +175,8 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 			return ""
 		}}
 		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}),
-			&client.Options{
-				Warn: func(_ context.Context, err error) { reason = err },
-			})
-		r, err := c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+			&client.Options{Warn: func(_ context.Context, err error) { reason = err }})
+		wantCall(t, c, "t")
 		wantError(t, reason, "7s", "StreamOptions.ProbeTimeout")
 		wantError(t, reason, "session of revision 2025-11-25", "starts slowly")
 	})
@@ -218,21 +208,12 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 
 // Every error names its packages once, over HTTP and lines and in both eras.
 func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
-	hang := func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}
-	statuses := func(status int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
-	}
-	for name, answer := range map[string]http.HandlerFunc{
-		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404),
-		"500": statuses(500), "204": statuses(204),
-		"stream": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, ": x\n\n")
-		},
-		"gone": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+	for name, answer := range map[string]func(http.ResponseWriter, legacyMessage){
+		"400": says(400, "", ""), "401": says(401, "", ""), "404": says(404, "", ""),
+		"500": says(500, "", ""), "204": says(204, "", ""),
+		"stream": says(200, "text/event-stream", ": x\n\n"),
+		"gone":   func(http.ResponseWriter, legacyMessage) { panic(http.ErrAbortHandler) },
+		"hang":   nil,
 	} {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s modern %v", name, modern), func(t *testing.T) {
@@ -241,22 +222,25 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 					s.refuse = saysJSON(200, bothEras)
 				}
 				tr := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if peek(t, r).Method == "tools/call" {
-						answer(w, r)
-						return
+					switch m := peek(t, r); {
+					case m.Method != "tools/call":
+						s.ServeHTTP(w, r)
+					case answer == nil:
+						w.(http.Flusher).Flush()
+						<-r.Context().Done()
+					default:
+						answer(w, m)
 					}
-					s.ServeHTTP(w, r)
 				}), nil)
 				c := newClient(t, tr, &client.Options{Timeout: -1})
-				if _, err := c.Negotiate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Negotiate(t.Context())
+				noError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				if name == "hang" {
 					time.AfterFunc(50*time.Millisecond, cancel)
 				}
 				defer cancel()
-				_, err := c.CallTool(ctx, "t", nil)
+				_, err = c.CallTool(ctx, "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
 				noError(t, tr.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
@@ -267,18 +251,17 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			})
 		}
 	}
+	writes := func(text string) func(*client.Stream, *io.PipeWriter) {
+		return func(_ *client.Stream, w *io.PipeWriter) { _, _ = io.WriteString(w, text+"\n") }
+	}
 	for name, ends := range map[string]func(*client.Stream, *io.PipeWriter){
 		"closed": func(s *client.Stream, _ *io.PipeWriter) { _ = s.Close() },
 		"ended":  func(_ *client.Stream, w *io.PipeWriter) { _ = w.Close() },
 		"broken": func(_ *client.Stream, w *io.PipeWriter) {
 			_ = w.CloseWithError(client.ErrMessageTooLong)
 		},
-		"no answer": func(_ *client.Stream, w *io.PipeWriter) {
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
-		},
-		"too long": func(_ *client.Stream, w *io.PipeWriter) {
-			_, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
-		},
+		"no answer": writes(`{"jsonrpc":"2.0","id":1,"result":[]}`),
+		"too long":  writes(strings.Repeat("x", 2000)),
 	} {
 		t.Run("lines "+name, func(t *testing.T) {
 			in, out := io.Pipe()

@@ -39,7 +39,7 @@ func TestResultGrowth(t *testing.T) {
 		refused[i].Refused = true
 	}
 	var result json.RawMessage
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		return &protocol.Response{ID: req.ID, Result: result}, nil
 	})
 	c := newClient(t, peer, &client.Options{Era: protocol.Modern, ElicitForm: acceptName})

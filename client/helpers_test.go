@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -14,10 +15,15 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
+// What handlers and peers return, in short.
+type (
+	elicited = *protocol.ElicitResult
+	response = *protocol.Response
+)
+
 // fakePeer answers requests with a function and records them.
 type fakePeer struct {
-	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response,
-		error)
+	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (response, error)
 
 	mu     sync.Mutex
 	seen   []*protocol.Request
@@ -26,7 +32,7 @@ type fakePeer struct {
 
 func (p *fakePeer) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+) (response, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, req)
 	p.mu.Unlock()
@@ -54,21 +60,33 @@ func script(results ...string) *fakePeer {
 	var mu sync.Mutex
 	n := 0
 	return &fakePeer{handle: func(_ context.Context, req *protocol.Request,
-		_ protocol.Back) (*protocol.Response, error) {
+		_ protocol.Back) (response, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		result := results[min(n, len(results)-1)]
 		n++
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+		return reply(req, results[min(n, len(results))-1])
 	}}
 }
 
 // answering returns a peer whose responses f makes.
-func answering(f func(req *protocol.Request) (*protocol.Response, error)) *fakePeer {
+func answering(f func(req *protocol.Request) (response, error)) *fakePeer {
 	return &fakePeer{handle: func(_ context.Context, req *protocol.Request,
-		_ protocol.Back) (*protocol.Response, error) {
+		_ protocol.Back) (response, error) {
 		return f(req)
 	}}
+}
+
+func reply(req *protocol.Request, result string) (response, error) {
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+}
+
+func refuse(req *protocol.Request, e *protocol.Error) (response, error) {
+	return &protocol.Response{ID: req.ID, Error: e}, nil
+}
+
+// inBubble runs a part of a test in fake time.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // The results that scripts are made of.
@@ -83,15 +101,23 @@ const (
 // ask returns an input_required result with the given members.
 func ask(members string) string { return `{"resultType":"input_required",` + members + `}` }
 
+// formSays returns options whose form handler returns r and err.
+func formSays(r elicited, err error) *client.Options {
+	return &client.Options{ElicitForm: func(context.Context,
+		*client.FormQuestion) (elicited, error) {
+		return r, err
+	}}
+}
+
 // acceptName answers every form with the name Ada.
-func acceptName(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+func acceptName(context.Context, *client.FormQuestion) (elicited, error) {
 	return client.Accept(map[string]any{"name": "Ada"})
 }
 
 // countingForm returns options whose form handler counts.
 func countingForm(n *atomic.Int32) *client.Options {
 	return &client.Options{ElicitForm: func(ctx context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		n.Add(1)
 		return acceptName(ctx, q)
 	}}
@@ -143,6 +169,13 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 	if len(r.Content) != 1 {
 		t.Fatalf("got %d blocks of content, want 1", len(r.Content))
 	}
+}
+
+// wantCall calls a tool, which must be done.
+func wantCall(t *testing.T, c *client.Client, tool string) {
+	t.Helper()
+	r, err := c.CallTool(t.Context(), tool, nil)
+	wantDone(t, r, err)
 }
 
 // newServer returns a server, closed when the test ends.

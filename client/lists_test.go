@@ -59,15 +59,15 @@ func neverResource(context.Context, *server.ResourceCall) (protocol.ReadResource
 
 // endless answers tools/list with one tool and a cursor made of the request's.
 func endless(t *testing.T, next func(cursor string) string) *fakePeer {
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		var cursor string
 		if raw := member(t, req, "cursor"); raw != "" {
 			if err := json.Unmarshal([]byte(raw), &cursor); err != nil {
 				t.Error(err)
 			}
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-			fmt.Sprintf(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":%q}`, next(cursor)))}, nil
+		return reply(req,
+			fmt.Sprintf(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":%q}`, next(cursor)))
 	})
 }
 
@@ -136,12 +136,10 @@ func TestMalformedPartsAreReported(t *testing.T) {
 		"tools/list": `{"tools":[{"name":"bad"},{"name":"good","inputSchema":{}},null]}`,
 		"tools/call": `{"content":[{"type":"text"}]}`,
 	}
-	modern := answering(func(req *protocol.Request) (*protocol.Response, error) {
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(results[req.Method])}, nil
+	modern := answering(func(req *protocol.Request) (response, error) {
+		return reply(req, results[req.Method])
 	})
-	answer := func(legacyMessage, func(string) legacyMessage) string {
-		return results["tools/call"]
-	}
+	answer := func(legacyMessage, pusher) string { return results["tools/call"] }
 	session := &legacyServer{caps: `{"tools":{}}`, call: answer}
 	session.handle = func(m legacyMessage) string {
 		if m.Method != "tools/list" {
@@ -150,9 +148,7 @@ func TestMalformedPartsAreReported(t *testing.T) {
 		return `"result":` + results[m.Method]
 	}
 	for era, dial := range map[string]func(*client.Options) *client.Client{
-		"modern": func(opts *client.Options) *client.Client {
-			return newClient(t, modern, opts)
-		},
+		"modern": func(opts *client.Options) *client.Client { return newClient(t, modern, opts) },
 		"legacy": func(opts *client.Options) *client.Client {
 			opts.Era = protocol.Legacy
 			return session.reach(t, "lines", opts)
@@ -294,19 +290,15 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 // the server does not declare the list.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	serve := func(caps string, knows bool) *fakePeer {
-		return answering(func(req *protocol.Request) (*protocol.Response, error) {
+		return answering(func(req *protocol.Request) (response, error) {
 			body := map[string]string{
 				"server/discover": `"supportedVersions":["2026-07-28"],"capabilities":` + caps,
 				"tools/list":      `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`,
 			}[req.Method]
 			if body == "" || req.Method == "tools/list" && !knows {
-				return &protocol.Response{
-					ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "m"),
-				}, nil
+				return refuse(req, protocol.Errorf(protocol.CodeMethodNotFound, "m"))
 			}
-			return &protocol.Response{
-				ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + body + `}`),
-			}, nil
+			return reply(req, `{"resultType":"complete",`+body+`}`)
 		})
 	}
 	for _, test := range []struct {

@@ -23,7 +23,7 @@ func sqlServer(t *testing.T, annotation string) *fakePeer {
 			tool, schema, cursor,
 		)
 	}
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		resp := &protocol.Response{ID: req.ID}
 		switch {
 		case req.Method == "tools/list" && member(t, req, "cursor") == "":
@@ -57,40 +57,40 @@ func methods(peer *fakePeer) string {
 
 func TestMirroredArguments(t *testing.T) {
 	args := map[string]any{"region": "us", "query": "x"}
-	t.Run("listed", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		c := newClient(t, peer, nil)
-		if _, err := c.ListTools(t.Context(), "2"); err != nil {
-			t.Fatal(err)
-		}
-		r, err := c.CallTool(t.Context(), "sql", args)
-		wantDone(t, r, err)
-		if got, want := methods(peer), "tools/list tools/call"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-	t.Run("never listed", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		c := newClient(t, peer, nil)
-		for range 2 {
-			r, err := c.CallTool(t.Context(), "sql", args)
-			wantDone(t, r, err)
-		}
-		if got, want := methods(peer), "tools/call tools/list tools/list tools/call tools/call"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-	t.Run("absent argument", func(t *testing.T) {
-		peer := sqlServer(t, `"Region"`)
-		_, err := newClient(t, peer, nil).CallTool(t.Context(), "sql", nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch {
-			t.Errorf("got %v", err)
-		}
+	for _, test := range []struct {
+		name   string
+		listed bool
+		args   any
+		calls  int
+		sent   string
+	}{
+		{"listed", true, args, 1, "tools/list tools/call"},
+		{"never listed", false, args, 2,
+			"tools/call tools/list tools/list tools/call tools/call"},
 		// The list changes nothing about the headers, so nothing is repeated.
-		if got, want := methods(peer), "tools/call tools/list tools/list"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
+		{"absent argument", false, nil, 1, "tools/call tools/list tools/list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			peer := sqlServer(t, `"Region"`)
+			c := newClient(t, peer, nil)
+			if test.listed {
+				_, err := c.ListTools(t.Context(), "2")
+				noError(t, err)
+			}
+			for range test.calls {
+				r, err := c.CallTool(t.Context(), "sql", test.args)
+				if test.args != nil {
+					wantDone(t, r, err)
+				} else if e, ok := protocol.AsError(err); !ok ||
+					e.Code != protocol.CodeHeaderMismatch {
+					t.Errorf("got %v", err)
+				}
+			}
+			if got := methods(peer); got != test.sent {
+				t.Errorf("got %s, want %s", got, test.sent)
+			}
+		})
+	}
 }
 
 type query struct {
@@ -163,15 +163,11 @@ func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
 }
 
 func TestEndlessToolListEndsRelearning(t *testing.T) {
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		if req.Method == "tools/list" {
-			return &protocol.Response{
-				ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`),
-			}, nil
+			return reply(req, `{"tools":[],"nextCursor":"again"}`)
 		}
-		return &protocol.Response{
-			ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no"),
-		}, nil
+		return refuse(req, protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
 	})
 	_, err := callOnce(t, peer, nil)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch ||
@@ -213,17 +209,15 @@ func sqlTools(n int, more string) json.RawMessage {
 
 // To learn about one tool, the client reads the list up to that tool only.
 func TestLearningStopsAtTheTool(t *testing.T) {
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		switch {
 		case req.Method == protocol.MethodListTools:
 			return &protocol.Response{ID: req.ID, Result: sqlTools(2, `,"nextCursor":"more"`)}, nil
 		case len(req.Mirror.Params) == 0:
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch,
-					"Mcp-Param-Region is missing"),
-			}, nil
+			return refuse(req, protocol.Errorf(protocol.CodeHeaderMismatch,
+				"Mcp-Param-Region is missing"))
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	r, err := newClient(t, peer, nil).CallTool(t.Context(), "sql1", map[string]any{"region": "us"})
 	wantDone(t, r, err)
@@ -235,11 +229,11 @@ func TestLearningStopsAtTheTool(t *testing.T) {
 // A server cannot fill the memory of its clients with tools.
 func TestMirrorsAreBounded(t *testing.T) {
 	const limit, extra = 10_000, 5
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		if req.Method == protocol.MethodListTools {
 			return &protocol.Response{ID: req.ID, Result: sqlTools(limit+extra, "")}, nil
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	c := newClient(t, peer, nil)
 	if _, err := c.ListTools(t.Context(), ""); err != nil {

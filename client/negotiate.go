@@ -289,14 +289,7 @@ func isFinalRefusal(err error) bool {
 // legacy revisions refuse modern requests: any 4xx, except those about
 // credentials (401, 403) and about timing (408, 429).
 func isLegacyStatus(err error) bool {
-	status, ok := errors.AsType[interface {
-		error
-		HTTPStatus() int
-	}](err)
-	if !ok {
-		return false
-	}
-	switch s := status.HTTPStatus(); s {
+	switch s, _ := httpStatus(err); s {
 	case 401, 403, 408, 429:
 		return false
 	default:

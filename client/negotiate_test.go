@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,8 +62,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		{"400 with another id", says(
 			400, "application/json",
 			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
-		),
-			legacy, ""},
+		), legacy, ""},
 		{"404", says(404, "", ""), legacy, ""},
 		{"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
 			legacy, ""},
@@ -277,7 +275,7 @@ func TestEraOptions(t *testing.T) {
 					}
 					return ""
 				}
-				s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+				s.call = func(m legacyMessage, _ pusher) string {
 					isModern := strings.Contains(string(m.Params),
 						"io.modelcontextprotocol/protocolVersion")
 					if isModern == test.modern {
@@ -311,7 +309,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 			}
 			return ""
 		}
-		s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+		s.call = func(m legacyMessage, _ pusher) string {
 			if strings.Contains(string(m.Params), "protocolVersion") &&
 				(old.Load() || strings.Contains(string(m.Params), "odd")) {
 				return `{"code":-32600,"message":"no session"}`
@@ -336,15 +334,13 @@ func TestServerThatChangesItsEra(t *testing.T) {
 				t.Errorf("probed %d times, want %d; negotiated %s", probes, want, c.Negotiated())
 			}
 		}
-		r, err := c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "t")
 		odd(1) // what has just been found out is not doubted
 		time.Sleep(2 * time.Minute)
 		odd(2)
 		time.Sleep(2 * time.Minute)
 		old.Store(true)
-		r, err = c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "t")
 		if c.Negotiated() != protocol.V20251125 {
 			t.Errorf("got %s", c.Negotiated())
 		}
@@ -423,8 +419,7 @@ func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
+	wantCall(t, c, "t")
 }
 
 func TestCloseEndsNegotiation(t *testing.T) {
@@ -448,11 +443,11 @@ func TestCloseEndsNegotiation(t *testing.T) {
 // result.
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {
 	var seen atomic.Int32
-	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+	return answering(func(req *protocol.Request) (response, error) {
 		if seen.Add(1) <= n {
-			return &protocol.Response{ID: req.ID, Error: e}, nil
+			return refuse(req, e)
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+		return reply(req, result)
 	})
 }
 

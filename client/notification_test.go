@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,28 +15,23 @@ import (
 func TestNotifications(t *testing.T) {
 	var late protocol.Back
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		late = back
 		token := metaOf(t, req).ProgressToken.String()
-		for _, n := range []protocol.Notification{
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`)},
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":"other","progress":2}`)},
-			{Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":null,"progress":2}`)},
-			{Method: protocol.NotifyProgress},
-			{Method: protocol.NotifyMessage,
-				Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
-			{Method: protocol.NotifyMessage,
-				Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
-			{Method: "notifications/custom", Params: json.RawMessage(`{}`)},
+		for _, n := range []frame{
+			{protocol.NotifyProgress, `{"progressToken":` + token + `,"progress":1}`},
+			{protocol.NotifyProgress, `{"progressToken":"other","progress":2}`},
+			{protocol.NotifyProgress, `{"progressToken":null,"progress":2}`},
+			{protocol.NotifyProgress, ""},
+			{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
+			{protocol.NotifyMessage, `{"level":"loud","data":"hello"}`},
+			{"notifications/custom", `{}`},
 		} {
-			if err := back.Notify(ctx, &n); err != nil {
-				t.Errorf("%s: %v", n.Method, err)
+			if err := n.send(ctx, back); err != nil {
+				t.Errorf("%s: %v", n.method, err)
 			}
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	}}
 	var got []string
 	r, err := callOnce(t, peer, &client.Options{
@@ -65,10 +59,10 @@ func TestNotifications(t *testing.T) {
 
 func TestNotificationHandlerPanics(t *testing.T) {
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		_ = back.Notify(ctx, nil)
 		_ = back.Notify(ctx, &protocol.Notification{Method: "notifications/custom"})
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	}}
 	_, err := callOnce(t, peer, &client.Options{
 		Notification: func(context.Context, *protocol.Notification) { panic("boom") },
@@ -81,11 +75,11 @@ func TestNotificationHandlerPanics(t *testing.T) {
 
 func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
 	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		if back != nil {
 			t.Error("got a way back that leads nowhere")
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	}}
 	r, err := callOnce(t, peer, nil)
 	wantDone(t, r, err)
@@ -94,17 +88,14 @@ func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
 // reporting sends the given progress with the request's token, if it has one.
 func reporting(t *testing.T, progress ...string) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		if token := metaOf(t, req).ProgressToken; !token.IsZero() {
 			for _, p := range progress {
 				params := fmt.Sprintf(`{"progressToken":%s,"progress":%s}`, token, p)
-				if err := back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
-					Params: json.RawMessage(params)}); err != nil {
-					t.Error(err)
-				}
+				noError(t, frame{protocol.NotifyProgress, params}.send(ctx, back))
 			}
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	}}
 }
 
@@ -143,8 +134,7 @@ func TestProgressTokensOfRoundsDiffer(t *testing.T) {
 		ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
 	})
 	wantDone(t, r, err)
-	a, b := metaOf(t, peer.requests()[0]).ProgressToken,
-		metaOf(t, peer.requests()[1]).ProgressToken
+	a, b := metaOf(t, peer.requests()[0]).ProgressToken, metaOf(t, peer.requests()[1]).ProgressToken
 	if a == b || a.IsZero() || b.IsZero() {
 		t.Errorf("got tokens %s and %s, want two", a, b)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -41,34 +41,24 @@ func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 }
 
 func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		limit  time.Duration
+	for limit, want := range map[time.Duration]struct {
 		legacy bool
 		took   time.Duration
-	}{
-		{"default", 0, true, (5 * time.Second)},
-		{"negative", -1, false, time.Hour},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r, _ := io.Pipe() // nothing is ever written to it
-				s := client.NewStream(r, io.Discard, &client.StreamOptions{ProbeTimeout: tc.limit})
-				defer s.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				start := time.Now()
-				_, legacy, err := s.Probe(ctx, &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodDiscover,
-					Params: json.RawMessage(`{}`),
-				})
-				if legacy != tc.legacy || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got legacy %v, %v, want legacy %v", legacy, err, tc.legacy)
-				}
-				if took := time.Since(start); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
-			})
+	}{0: {true, 5 * time.Second}, -1: {false, time.Hour}} {
+		inBubble(t, fmt.Sprint(limit), func(t *testing.T) {
+			r, _ := io.Pipe() // nothing is ever written to it
+			s := client.NewStream(r, io.Discard, &client.StreamOptions{ProbeTimeout: limit})
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			start := time.Now()
+			_, legacy, err := s.Probe(ctx, request(1, protocol.MethodDiscover, ""))
+			if legacy != want.legacy || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got legacy %v, %v, want legacy %v", legacy, err, want.legacy)
+			}
+			if took := time.Since(start); took != want.took {
+				t.Errorf("took %v, want %v", took, want.took)
+			}
 		})
 	}
 }

@@ -114,16 +114,12 @@ func TestHostilePendingText(t *testing.T) {
 // it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
-	if err := json.Unmarshal(
+	noError(t, json.Unmarshal(
 		[]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)),
-		&p); err != nil {
-		t.Fatal(err)
-	}
+		&p))
 	answer(t, &p, "in", client.Cancel())
 	peer := script(done)
-	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, newClient(t, peer, byHand()), &p)
 	if got := peer.requests()[0].ID; got != protocol.IntID(4503599627370497) {
 		t.Errorf("got id %s", got)
 	}
@@ -137,9 +133,7 @@ func TestPendingParamsCarryNoAnswers(t *testing.T) {
 	noError(t, json.Unmarshal([]byte(text), &p))
 	answer(t, &p, "in", client.Cancel())
 	peer := script(done)
-	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, newClient(t, peer, byHand()), &p)
 	req := peer.requests()[0]
 	if got := member(t, req, "inputResponses") + member(t, req, "requestState"); got != `{"who":{"action":"decline"},"in":{"action":"cancel"}}"the state of it"` {
 		t.Errorf("got %s", got)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
@@ -45,9 +42,10 @@ type CommandOptions struct {
 }
 
 // A Process is a server that runs as a child process and is spoken to over its
-// standard input and output (basic/transports/stdio).
+// standard input and output (basic/transports/stdio), as a [Stream] is. When it has exited,
+// the error of its Handle is an [*ExitError].
 type Process struct {
-	stream    *Stream
+	*stream   // Close, Done and Err of the process are its own
 	cmd       *exec.Cmd
 	ownGroup  bool
 	grace     time.Duration
@@ -62,7 +60,7 @@ type Process struct {
 	signalled atomic.Bool
 }
 
-var _ protocol.Peer = (*Process)(nil)
+type stream = Stream
 
 // Command starts cmd and returns the server that it runs. Nil options mean
 // defaults. Standard input and output of cmd must not be set. Standard error
@@ -115,33 +113,6 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	p.stream = newStream(stdout, stdin, &o.Stream, p.explainEnd)
 	go p.awaitExit()
 	return p, nil
-}
-
-// Handle implements [protocol.Peer] as [Stream.Handle] does. When the process
-// has exited the error is an [*ExitError].
-func (p *Process) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
-	return p.stream.Handle(ctx, req, back)
-}
-
-// Notify implements [protocol.Peer].
-func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
-	return p.stream.Notify(ctx, n)
-}
-
-// Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
-func (p *Process) Probe(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, bool, error) {
-	return p.stream.Probe(ctx, req)
-}
-
-// OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
-func (p *Process) OpenSession(
-	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
-) (protocol.LegacySession, *protocol.Response, error) {
-	return p.stream.OpenSession(ctx, initialize, back)
 }
 
 // Done returns a channel that is closed when the process has exited and been
@@ -223,7 +194,7 @@ func (p *Process) awaitExit() {
 	timer := time.NewTimer(exitDelay)
 	defer timer.Stop()
 	select {
-	case <-p.stream.ended:
+	case <-p.stream.Done():
 	case <-timer.C:
 	}
 	_ = p.stdout.Close()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -26,7 +25,7 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var prompts atomic.Int32
 			_, err := callOnce(t, script(ask(`"inputRequests":`+questions)), countingForm(&prompts))
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok || prompts.Load() != 0 {
+			if !isResponseError(err) || prompts.Load() != 0 {
 				t.Errorf("got %v after %d prompts, want a response error", err, prompts.Load())
 			}
 		})
@@ -58,18 +57,12 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 			var prompts atomic.Int32
 			peer := script(
 				ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
-			_, err := callOnce(t, peer, &client.Options{
-				ElicitForm: func(ctx context.Context,
-					q *client.FormQuestion) (*protocol.ElicitResult, error) {
-					prompts.Add(1)
-					return acceptName(ctx, q)
-				},
-				ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
-					error) {
-					prompts.Add(1)
-					return client.Accept(nil)
-				},
-			})
+			opts := countingForm(&prompts)
+			opts.ElicitURL = func(context.Context, *client.URLQuestion) (elicited, error) {
+				prompts.Add(1)
+				return client.Accept(nil)
+			}
+			_, err := callOnce(t, peer, opts)
 			refused, ok := errors.AsType[*client.QuestionError](err)
 			if !ok || refused.Key != "bad" || !strings.Contains(err.Error(), tc.want) ||
 				strings.Contains(err.Error(), "hunter2") {
@@ -86,7 +79,7 @@ func TestAllowURLDecides(t *testing.T) {
 	no := errors.New("not in my house")
 	peer := script(ask(`"inputRequests":{"in":` + visitURL + `}`))
 	_, err := callOnce(t, peer, &client.Options{
-		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
 			t.Error("asked")
 			return client.Decline(), nil
 		},
@@ -97,75 +90,59 @@ func TestAllowURLDecides(t *testing.T) {
 	}
 }
 
+func untilEnd(ctx context.Context, _ *client.URLQuestion) (elicited, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func TestUnusableAnswersAreNotSent(t *testing.T) {
 	sentinel := errors.New("window closed")
 	cases := []struct {
-		name   string
-		handle func() (*protocol.ElicitResult, error)
-		field  string
-		want   string
+		name  string
+		opts  *client.Options
+		field string
+		want  string
 	}{
-		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "",
-			"window closed"},
-		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
-		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
-		{"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "",
-			"window closed"},
-		{"action", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: "maybe"}, nil
-		},
-			"", "maybe"},
-		{"no action", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{},
-				nil
-		}, "",
-			"action"},
-		{"wrong type", func() (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"name": 7})
-		},
-			"name", "string"},
-		{"too short", func() (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"name": "A"})
-		},
-			"name", "name"},
-		{"missing", func() (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"size": 1})
-		},
-			"name", "name"},
-		{"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name",
-			"name"},
-		{"not an object", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: protocol.ActionAccept,
-				Content: json.RawMessage(`[]`)}, nil
-		}, "", "object"},
-		{"not JSON", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{
-				Action: protocol.ActionAccept, Content: json.RawMessage(`{"name":`),
-			}, nil
-		}, "", "content"},
+		{"error", formSays(nil, sentinel), "", "window closed"},
+		{"nil", formSays(nil, nil), "", "returned nil"},
+		{"panic", panicking("boom"), "", "boom"},
+		{"panic with an error", panicking(sentinel), "", "window closed"},
+		{"end of the goroutine", &client.Options{ElicitForm: func(context.Context,
+			*client.FormQuestion) (elicited, error) {
+			runtime.Goexit()
+			return nil, nil
+		}}, "", "did not return"},
+		{"action", formSays(&protocol.ElicitResult{Action: "maybe"}, nil), "", "maybe"},
+		{"no action", formSays(&protocol.ElicitResult{}, nil), "", "action"},
+		{"wrong type", formSays(client.Accept(map[string]any{"name": 7})), "name", "string"},
+		{"too short", formSays(client.Accept(map[string]any{"name": "A"})), "name", "name"},
+		{"missing", formSays(client.Accept(map[string]any{"size": 1})), "name", "name"},
+		{"no content", formSays(client.Accept(nil)), "name", "name"},
+		{"not an object", formSays(&protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(`[]`)}, nil), "", "object"},
+		{"not JSON", formSays(&protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(`{"name":`)}, nil), "", "content"},
 	}
 	for _, tc := range cases {
 		for kind, questions := range map[string]string{
 			"alone":   `"who":` + nameForm,
 			"sibling": `"who":` + nameForm + `,"in":` + visitURL,
 		} {
+			if tc.want == "did not return" && kind == "alone" {
+				continue // it runs on the test's goroutine
+			}
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
 				peer := script(ask(`"inputRequests":{` + questions + `}`))
-				_, err := callOnce(t, peer, &client.Options{
-					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-						error) {
-						return tc.handle()
-					},
-					ElicitURL: func(ctx context.Context,
-						_ *client.URLQuestion) (*protocol.ElicitResult, error) {
-						<-ctx.Done() // sibling cancel, or the test hangs
-						return nil, ctx.Err()
-					},
-				})
+				opts := *tc.opts
+				opts.ElicitURL = untilEnd // sibling cancel, or the test hangs
+				_, err := callOnce(t, peer, &opts)
 				failed, ok := errors.AsType[*client.AnswerError](err)
 				if !ok || failed.Key != "who" || failed.Field != tc.field ||
 					!strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v (%+v), want field %q and %q", err, failed, tc.field, tc.want)
+				}
+				if tc.name == "error" && !errors.Is(err, sentinel) {
+					t.Errorf("got %v, want it to wrap the handler's error", err)
 				}
 				if n := len(peer.requests()); n != 1 {
 					t.Errorf("got %d requests, want 1", n)
@@ -173,17 +150,6 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			})
 		}
 	}
-	t.Run("cause", func(t *testing.T) {
-		_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), &client.Options{
-			ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
-				return nil, sentinel
-			},
-		})
-		if !errors.Is(err, sentinel) {
-			t.Errorf("got %v, want it to wrap the handler's error", err)
-		}
-	})
 }
 
 // The handlers of a round run concurrently, and an answer does not cancel the
@@ -192,68 +158,46 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
-		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
-					done)
-				start := time.Now()
-				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-					q *client.FormQuestion) (*protocol.ElicitResult, error) {
-					if q.Key == "slow" {
-						time.Sleep(time.Second)
-						if ctx.Err() != nil || late != nil {
-							return nil, errors.Join(context.Cause(ctx), late)
-						}
+		inBubble(t, fmt.Sprint(late), func(t *testing.T) {
+			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
+				done)
+			start := time.Now()
+			_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
+				q *client.FormQuestion) (elicited, error) {
+				if q.Key == "slow" {
+					time.Sleep(time.Second)
+					if ctx.Err() != nil || late != nil {
+						return nil, errors.Join(context.Cause(ctx), late)
 					}
-					return acceptName(ctx, q)
-				}})
-				if time.Since(start) < time.Second {
-					t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
 				}
-				if late == nil {
-					noError(t, err)
-					got := member(t, peer.requests()[1], "inputResponses")
-					if strings.Count(got, `"Ada"`) != 2 {
-						t.Errorf("got %s, want two answers", got)
-					}
-					return
+				return acceptName(ctx, q)
+			}})
+			if time.Since(start) < time.Second {
+				t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
+			}
+			if late == nil {
+				noError(t, err)
+				got := member(t, peer.requests()[1], "inputResponses")
+				if strings.Count(got, `"Ada"`) != 2 {
+					t.Errorf("got %s, want two answers", got)
 				}
-				refused, ok := errors.AsType[*client.AnswerError](err)
-				if !ok || refused.Key != "slow" || !errors.Is(err, failure) ||
-					errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
-					t.Errorf("got %v after %d requests", err, len(peer.requests()))
-				}
-			})
+				return
+			}
+			refused, ok := errors.AsType[*client.AnswerError](err)
+			if !ok || refused.Key != "slow" || !errors.Is(err, failure) ||
+				errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
+				t.Errorf("got %v after %d requests", err, len(peer.requests()))
+			}
 		})
-	}
-}
-
-func TestHandlerThatEndsItsGoroutine(t *testing.T) {
-	peer := script(ask(`"inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `}`))
-	_, err := callOnce(t, peer, &client.Options{
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			runtime.Goexit()
-			return nil, nil
-		},
-		ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (*protocol.ElicitResult,
-			error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-	})
-	if err == nil || !strings.Contains(err.Error(), "did not return") {
-		t.Errorf("got %v", err)
 	}
 }
 
 func TestUnusableModelAndRoots(t *testing.T) {
 	model := func(r *protocol.CreateMessageResult) *client.Options {
-		return &client.Options{
-			CreateMessage: func(context.Context,
-				*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-				return r, nil
-			},
-		}
+		return &client.Options{CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return r, nil
+		}}
 	}
 	text := []protocol.Content{&protocol.TextContent{Text: "x"}}
 	roots := func(r ...protocol.Root) *client.Options {
@@ -300,7 +244,7 @@ func TestUnusableModelAndRoots(t *testing.T) {
 func TestQuestionCheck(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil ||
 			!strings.Contains(err.Error(), "name") {
 			t.Errorf("got %v, want an error naming the field", err)
@@ -327,23 +271,22 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 			Content: []protocol.Content{&protocol.TextContent{Text: "x"}},
 		}, nil
 	}
-	_, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`)),
-		&client.Options{CreateMessage: answer})
-	if !errors.Is(err, client.ErrUndeclared) || got != nil {
-		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
-	}
-	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
-		&client.Options{CreateMessage: answer, Sampling: protocol.SamplingCapability{Tools: true}})
-	wantDone(t, r, err)
-	if got.Request.IncludeContext != "" {
-		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)
-	}
-	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{
-		CreateMessage: answer, Sampling: both,
-	})
-	wantDone(t, r, err)
-	if got.Request.IncludeContext != "allServers" {
-		t.Errorf("got includeContext %q, want it kept", got.Request.IncludeContext)
+	for want, declared := range map[string]protocol.SamplingCapability{
+		"refused": {}, "": {Tools: true}, "allServers": both,
+	} {
+		got = nil
+		r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
+			&client.Options{CreateMessage: answer, Sampling: declared})
+		if want == "refused" {
+			if !errors.Is(err, client.ErrUndeclared) || got != nil {
+				t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
+			}
+			continue
+		}
+		wantDone(t, r, err)
+		if got.Request.IncludeContext != want {
+			t.Errorf("got includeContext %q, want %q", got.Request.IncludeContext, want)
+		}
 	}
 }
 
@@ -351,18 +294,9 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
-	form := acceptName
-	link := func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
-		return client.Decline(), nil
-	}
-	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult,
-		error) {
-		return nil, nil
-	}
-	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-		return nil,
-			nil
-	}
+	all := allHandlers()
+	every := *all
+	every.Sampling = both
 	cases := []struct {
 		name string
 		opts *client.Options
@@ -370,13 +304,10 @@ func TestDeclaredCapabilities(t *testing.T) {
 	}{
 		{"nothing", nil, `{}`},
 		{"options without handlers", &client.Options{Sampling: both}, `{}`},
-		{"form", &client.Options{ElicitForm: form}, `{"elicitation":{"form":{}}}`},
-		{"url", &client.Options{ElicitURL: link}, `{"elicitation":{"url":{}}}`},
-		{"sampling", &client.Options{CreateMessage: model}, `{"sampling":{}}`},
-		{"all", &client.Options{
-			ElicitForm: form, ElicitURL: link, CreateMessage: model, Sampling: both,
-			ListRoots: roots,
-		},
+		{"form", &client.Options{ElicitForm: all.ElicitForm}, `{"elicitation":{"form":{}}}`},
+		{"url", &client.Options{ElicitURL: all.ElicitURL}, `{"elicitation":{"url":{}}}`},
+		{"sampling", &client.Options{CreateMessage: all.CreateMessage}, `{"sampling":{}}`},
+		{"all", &every,
 			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}
 	for _, tc := range cases {
@@ -384,20 +315,13 @@ func TestDeclaredCapabilities(t *testing.T) {
 			peer := script(done)
 			r, err := callOnce(t, peer, tc.opts)
 			wantDone(t, r, err)
-			var meta map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")),
-				&meta); err != nil {
-				t.Fatal(err)
-			}
-			if got := string(meta[protocol.MetaClientCapabilities]); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-			if got := string(meta[protocol.MetaProtocolVersion]); got != `"2026-07-28"` {
-				t.Errorf("got version %s", got)
-			}
-			got := string(meta[protocol.MetaClientInfo])
-			if !strings.Contains(got, `"rondo-client"`) {
-				t.Errorf("got info %s", got)
+			meta := protocol.Meta(member(t, peer.requests()[0], "_meta"))
+			caps, _ := meta.Get(protocol.MetaClientCapabilities)
+			version, _ := meta.Get(protocol.MetaProtocolVersion)
+			info, _ := meta.Get(protocol.MetaClientInfo)
+			if string(caps) != tc.want || string(version) != `"2026-07-28"` ||
+				!strings.Contains(string(info), `"rondo-client"`) {
+				t.Errorf("got %s of revision %s and client %s, want %s", caps, version, info, tc.want)
 			}
 		})
 	}
@@ -406,16 +330,9 @@ func TestDeclaredCapabilities(t *testing.T) {
 // A response of a few megabytes can hold a hundred thousand questions, each of
 // which would be put to a person.
 func TestTooManyQuestions(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		n       int
-		refused bool
-	}{
-		{"as many as allowed", 100, false},
-		{"one more", 100 + 1, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			list := make([]string, tc.n)
+	for _, n := range []int{100, 101} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			list, refused := make([]string, n), n > 100
 			for i := range list {
 				list[i] = fmt.Sprintf(`"k%d":{"method":"roots/list"}`, i)
 			}
@@ -427,24 +344,17 @@ func TestTooManyQuestions(t *testing.T) {
 					return nil, nil
 				},
 			})
-			_, unusable := errors.AsType[*client.ResponseError](err)
-			if unusable != tc.refused || (err != nil) != tc.refused {
-				t.Errorf("%d questions: got error %v, refused: %v", tc.n, err, tc.refused)
+			if isResponseError(err) != refused || (err != nil) != refused {
+				t.Errorf("got error %v, refused: %v", err, refused)
 			}
-			if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused &&
-				asked.Load() != 0 {
-				t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
+			if want := map[bool]int32{false: 100}[refused]; asked.Load() != want {
+				t.Errorf("%d were asked, want %d", asked.Load(), want)
 			}
-
-			c, err := client.New(script(questions), &client.Options{
-				Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
-			})
-			noError(t, err)
-			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if (err != nil) != tc.refused || (pending == nil) != tc.refused {
-				t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)
+			_, pending, err := newClient(t, script(questions), byHand()).Begin(t.Context(),
+				&protocol.CallToolParams{Name: "t"})
+			if (err != nil) != refused || (pending == nil) != refused {
+				t.Errorf("Begin: got %v and error %v", pending, err)
 			}
-			_ = c.Close()
 		})
 	}
 }
@@ -456,7 +366,7 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 		`"e":{"type":"string","format":"email"},"d":{"type":"string","default":"d"}}}}}`
 	peer := script(ask(`"inputRequests":{"who":`+who+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
-		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
 		if err := q.Check(content); err != nil {
 			t.Error(err)

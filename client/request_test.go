@@ -13,43 +13,25 @@ import (
 
 func TestUnusableResponses(t *testing.T) {
 	result := json.RawMessage(done)
-	cases := []struct {
-		name string
-		resp func(id protocol.ID) *protocol.Response
-	}{
-		{"other id", func(protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: protocol.IntID(99), Result: result}
-		}},
-		{"id of another type", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: protocol.StringID(id.String()), Result: result}
-		}},
-		{"result without id",
-			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} }},
-		{"error for another id", func(protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")}
-		}},
-		{"nothing", func(id protocol.ID) *protocol.Response { return &protocol.Response{ID: id} }},
-		{"null", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: id, Result: json.RawMessage(`null`)}
-		}},
-		{"content of the wrong type", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: id, Result: json.RawMessage(`{"content":"x"}`)}
-		}},
-		{"duplicate member", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: id,
-				Result: json.RawMessage(`{"content":[],"content":[]}`)}
-		}},
-		{"no JSON", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: id, Result: json.RawMessage(`{`)}
-		}},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
-				return tc.resp(req.ID), nil
-			})
-			r, err := callOnce(t, peer, nil)
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok || r != nil {
+	for name, resp := range map[string]protocol.Response{ // no id: that of the request
+		"other id":                  {ID: protocol.IntID(99), Result: result},
+		"id of another type":        {ID: protocol.StringID("1"), Result: result},
+		"error for another id":      {ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")},
+		"nothing":                   {},
+		"null":                      {Result: json.RawMessage(`null`)},
+		"content of the wrong type": {Result: json.RawMessage(`{"content":"x"}`)},
+		"duplicate member":          {Result: json.RawMessage(`{"content":[],"content":[]}`)},
+		"no JSON":                   {Result: json.RawMessage(`{`)},
+		"result without id":         {Result: result},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := callOnce(t, answering(func(req *protocol.Request) (response, error) {
+				if resp.ID.IsZero() && name != "result without id" {
+					resp.ID = req.ID
+				}
+				return &resp, nil
+			}), nil)
+			if !isResponseError(err) || r != nil {
 				t.Errorf("got %v, %v, want a response error", r, err)
 			}
 		})
@@ -57,54 +39,49 @@ func TestUnusableResponses(t *testing.T) {
 }
 
 func TestPeerErrors(t *testing.T) {
-	t.Run("said by the peer", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(-32602, "unknown tool")},
-				nil
-		}), nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != -32602 {
-			t.Errorf("got %v", err)
+	said := func(code int64, text string) func(error) bool {
+		return func(err error) bool {
+			e, ok := protocol.AsError(err)
+			return ok && e.Code == code && strings.Contains(err.Error(), text)
 		}
-	})
-	t.Run("without id", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{Error: protocol.Errorf(-32700, "parse error")}, nil
-		}), nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != -32700 {
-			t.Errorf("got %v", err)
+	}
+	lost := func(cause error) func(error) bool {
+		return func(err error) bool {
+			_, ok := errors.AsType[*client.TransportError](err)
+			_, said := protocol.AsError(err) // as if the server had said it
+			return ok && !said && (cause == nil || errors.Is(err, cause))
 		}
-	})
-	t.Run("on the way", func(t *testing.T) {
-		cause := errors.New("cable cut")
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) {
-			return nil, cause
-		}), nil)
-		if _, ok := errors.AsType[*client.TransportError](err); !ok || !errors.Is(err, cause) {
-			t.Errorf("got %v", err)
-		}
-		if _, ok := protocol.AsError(err); ok {
-			t.Errorf("%v looks as if the server had said it", err)
-		}
-	})
-	t.Run("nil from the peer", func(t *testing.T) {
-		_, err := callOnce(t,
-			answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil)
-		if _, ok := errors.AsType[*client.TransportError](err); !ok {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("other versions", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28",
-					[]protocol.Version{"2027-01-01"}),
-			}, nil
-		}), nil)
-		e, ok := protocol.AsError(err)
-		if !ok || len(e.SupportedVersions()) != 1 || !strings.Contains(err.Error(), "2027-01-01") {
-			t.Errorf("got %v", err)
-		}
-	})
+	}
+	cut := errors.New("cable cut")
+	others := protocol.UnsupportedVersion("2026-07-28", []protocol.Version{"2027-01-01"})
+	for _, test := range []struct {
+		name string
+		resp response
+		err  error
+		want func(error) bool
+	}{
+		{"without id", &protocol.Response{Error: protocol.Errorf(-32700, "parse error")}, nil,
+			said(-32700, "parse error")},
+		{"said by the peer", &protocol.Response{ID: protocol.IntID(1),
+			Error: protocol.Errorf(-32602, "unknown tool")}, nil, said(-32602, "unknown tool")},
+		{"other versions", &protocol.Response{ID: protocol.IntID(1), Error: others}, nil,
+			func(err error) bool {
+				e, ok := protocol.AsError(err)
+				return ok && len(e.SupportedVersions()) == 1 &&
+					strings.Contains(err.Error(), "2027-01-01")
+			}},
+		{"on the way", nil, cut, lost(cut)},
+		{"nil from the peer", nil, nil, lost(nil)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := callOnce(t, answering(func(*protocol.Request) (response, error) {
+				return test.resp, test.err
+			}), nil)
+			if !test.want(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 	t.Run("questions where none are allowed", func(t *testing.T) {
 		c := newClient(t, script(ask(`"requestState":"s"`)), nil)
 		if _, err := c.ListTools(t.Context(), ""); err == nil {
@@ -177,8 +154,7 @@ func FuzzResult(f *testing.F) {
 		peer := script(result, done)
 		asked := false
 		c, err := client.New(peer, &client.Options{
-			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
+			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
 				asked = true
 				return acceptName(ctx, q)
 			},

@@ -51,7 +51,7 @@ const (
 func allHandlers() *client.Options {
 	return &client.Options{
 		ElicitForm: acceptName,
-		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
 			return client.Accept(nil)
 		},
 		CreateMessage: func(context.Context,
@@ -88,6 +88,10 @@ func (m legacyMessage) answer() string {
 	return string(m.Result)
 }
 
+// A pusher sends a message on the stream of a call, and returns what the client answers if it
+// is a request, or nothing when the client has gone.
+type pusher = func(message string) legacyMessage
+
 // A legacyServer is a server of a legacy revision whose behaviour the test
 // chooses, independent of the transport.
 type legacyServer struct {
@@ -97,10 +101,8 @@ type legacyServer struct {
 	inMemory bool
 	// refuse answers server/discover, by itself as a legacy server would.
 	refuse func(w http.ResponseWriter, m legacyMessage)
-	// call answers tools/call. Push sends a message on the stream of the call,
-	// and returns what the client answers if it is a request, or nothing when the
-	// client has gone.
-	call func(m legacyMessage, push func(message string) legacyMessage) (result string)
+	// call answers tools/call.
+	call func(m legacyMessage, push pusher) (result string)
 	// handle, if it returns a text, is the answer to a request.
 	handle func(m legacyMessage) string
 
@@ -202,7 +204,7 @@ func (s *legacyServer) reply(m legacyMessage) string {
 
 const legacyDone = `{"content":[{"type":"text","text":"done"}]}`
 
-func (s *legacyServer) result(m legacyMessage, push func(string) legacyMessage) string {
+func (s *legacyServer) result(m legacyMessage, push pusher) string {
 	result := legacyDone
 	if s.call != nil {
 		result = s.call(m, push)

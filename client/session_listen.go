@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -170,7 +169,7 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 // reports false when none does. It does not block: a listener without room ends
 // with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
-	event := legacyEvent(n)
+	event := eventOf(n)
 	if event == nil {
 		return false
 	}
@@ -193,39 +192,4 @@ func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 		}
 	}
 	return taken
-}
-
-// legacyEvent returns the event that a notification stands for, nil for none.
-func legacyEvent(n *protocol.Notification) ListenEvent {
-	switch n.Method {
-	case protocol.NotifyToolsChanged:
-		return ToolsChanged{}
-	case protocol.NotifyPromptsChanged:
-		return PromptsChanged{}
-	case protocol.NotifyResourcesChanged:
-		return ResourcesChanged{}
-	case protocol.NotifyResourceUpdated:
-		var p changeParams
-		if err := jsonx.Decode(n.Params, &p); err == nil && p.URI != "" {
-			return ResourceUpdated{p.URI}
-		}
-	}
-	return nil
-}
-
-// filterMatches reports whether a filter includes an event. An updated resource
-// may be a part of one that was subscribed to, and only the server knows which,
-// so every ResourceUpdated matches if the filter has any URI.
-func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
-	switch event.(type) {
-	case ToolsChanged:
-		return f.ToolsListChanged
-	case PromptsChanged:
-		return f.PromptsListChanged
-	case ResourcesChanged:
-		return f.ResourcesListChanged
-	case ResourceUpdated:
-		return len(f.ResourceSubscriptions) > 0
-	}
-	return false
 }

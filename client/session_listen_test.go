@@ -22,7 +22,7 @@ func TestLegacyListen(t *testing.T) {
 			}
 			return ""
 		}
-		s.call = func(_ legacyMessage, push func(string) legacyMessage) string {
+		s.call = func(_ legacyMessage, push pusher) string {
 			push(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			push(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
 			push(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}`)

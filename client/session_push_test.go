@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +12,26 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+func panicking(with any) *client.Options {
+	return &client.Options{ElicitForm: func(context.Context,
+		*client.FormQuestion) (elicited, error) {
+		panic(with)
+	}}
+}
+
+// answerToPush has a tool push a question, and returns the client's answer and the client.
+func answerToPush(t *testing.T, way string, s *legacyServer, opts *client.Options,
+	method, params string) (got legacyMessage, c *client.Client) {
+	t.Helper()
+	s.call = func(_ legacyMessage, push pusher) string {
+		got = push(pushed(`"q1"`, method, params))
+		return legacyDone
+	}
+	c = s.reach(t, way, opts)
+	wantCall(t, c, "greet")
+	return got, c
+}
 
 func TestLegacyPushes(t *testing.T) {
 	url := `{"mode":"url","message":"Sign in","url":"%s","elicitationId":"e1"}`
@@ -58,60 +77,27 @@ func TestLegacyPushes(t *testing.T) {
 		{"array params", "roots/list", "[]", allHandlers(), "-32600"},
 
 		{"handler fails", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return nil, errors.New("the secret reason")
-			}}, "-32603"},
+			formSays(nil, errors.New("the secret reason")), "-32603"},
 		{"handler says why", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return nil, protocol.Errorf(-1, "person is out")
-			}}, "-1"},
-		{"handler panics", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				panic("oh")
-			}}, "-32603"},
+			formSays(nil, protocol.Errorf(-1, "person is out")), "-1"},
+		{"handler panics", "elicitation/create", nameParams, panicking("oh"), "-32603"},
 		{"handler panics with an error of the protocol", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				panic(protocol.Errorf(-1, "oh"))
-			}}, "-32603"},
-		{"handler answers nil", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return nil, nil
-			}}, "-32603"},
+			panicking(protocol.Errorf(-1, "oh")), "-32603"},
+		{"handler answers nil", "elicitation/create", nameParams, formSays(nil, nil), "-32603"},
 		{"answer is not valid", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return client.Accept(map[string]any{"name": "A"})
-			}}, "-32603"},
-		{"accept without content", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return client.Accept(nil)
-			}}, "-32603"},
-		{"declined", "elicitation/create", nameParams,
-			&client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return client.Decline(), nil
-			}}, `{"action":"decline"}`},
+			formSays(client.Accept(map[string]any{"name": "A"})), "-32603"},
+		{"accept without content", "elicitation/create", nameParams, formSays(client.Accept(nil)),
+			"-32603"},
+		{"declined", "elicitation/create", nameParams, formSays(client.Decline(), nil),
+			`{"action":"decline"}`},
 	}
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				var got legacyMessage
-				s := &legacyServer{call: func(_ legacyMessage,
-					push func(string) legacyMessage) string {
-					got = push(pushed(`"q1"`, test.method, test.params))
-					return legacyDone
-				}}
 				opts, warned := *test.opts, ""
 				opts.Era = protocol.Legacy
 				opts.Warn = func(_ context.Context, err error) { warned += fmt.Sprintf("%T", err) }
-				r, err := s.reach(t, way, &opts).CallTool(t.Context(), "greet", nil)
-				wantDone(t, r, err)
+				got, _ := answerToPush(t, way, &legacyServer{}, &opts, test.method, test.params)
 				if got.answer() != test.want {
 					t.Errorf("got %s, want %s", got.answer(), test.want)
 				}
@@ -147,15 +133,8 @@ func TestLegacyPushesByRevision(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			overEach(t, func(t *testing.T, way string) {
-				var got legacyMessage
-				s := &legacyServer{version: test.version,
-					call: func(_ legacyMessage, push func(string) legacyMessage) string {
-						got = push(pushed("7", test.method, test.params))
-						return legacyDone
-					}}
-				c := s.reach(t, way, allHandlers())
-				r, err := c.CallTool(t.Context(), "greet", nil)
-				wantDone(t, r, err)
+				got, c := answerToPush(t, way, &legacyServer{version: test.version}, allHandlers(),
+					test.method, test.params)
 				if got.answer() != test.want {
 					t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(),
 						test.want)
@@ -180,8 +159,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			}
 		}
 		opts := &client.Options{
-			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult,
-				error) {
+			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (elicited, error) {
 				open.Add(1)
 				decide()
 				<-release
@@ -189,7 +167,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			}}
 		var mu sync.Mutex
 		got := map[string]int{}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			var wait sync.WaitGroup
 			for i := range all {
 				wait.Go(func() {
@@ -205,8 +183,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 			wait.Wait()
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		if open.Load() != most || got[fmt.Sprint(protocol.CodeBusy)] != all-most || len(got) != 2 {
 			t.Errorf("%d were open at once, answers %v", open.Load(), got)
 		}
@@ -221,7 +198,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 		if way != "lines" {
 			flood = 500 // each answer is an HTTP request
 		}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			var wait sync.WaitGroup
 			slots := make(chan struct{}, 200)
 			for i := range flood {
@@ -234,8 +211,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 			wait.Wait()
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, allHandlers()).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, allHandlers()), "greet")
 	})
 }
 
@@ -243,7 +219,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		asked, cause := make(chan struct{}), make(chan error, 1)
 		opts := &client.Options{ElicitForm: func(ctx context.Context,
-			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			_ *client.FormQuestion) (elicited, error) {
 			close(asked)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
@@ -251,7 +227,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 		}, Era: protocol.Legacy, Warn: func(_ context.Context, err error) {
 			t.Errorf("told of %v", err)
 		}}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			go push(pushed("1", "elicitation/create", nameParams))
 			<-asked
 			push(
@@ -265,8 +241,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 			push(pushed("2", "ping", "")) // an answer to the first would come before
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		for _, m := range s.heard {
 			if m.Method == "" && string(m.ID) == "1" {
 				t.Errorf("a cancelled question was answered: %s", m.answer())
@@ -275,83 +250,22 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	})
 }
 
-// An early server withdraws its question before the client has received it.
-// That happens on transports where requests wait for a free slot and
-// notifications do not.
-type early struct {
-	back     protocol.BackCaller
-	withdraw string // the id, as JSON
-	answers  chan *protocol.Response
-	done     chan struct{}
-}
-
-func (e *early) Probe(context.Context, *protocol.Request) (*protocol.Response, bool, error) {
-	return nil, true, fmt.Errorf("not known")
-}
-
-func (e *early) OpenSession(
-	_ context.Context, req *protocol.Request, back protocol.BackCaller,
-) (protocol.LegacySession, *protocol.Response, error) {
-	e.back = back
-	return e, &protocol.Response{ID: req.ID, Result: json.RawMessage(
-		`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"early","version":"1"}}`)}, nil
-}
-
-func (e *early) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
-	if err := e.back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyCancelled,
-		Params: json.RawMessage(`{"requestId":` + e.withdraw + `}`)}); err != nil {
-		return nil, err
-	}
-	answer, err := back.(protocol.BackCaller).Call(ctx, &protocol.Request{
-		ID: protocol.StringID("q"), Method: protocol.MethodElicit,
-		Params: json.RawMessage(nameParams),
-	})
-	if err != nil {
-		return nil, err
-	}
-	e.answers <- answer
-	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"content":[]}`)}, nil
-}
-
-func (e *early) Notify(context.Context, *protocol.Notification) error { return nil }
-
-func (e *early) Done() <-chan struct{} { return e.done }
-
-func (e *early) Err() error { return nil }
-
-func (e *early) Close() error { return nil }
-
-// The client does not ask a question that the server has already withdrawn.
+// The client does not ask a question that the server has withdrawn before it arrived, as happens
+// on transports where requests wait for a free slot and notifications do not.
 func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
-	for _, tc := range []struct {
-		name, withdraw string
-		asked          int32
-	}{
-		{"the question", `"q"`, 0},
-		{"another question", `"p"`, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
+	for withdrawn, wantAsked := range map[string]int32{`"q"`: 0, `"p"`: 1} {
+		t.Run(withdrawn, func(t *testing.T) {
 			var asked atomic.Int32
-			e := &early{
-				withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1),
-				done: make(chan struct{}),
-			}
-			c, err := client.New(e, &client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				asked.Add(1)
-				return client.Accept(map[string]any{"name": "Ada"})
-			}})
-			noError(t, err)
-			defer c.Close()
-			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
-				t.Fatal(err)
-			}
-			if answer := <-e.answers; asked.Load() != tc.asked ||
-				(answer.Error == nil) != (tc.asked == 1) {
-				t.Errorf("asked %d times and answered %s, %v", asked.Load(), answer.Result,
-					answer.Error)
+			var got legacyMessage
+			s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
+				push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` +
+					withdrawn + `}}`)
+				got = push(pushed(`"q"`, "elicitation/create", nameParams))
+				return legacyDone
+			}}
+			wantCall(t, s.reach(t, "lines", countingForm(&asked)), "greet")
+			if asked.Load() != wantAsked || (got.Error == nil) != (wantAsked == 1) {
+				t.Errorf("asked %d times and answered %s", asked.Load(), got.answer())
 			}
 		})
 	}

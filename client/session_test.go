@@ -68,18 +68,16 @@ func TestLegacyWire(t *testing.T) {
 // cannot be sent.
 func TestLegacyHasNoRounds(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
-		s := &legacyServer{call: func(legacyMessage, func(string) legacyMessage) string {
+		s := &legacyServer{call: func(legacyMessage, pusher) string {
 			return `{"resultType":"input_required","inputRequests":{"who":` + nameForm + `},"requestState":"s","content":[{"type":"text","text":"done"}]}`
 		}}
 		opts := allHandlers()
-		opts.ElicitForm = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
+		opts.ElicitForm = func(context.Context, *client.FormQuestion) (elicited, error) {
 			t.Error("somebody was asked")
 			return client.Cancel(), nil
 		}
 		c := s.reach(t, way, opts)
-		r, err := c.CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, c, "greet")
 		p := &protocol.CallToolParams{Name: "greet"}
 		p.RequestState = protocol.StateText("s")
 		if _, err := c.CallToolParams(t.Context(), p); err == nil {
@@ -100,7 +98,7 @@ func TestLegacyTimeout(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		synctest.Test(t, func(t *testing.T) {
 			opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context,
-				_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+				_ *client.FormQuestion) (elicited, error) {
 				select {
 				case <-time.After(2 * limit):
 					return client.Accept(map[string]any{"name": "Ada"})
@@ -110,24 +108,20 @@ func TestLegacyTimeout(t *testing.T) {
 			}}
 			stop := make(chan struct{})
 			defer close(stop)
-			s := &legacyServer{inMemory: true,
-				call: func(m legacyMessage, push func(string) legacyMessage) string {
-					if got := push(pushed("1", "elicitation/create",
-						nameParams)); got.Error != nil {
-						t.Errorf("got %s", got.answer())
-					}
-					if strings.Contains(string(m.Params), "slow") {
-						<-stop
-					}
-					return legacyDone
-				}}
+			s := &legacyServer{inMemory: true, call: func(m legacyMessage, push pusher) string {
+				if got := push(pushed("1", "elicitation/create", nameParams)); got.Error != nil {
+					t.Errorf("got %s", got.answer())
+				}
+				if strings.Contains(string(m.Params), "slow") {
+					<-stop
+				}
+				return legacyDone
+			}}
 			c := s.reach(t, way, opts)
-			r, err := c.CallTool(t.Context(), "greet", nil)
-			wantDone(t, r, err)
+			wantCall(t, c, "greet")
 			start := time.Now()
-			_, err = c.CallTool(t.Context(), "slow", nil)
-			if !errors.Is(err, context.DeadlineExceeded) ||
-				time.Since(start) != 3*limit {
+			_, err := c.CallTool(t.Context(), "slow", nil)
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*limit {
 				t.Errorf("got %v after %v, want a timeout after what the person took and the limit",
 					err,
 					time.Since(start))
@@ -142,12 +136,12 @@ func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		opts := &client.Options{ElicitForm: func(ctx context.Context,
-			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			_ *client.FormQuestion) (elicited, error) {
 			cancel()
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
-		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			push(pushed("1", "elicitation/create", nameParams))
 			return legacyDone
 		}}
@@ -182,20 +176,17 @@ func TestURLElicitationRequired(t *testing.T) {
 			2, 2, ""},
 		{"twice", func(n int) string {
 			return []string{need("a"), need("b"), legacyDone}[min(n, 2)]
-		},
-			"accept", 3, 2, ""},
+		}, "accept", 3, 2, ""},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
 		{"for ever", always, "accept", 4, 3, "-32042"},
 		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
 		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
 		{"hostile URL", func(int) string {
 			return strings.ReplaceAll(need("a"), "https:", "javascript:")
-		}, "accept", 1,
-			0, "javascript"},
+		}, "accept", 1, 0, "javascript"},
 		{"a form", func(int) string {
 			return strings.ReplaceAll(need("a"), `"url"`, `"form"`)
-		}, "accept",
-			1, 0, "-32042"},
+		}, "accept", 1, 0, "-32042"},
 		{"no id", func(int) string { return need("") }, "accept", 1, 0, "elicitationId"},
 		{"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1,
 			0, "-32042"},
@@ -205,18 +196,17 @@ func TestURLElicitationRequired(t *testing.T) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				calls, asked := 0, atomic.Int32{}
-				s := &legacyServer{call: func(legacyMessage, func(string) legacyMessage) string {
+				s := &legacyServer{call: func(legacyMessage, pusher) string {
 					calls++
 					return test.answer(calls - 1)
 				}}
 				opts := &client.Options{MaxRounds: 3, ElicitURL: func(_ context.Context,
-					q *client.URLQuestion) (*protocol.ElicitResult, error) {
+					q *client.URLQuestion) (elicited, error) {
 					asked.Add(1)
 					if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
 						t.Errorf("asked %+v", q)
 					}
-					return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)},
-						nil
+					return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)}, nil
 				}}
 				r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
 				if test.err == "" {
@@ -239,14 +229,13 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 		opts := &client.Options{
 			Progress: func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress },
 			Log: func(_ context.Context, m *protocol.LogMessage) {
-				heard <- "log " +
-					string(m.Data)
+				heard <- "log " + string(m.Data)
 			},
 			Notification: func(_ context.Context, n *protocol.Notification) {
 				heard <- n.Method
 			},
 		}
-		s := &legacyServer{call: func(m legacyMessage, push func(string) legacyMessage) string {
+		s := &legacyServer{call: func(m legacyMessage, push pusher) string {
 			var p struct {
 				Meta struct {
 					Token json.RawMessage `json:"progressToken"`
@@ -268,8 +257,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			}
 			return legacyDone
 		}}
-		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
+		wantCall(t, s.reach(t, way, opts), "greet")
 		if got := <-progressed; got != 1 {
 			t.Errorf("progress %v", got)
 		}
@@ -288,11 +276,10 @@ func TestLegacySessionGone(t *testing.T) {
 		s.ServeHTTP(w, r)
 	})
 	c := newClient(t, dialHTTP(t, web, nil), nil)
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
+	wantCall(t, c, "t")
 	lost.Store(true)
 	s.session = "s2"
-	_, err = c.CallTool(t.Context(), "t", nil)
+	_, err := c.CallTool(t.Context(), "t", nil)
 	if !errors.Is(err, protocol.ErrSessionGone) {
 		t.Errorf("got %v, want ErrSessionGone", err)
 	}
@@ -300,9 +287,7 @@ func TestLegacySessionGone(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 10 {
 		wait.Go(func() {
-			if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-				t.Error(err)
-			}
+			wantCall(t, c, "t")
 		})
 	}
 	wait.Wait()

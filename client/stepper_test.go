@@ -51,6 +51,13 @@ func begin(t *testing.T, c *client.Client) *client.Pending {
 	return p
 }
 
+// resume goes on with a call, which must not fail.
+func resume(t *testing.T, c *client.Client, p *client.Pending) {
+	t.Helper()
+	_, _, err := c.Resume(t.Context(), p)
+	noError(t, err)
+}
+
 func answer(t *testing.T, p *client.Pending, key string, result json.Marshaler) {
 	t.Helper()
 	noError(t, p.Answer(key, result))
@@ -181,10 +188,7 @@ func TestStoredStateIsExact(t *testing.T) {
 			peer := script(ask(members), done)
 			p := elsewhere(t, elsewhere(t, begin(t, newClient(t, peer, byHand()))))
 			answer(t, p, "who", client.Cancel())
-			if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(),
-				elsewhere(t, p)); err != nil {
-				t.Fatal(err)
-			}
+			resume(t, newClient(t, peer, byHand()), elsewhere(t, p))
 			raw := member(t, peer.requests()[1], "requestState")
 			if (raw == "") != (state == "") {
 				t.Fatalf("got %q, want %q", raw, state)
@@ -202,45 +206,29 @@ func TestStoredStateIsExact(t *testing.T) {
 }
 
 // The arguments of a retry are spelled as in the first leg, even if the call
-// was stored between them: servers bind states to the spelling.
-func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
+// was stored between them: servers bind states to the spelling. The caller's metadata stays too.
+func TestRetriesSayTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(),
-		&protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
-	noError(t, err)
-	p := elsewhere(t, elsewhere(t, pending))
-	answer(t, p, "who", client.Cancel())
-	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	for i, request := range peer.requests() {
-		if got := member(t, request, "arguments"); got != arguments {
-			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
-		}
-	}
-}
-
-func TestPendingKeepsTheCallersMetadata(t *testing.T) {
-	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	p := &protocol.CallToolParams{Name: "t"}
+	p := &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)}
 	p.Extra = protocol.Meta(
 		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
 	)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	noError(t, err)
-	pending = elsewhere(t, pending)
-	answer(t, pending, "who", client.Decline())
-	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), pending); err != nil {
-		t.Fatal(err)
-	}
+	pending = elsewhere(t, elsewhere(t, pending))
+	answer(t, pending, "who", client.Cancel())
+	resume(t, newClient(t, peer, byHand()), pending)
 	for i, req := range peer.requests() {
+		if got := member(t, req, "arguments"); got != arguments {
+			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
+		}
 		meta := metaOf(t, req)
 		tenant, _ := meta.Extra.Get("com.example/tenant")
 		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 ||
 			meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
-			t.Errorf("leg %d: got %s", i, meta.Extra)
+			t.Errorf("leg %d: got %s", i+1, meta.Extra)
 		}
 	}
 }
@@ -319,67 +307,45 @@ func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
 	c := newClient(t, peer, opts)
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
-	if _, _, err := c.Resume(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"elicitation.form elicitation.url roots sampling",
-		"elicitation.form elicitation.url roots sampling", "elicitation.form"} {
-		caps := metaOf(t, peer.requests()[i]).Capabilities
-		got := []string{}
-		if caps.Elicitation != nil && caps.Elicitation.Form {
-			got = append(got, "elicitation.form")
-		}
-		if caps.Elicitation != nil && caps.Elicitation.URL {
-			got = append(got, "elicitation.url")
-		}
-		if caps.Roots != nil {
-			got = append(got, "roots")
-		}
-		if caps.Sampling != nil {
-			got = append(got, "sampling")
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("leg %d: got %v, want %s", i, got, want)
+	resume(t, c, p)
+	wantCall(t, c, "t")
+	all := `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+	for i, want := range []string{all, all, `{"elicitation":{"form":{}}}`} {
+		got, _ := protocol.Meta(member(t, peer.requests()[i], "_meta")).Get(
+			protocol.MetaClientCapabilities)
+		if string(got) != want {
+			t.Errorf("leg %d: got %s, want %s", i, got, want)
 		}
 	}
 }
 
 func TestStepperChecksQuestions(t *testing.T) {
-	cases := []struct {
+	form := &client.Options{ElicitForm: acceptName}
+	for _, tc := range []struct {
 		name, question string
 		opts           *client.Options
-		undeclared     bool
+		want           string // declared, undeclared or refused
 	}{
-		{"nothing declared", nameForm, nil, true},
-		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{"by hand counts alone", nameForm,
-			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
-		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
-	}
-	for _, tc := range cases {
+		{"nothing declared", nameForm, nil, "undeclared"},
+		{"handlers count", nameForm, form, "declared"},
+		{"by hand counts alone", nameForm, &client.Options{ElicitForm: acceptName,
+			Manual: &protocol.ClientCapabilities{}}, "undeclared"},
+		{"URL of a form client", visitURL, form, "undeclared"},
+		{"script URL", strings.Replace(visitURL, "https:", "javascript:", 1), byHand(), "refused"},
+		{"URL in clear", strings.Replace(visitURL, "https:", "http:", 1), byHand(), "refused"},
+		{"form in a form", strings.Replace(nameForm, `"string"`, `"object"`, 1), byHand(),
+			"refused"},
+		{"unusable schema", strings.Replace(nameForm, `"minLength":2`, `"minLength":"x"`, 1),
+			byHand(), "refused"},
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, script(ask(`"inputRequests":{"q":`+tc.question+`}`)), tc.opts)
 			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if errors.Is(err, client.ErrUndeclared) != tc.undeclared ||
-				(p == nil) != tc.undeclared {
-				t.Errorf("got %v, %v", p, err)
-			}
-		})
-	}
-	for name, question := range map[string]string{
-		"script URL":      strings.Replace(visitURL, "https:", "javascript:", 1),
-		"URL in clear":    strings.Replace(visitURL, "https:", "http:", 1),
-		"form in a form":  strings.Replace(nameForm, `"string"`, `"object"`, 1),
-		"unusable schema": strings.Replace(nameForm, `"minLength":2`, `"minLength":"x"`, 1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newClient(t, script(ask(`"inputRequests":{"q":`+question+`}`)), byHand())
-			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if e, ok := errors.AsType[*client.QuestionError](err); !ok || e.Key != "q" || p != nil {
-				t.Errorf("got %v, %v", p, err)
+			e, refused := errors.AsType[*client.QuestionError](err)
+			if refused != (tc.want != "declared") || refused && e.Key != "q" ||
+				(p == nil) != refused ||
+				errors.Is(err, client.ErrUndeclared) != (tc.want == "undeclared") {
+				t.Errorf("got %v, %v, want it %s", p, err, tc.want)
 			}
 		})
 	}
@@ -515,9 +481,7 @@ func TestBeginSendsManualRetry(t *testing.T) {
 		strings.Contains(string(text), "old") {
 		t.Errorf("stored what is over: %s, %v", text, err)
 	}
-	if _, _, err := c.Resume(t.Context(), elsewhere(t, pending)); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, c, elsewhere(t, pending))
 	sent := peer.requests()
 	got := member(t, sent[0], "inputResponses") + member(t, sent[0], "requestState")
 	if got != `{"old":{"action":"decline"}}"s0"` {
@@ -535,15 +499,15 @@ func TestBeginSendsManualRetry(t *testing.T) {
 func TestPendingMayBeResumedTwice(t *testing.T) {
 	lost := errors.New("lost")
 	n := 0
-	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+	peer := answering(func(req *protocol.Request) (response, error) {
 		switch n++; n {
 		case 1:
 			asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
+			return reply(req, asks)
 		case 2:
 			return nil, lost
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		return reply(req, done)
 	})
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)

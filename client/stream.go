@@ -54,16 +54,15 @@ type StreamOptions struct {
 // (basic/transports/stdio): a process, a Unix socket, a TCP connection.
 // Requests run concurrently and are told apart by their ids.
 //
-//	Handle ─▶ outbox ─▶ w
-//	Handle ◀─ streamRequest ◀─ routeLine ◀─ readLines ◀─ r
+//	Handle ─▶ lines ─▶ w
+//	Handle ◀─ streamRequest ◀─ receiveLine ◀─ lines ◀─ r
 //
-// One goroutine writes and one runs readLines, until the stream has ended.
+// One goroutine writes and one reads, until the stream has ended.
 type Stream struct {
-	opts   StreamOptions
-	r      io.Reader
-	w      io.Writer
-	outbox *lineio.Outbox
-	ended  chan struct{} // closed when err is set
+	opts  StreamOptions
+	lines *lineio.Stream
+	life  context.Context // ends, under mu, with why the stream has ended
+	end   context.CancelCauseFunc
 	// explainEnd, if not nil, replaces the error with which reading or
 	// writing failed by one that says more.
 	explainEnd func(error) error
@@ -72,9 +71,9 @@ type Stream struct {
 	requests       map[protocol.ID]*streamRequest // that run
 	session        *streamSession                 // of a legacy revision; nil: none
 	initialization *initialization                // nil: none was sent, or the last was refused
-	err            error                          // why the stream has ended
-	closeOnce      sync.Once
-	closeErr       error // of closing
+
+	sessionSlot chan struct{} // holds one while there is a session
+	closeEnds   func() error  // closes w and r, once
 }
 
 var _ protocol.Peer = (*Stream)(nil)
@@ -88,11 +87,13 @@ func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 
 func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error) error) *Stream {
 	s := &Stream{
-		r: r, w: w, explainEnd: explain,
-		outbox:   lineio.NewOutbox(),
-		ended:    make(chan struct{}),
-		requests: map[protocol.ID]*streamRequest{},
+		explainEnd: explain, lines: lineio.NewStream(),
+		requests: map[protocol.ID]*streamRequest{}, sessionSlot: make(chan struct{}, 1),
 	}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.closeEnds = sync.OnceValue(func() error { // w first: a server leaves when its input ends
+		return errors.Join(closeIfCloser(w), closeIfCloser(r))
+	})
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -100,8 +101,12 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = defaultProbeTimeout
 	}
-	go func() { s.failStream(s.outbox.Run(w)) }()
-	go s.readLines(lineio.NewReader(r, s.opts.MaxLineBytes))
+	go func() {
+		if err := s.lines.Write(w); err != nil {
+			s.failStream(err)
+		}
+	}()
+	go func() { s.failStream(s.lines.Read(r, s.opts.MaxLineBytes, s.receiveLine)) }()
 	return s
 }
 
@@ -166,22 +171,15 @@ func (s *Stream) Close() error {
 
 // Done returns a channel that is closed when the stream has ended, for whatever
 // reason.
-func (s *Stream) Done() <-chan struct{} { return s.ended }
+func (s *Stream) Done() <-chan struct{} { return s.life.Done() }
 
 // Err returns why the stream has ended, nil while it has not.
-func (s *Stream) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
+func (s *Stream) Err() error { return context.Cause(s.life) }
 
-// encodeLine returns the text of a message. It checks the text, since the
-// caller of Handle chooses the parameters.
+// encodeLine returns the line of a message, which it checks, since the caller of Handle
+// chooses the parameters.
 func encodeLine(m protocol.Message) ([]byte, error) {
-	line, err := protocol.AppendMessage(nil, m)
-	if err == nil {
-		err = jsonx.Check(line)
-	}
+	line, err := lineio.Encode(m)
 	if err != nil {
 		return nil, errPrefix.Errorf("message cannot be sent: %w", err)
 	}
@@ -193,23 +191,23 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := s.outbox.Send(ctx, line, nil); err == nil {
+	if err := s.lines.Send(ctx, line, nil); err == nil {
 		return nil
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.ended: // at once, or when explainEnd has returned
+	case <-s.life.Done(): // at once, or when explainEnd has returned
 		return s.Err()
 	}
 }
 
-// failStream ends the stream after reading or writing has failed.
+// failStream ends the stream after reading has ended, or reading or writing has failed.
 func (s *Stream) failStream(err error) {
-	if err == nil || s.Err() != nil {
+	if s.Err() != nil {
 		return
 	}
-	if errors.Is(err, io.EOF) {
+	if err == nil {
 		err = ErrStreamEnded
 	} else {
 		err = errPrefix.Errorf("%w: %w", ErrStreamEnded, err)
@@ -224,27 +222,21 @@ func (s *Stream) failStream(err error) {
 func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
+	if s.Err() != nil {
 		return
 	}
-	s.err = err
+	s.end(err)
 	for id := range s.requests {
 		s.finishRequestLocked(id, nil, err)
 	}
-	s.outbox.End()
-	close(s.ended)
+	s.lines.End()
 }
 
-// closeEnds closes w first: a server leaves when its input ends.
-func (s *Stream) closeEnds() error {
-	s.closeOnce.Do(func() {
-		for _, end := range []any{s.w, s.r} {
-			if c, ok := end.(io.Closer); ok {
-				s.closeErr = errors.Join(s.closeErr, c.Close())
-			}
-		}
-	})
-	return s.closeErr
+func closeIfCloser(end any) error {
+	if c, ok := end.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // A streamRequest is a request that runs on a stream. Whoever removes it from
@@ -275,8 +267,8 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return nil, s.err
+	if err := s.Err(); err != nil {
+		return nil, err
 	}
 	if _, taken := s.requests[e.id]; taken {
 		return nil, errPrefix.Errorf("a request with id %s is running", e.id)

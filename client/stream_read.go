@@ -1,29 +1,21 @@
 package client
 
 import (
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// readLines routes lines until the stream ends.
-func (s *Stream) readLines(lines *lineio.Reader) {
-	for {
-		line, err := lines.Next()
-		switch {
-		case errors.Is(err, lineio.ErrTooLong):
-			s.failAfterLongLine()
-		case err != nil:
-			s.failStream(err)
-			return
-		default:
-			s.routeLine(line)
-		}
+// receiveLine passes a line, nil for one that was too long, to its receivers.
+func (s *Stream) receiveLine(line []byte) error {
+	if line == nil {
+		s.failAfterLongLine()
+	} else {
+		s.routeLine(line)
 	}
+	return nil
 }
 
 // failAfterLongLine fails all running requests except subscriptions, whose
@@ -222,7 +214,7 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	return nil
 }
 
-// A notificationQueue decouples a receiver from readLines, which must not
+// A notificationQueue decouples a receiver from receiveLine, which must not
 // block: the receiver may itself wait for a response.
 type notificationQueue struct {
 	maxBytes int           // bytes

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -56,14 +56,18 @@ func (s *Stream) OpenSession(
 	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
 ) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
-		stream: s, back: back, done: make(chan struct{}), released: make(chan struct{}),
-		slots: make(chan struct{}, protocol.MaxBackCalls),
+		stream: s, back: back, slots: make(chan struct{}, protocol.MaxBackCalls),
 		queue: newNotificationQueue(s.opts.MaxLineBytes),
 	}
-	x.life, x.cancel = context.WithCancelCause(context.Background())
-	if err := s.claimSession(ctx, x); err != nil {
-		return nil, nil, err
+	x.life, x.end = context.WithCancelCause(context.Background())
+	select {
+	case s.sessionSlot <- struct{}{}: // else the user of the other is about to give up
+	case <-ctx.Done():
+		return nil, nil, errors.New("client: stream has a session already")
 	}
+	s.mu.Lock()
+	s.session = x
+	s.mu.Unlock()
 	go x.deliverNotifications()
 	resp, err := s.sendInitialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
@@ -71,27 +75,6 @@ func (s *Stream) OpenSession(
 		return nil, resp, err
 	}
 	return x, resp, nil
-}
-
-// claimSession makes x the session of the stream, after the earlier one has
-// been closed.
-func (s *Stream) claimSession(ctx context.Context, x *streamSession) error {
-	for {
-		s.mu.Lock()
-		other := s.session
-		if other == nil {
-			s.session = x
-		}
-		s.mu.Unlock()
-		if other == nil {
-			return nil
-		}
-		select {
-		case <-other.released: // its user has given up, or is about to
-		case <-ctx.Done():
-			return errors.New("client: stream has a session already")
-		}
-	}
 }
 
 // An initialization is an initialize request in flight, or its result.
@@ -148,15 +131,12 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 // server: on a stream they do not say to which request of the client they
 // relate.
 type streamSession struct {
-	stream   *Stream
-	back     protocol.BackCaller
-	slots    chan struct{} // holds one for each request of the server that runs
-	queue    *notificationQueue
-	life     context.Context // of the session; answers to the server end with it
-	cancel   context.CancelCauseFunc
-	done     chan struct{}
-	released chan struct{} // closed when the stream can have another session
-	once     sync.Once
+	stream *Stream
+	back   protocol.BackCaller
+	slots  chan struct{} // holds one for each request of the server that runs
+	queue  *notificationQueue
+	life   context.Context // of the session; answers to the server end with it
+	end    context.CancelCauseFunc
 }
 
 // Handle implements [protocol.Peer].
@@ -180,45 +160,30 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 // Close ends the session, not the stream, and the server is not told. It does
 // not wait for handlers, which may be what calls Close.
 func (x *streamSession) Close() error {
-	x.endSession(ErrClosed)
+	x.end(ErrClosed)
 	x.stream.mu.Lock()
 	defer x.stream.mu.Unlock()
 	if x.stream.session == x {
 		x.stream.session = nil
-		close(x.released)
+		<-x.stream.sessionSlot
 	}
 	return nil
 }
 
-// endSession ends the session, once.
-func (x *streamSession) endSession(err error) {
-	x.once.Do(func() {
-		x.cancel(err)
-		close(x.done)
-	})
-}
+func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
-func (x *streamSession) Done() <-chan struct{} { return x.done }
-
-func (x *streamSession) Err() error {
-	select {
-	case <-x.done:
-		return context.Cause(x.life)
-	default:
-		return nil
-	}
-}
+func (x *streamSession) Err() error { return context.Cause(x.life) }
 
 // deliverNotifications passes queued notifications to back, on a goroutine of
-// its own, so that handlers do not block readLines.
+// its own, so that handlers do not block the reader.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
 		case <-x.queue.wake:
-		case <-x.done:
+		case <-x.Done():
 			return
-		case <-x.stream.ended:
-			x.endSession(x.stream.Err())
+		case <-x.stream.Done():
+			x.end(x.stream.Err())
 			return
 		}
 		for n := x.queue.dequeue(); n != nil && x.Err() == nil; n = x.queue.dequeue() {
@@ -249,13 +214,13 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 }
 
 // runInSlot calls run on another goroutine, unless the session ends first. It
-// blocks readLines while protocol.MaxBackCalls of them run.
+// blocks the reader while protocol.MaxBackCalls of them run.
 func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
-	case <-x.done:
+	case <-x.Done():
 		return
-	case <-x.stream.ended:
+	case <-x.stream.Done():
 		return
 	}
 	go func() {
@@ -264,17 +229,11 @@ func (x *streamSession) runInSlot(run func()) {
 	}()
 }
 
-// sendResponse sends a response, unless the session ends first. It replaces one
-// that is not valid JSON by an internal error.
+// sendResponse sends a response, unless the session ends first.
 func (x *streamSession) sendResponse(resp *protocol.Response) {
-	line, err := protocol.AppendMessage(nil, resp)
-	if err == nil {
-		err = jsonx.Check(line)
-	}
-	if err != nil {
-		line, _ = protocol.AppendMessage(nil, &protocol.Response{
-			ID: resp.ID, Error: protocol.Errorf(protocol.CodeInternalError, "internal error"),
-		})
+	line, err := lineio.Encode(resp)
+	if err != nil { // what replaces it is an internal error
+		line = lineio.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }

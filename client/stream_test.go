@@ -203,6 +203,10 @@ func bubble(t *testing.T, opts client.StreamOptions, f func(t *testing.T, s *lin
 	synctest.Test(t, func(t *testing.T) { f(t, newLineServer(t, opts)) })
 }
 
+func runBubble(t *testing.T, name string, f func(t *testing.T, s *lineServer)) {
+	t.Run(name, func(t *testing.T) { bubble(t, client.StreamOptions{}, f) })
+}
+
 func TestStreamRoutes(t *testing.T) {
 	const call, listen = protocol.MethodCallTool, protocol.MethodListen
 	running3 := func(t *testing.T, s *lineServer, meta1, meta2 string) (a, b, sub *inFlight) {
@@ -238,23 +242,21 @@ func TestStreamRoutes(t *testing.T) {
 		{"unknown", "", "", `{"jsonrpc":"2.0","method":"x"}`, 0},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-				a, b, sub := running3(t, s, test.meta1, test.meta2)
-				s.send(test.line)
-				for i, got := range [][]string{s.violations(), a.told(), b.told(), sub.told()} {
-					if want := i == test.want; (len(got) == 1) != want || len(got) > 1 {
-						t.Errorf("receiver %d got %q, want it: %t", i, got, want)
-					}
+		runBubble(t, test.name, func(t *testing.T, s *lineServer) {
+			a, b, sub := running3(t, s, test.meta1, test.meta2)
+			s.send(test.line)
+			for i, got := range [][]string{s.violations(), a.told(), b.told(), sub.told()} {
+				if want := i == test.want; (len(got) == 1) != want || len(got) > 1 {
+					t.Errorf("receiver %d got %q, want it: %t", i, got, want)
 				}
-				s.send(result("2"), result("1"), result("3"))
-				a.wantResult()
-				b.wantResult()
-				sub.wantResult()
-				if a.resp.ID != protocol.IntID(1) || b.resp.ID != protocol.IntID(2) {
-					t.Errorf("responses are mixed up: %v, %v", a.resp.ID, b.resp.ID)
-				}
-			})
+			}
+			s.send(result("2"), result("1"), result("3"))
+			a.wantResult()
+			b.wantResult()
+			sub.wantResult()
+			if a.resp.ID != protocol.IntID(1) || b.resp.ID != protocol.IntID(2) {
+				t.Errorf("responses are mixed up: %v, %v", a.resp.ID, b.resp.ID)
+			}
 		})
 	}
 }
@@ -307,91 +309,79 @@ func (f backFunc) Notify(ctx context.Context, n *protocol.Notification) error { 
 
 func TestStreamCancellation(t *testing.T) {
 	quit := errors.New("quit")
-	t.Run("in flight", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			a := s.start(ctx, request(1, "a", `"progressToken":1`), &inFlight{})
-			b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
-			cancel(quit)
-			a.wantError(quit)
-			s.expectCancelled("1")
-			s.send(progress("1"), result("1"), result("1"), result("2"))
-			b.wantResult()
-			if got := s.violations(); len(got) > 0 {
-				t.Errorf("a late response was reported: %q", got)
-			}
-			if got := a.told(); len(got) > 0 {
-				t.Errorf("got %q after the end", got)
-			}
-			// Its id is free.
-			again := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-			s.send(result("1"))
-			again.wantResult()
-		})
+	runBubble(t, "in flight", func(t *testing.T, s *lineServer) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		a := s.start(ctx, request(1, "a", `"progressToken":1`), &inFlight{})
+		b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
+		cancel(quit)
+		a.wantError(quit)
+		s.expectCancelled("1")
+		s.send(progress("1"), result("1"), result("1"), result("2"))
+		b.wantResult()
+		if got := s.violations(); len(got) > 0 {
+			t.Errorf("a late response was reported: %q", got)
+		}
+		if got := a.told(); len(got) > 0 {
+			t.Errorf("got %q after the end", got)
+		}
+		// Its id is free.
+		again := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+		s.send(result("1"))
+		again.wantResult()
 	})
-	t.Run("server does not read", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			a, b := &inFlight{}, &inFlight{}
-			s.begin(ctx, request(1, "a", ""), a)
-			synctest.Wait() // being written
-			s.begin(ctx, request(2, "b", ""), b)
-			synctest.Wait() // waits for its turn
-			cancel(quit)
-			a.wantError(quit)
-			b.wantError(quit)
-			s.expect("a")
-			s.expectCancelled("1")
-			// The second was never sent and is not cancelled.
-			c := s.start(t.Context(), request(3, "c", ""), &inFlight{})
-			s.send(result("3"))
-			c.wantResult()
-		})
+	runBubble(t, "server does not read", func(t *testing.T, s *lineServer) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		a, b := &inFlight{}, &inFlight{}
+		s.begin(ctx, request(1, "a", ""), a)
+		synctest.Wait() // being written
+		s.begin(ctx, request(2, "b", ""), b)
+		synctest.Wait() // waits for its turn
+		cancel(quit)
+		a.wantError(quit)
+		b.wantError(quit)
+		s.expect("a")
+		s.expectCancelled("1")
+		// The second was never sent and is not cancelled.
+		c := s.start(t.Context(), request(3, "c", ""), &inFlight{})
+		s.send(result("3"))
+		c.wantResult()
 	})
-	t.Run("before it is sent", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(quit)
-			a := &inFlight{}
-			s.begin(ctx, request(1, "a", ""), a)
-			a.wantError(quit)
-			if err := s.Stream.Notify(ctx, &protocol.Notification{Method: "n"}); err != quit {
-				t.Errorf("notify: got %v, want %v", err, quit)
-			}
-			s.start(t.Context(), request(2, "b", ""), &inFlight{})
-		})
+	runBubble(t, "before it is sent", func(t *testing.T, s *lineServer) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(quit)
+		a := &inFlight{}
+		s.begin(ctx, request(1, "a", ""), a)
+		a.wantError(quit)
+		if err := s.Stream.Notify(ctx, &protocol.Notification{Method: "n"}); err != quit {
+			t.Errorf("notify: got %v, want %v", err, quit)
+		}
+		s.start(t.Context(), request(2, "b", ""), &inFlight{})
 	})
-	t.Run("initialize", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			a := s.start(ctx, request(1, protocol.MethodInitialize, ""), &inFlight{})
-			cancel(quit)
-			a.wantError(quit)
-			s.start(t.Context(), request(2, "b", ""), &inFlight{}) // nothing before it
-		})
+	runBubble(t, "initialize", func(t *testing.T, s *lineServer) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		a := s.start(ctx, request(1, protocol.MethodInitialize, ""), &inFlight{})
+		cancel(quit)
+		a.wantError(quit)
+		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // nothing before it
 	})
-	t.Run("while a notification is handled", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			a := s.start(ctx, request(1, "a", `"progressToken":1`),
-				&inFlight{hold: make(chan struct{})})
-			s.send(progress("1"), progress("1"))
-			synctest.Wait()
-			cancel(quit)
-			a.wantError(quit)
-			s.expectCancelled("1")
-			if got := a.told(); len(got) != 1 {
-				t.Errorf("got %q, want nothing after the end", got)
-			}
-		})
+	runBubble(t, "while a notification is handled", func(t *testing.T, s *lineServer) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		a := s.start(ctx, request(1, "a", `"progressToken":1`),
+			&inFlight{hold: make(chan struct{})})
+		s.send(progress("1"), progress("1"))
+		synctest.Wait()
+		cancel(quit)
+		a.wantError(quit)
+		s.expectCancelled("1")
+		if got := a.told(); len(got) != 1 {
+			t.Errorf("got %q, want nothing after the end", got)
+		}
 	})
-	t.Run("by whom the notifications are for", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			a := s.start(t.Context(), request(1, "a", `"progressToken":1`), &inFlight{fail: quit})
-			s.send(progress("1"))
-			a.wantError(quit)
-			s.expectCancelled("1")
-		})
+	runBubble(t, "by whom the notifications are for", func(t *testing.T, s *lineServer) {
+		a := s.start(t.Context(), request(1, "a", `"progressToken":1`), &inFlight{fail: quit})
+		s.send(progress("1"))
+		a.wantError(quit)
+		s.expectCancelled("1")
 	})
 }
 
@@ -414,17 +404,15 @@ func TestStreamViolations(t *testing.T) {
 		{"cancels nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, "cancelled"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-				a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-				s.send(test.line)
-				got := strings.Join(s.violations(), "; ")
-				if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-					t.Errorf("got the report %q, want %q", got, test.want)
-				}
-				s.send(result("1"))
-				a.wantResult()
-			})
+		runBubble(t, test.name, func(t *testing.T, s *lineServer) {
+			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+			s.send(test.line)
+			got := strings.Join(s.violations(), "; ")
+			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("got the report %q, want %q", got, test.want)
+			}
+			s.send(result("1"))
+			a.wantResult()
 		})
 	}
 }
@@ -481,34 +469,32 @@ func TestEndOfStream(t *testing.T) {
 		{"closed", func(s *lineServer) { s.Close() }, []error{client.ErrClosed}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-				a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-				b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
-				if err := s.Err(); err != nil {
-					t.Errorf("Err is %v while the stream runs", err)
+		runBubble(t, test.name, func(t *testing.T, s *lineServer) {
+			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+			b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
+			if err := s.Err(); err != nil {
+				t.Errorf("Err is %v while the stream runs", err)
+			}
+			test.end(s)
+			<-s.Done()
+			for _, want := range test.want {
+				a.wantError(want)
+				b.wantError(want)
+				if err := s.Err(); !errors.Is(err, want) {
+					t.Errorf("Err is %v, want %v", err, want)
 				}
-				test.end(s)
-				<-s.Done()
-				for _, want := range test.want {
-					a.wantError(want)
-					b.wantError(want)
-					if err := s.Err(); !errors.Is(err, want) {
-						t.Errorf("Err is %v, want %v", err, want)
-					}
-					if _, err := s.Handle(t.Context(), request(3, "c", ""), nil); !errors.Is(err,
-						want) {
-						t.Errorf("later request: got %v, want %v", err, want)
-					}
-					if err := s.Stream.Notify(t.Context(),
-						&protocol.Notification{Method: "n"}); !errors.Is(err, want) {
-						t.Errorf("later notification: got %v, want %v", err, want)
-					}
+				if _, err := s.Handle(t.Context(), request(3, "c", ""), nil); !errors.Is(err,
+					want) {
+					t.Errorf("later request: got %v, want %v", err, want)
 				}
-				if err := s.Close(); err != nil || s.Close() != nil {
-					t.Errorf("close: %v", err)
+				if err := s.Stream.Notify(t.Context(),
+					&protocol.Notification{Method: "n"}); !errors.Is(err, want) {
+					t.Errorf("later notification: got %v, want %v", err, want)
 				}
-			})
+			}
+			if err := s.Close(); err != nil || s.Close() != nil {
+				t.Errorf("close: %v", err)
+			}
 		})
 	}
 }
@@ -533,54 +519,46 @@ func TestServerEndsSubscription(t *testing.T) {
 	cancel := func(id string) string {
 		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"bye"}}`
 	}
-	t.Run("with a result", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{})
-			s.send(cancel("1"), cancel("1"), result("1"))
-			sub.wantResult()
-		})
+	runBubble(t, "with a result", func(t *testing.T, s *lineServer) {
+		sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{})
+		s.send(cancel("1"), cancel("1"), result("1"))
+		sub.wantResult()
 	})
-	t.Run("without", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{})
-			s.send(cancel("1"))
-			time.Sleep(time.Second)
-			sub.wantError(client.ErrSubscriptionEnded)
-			s.start(t.Context(), request(2, "b", ""), &inFlight{}) // and is not cancelled again
-		})
+	runBubble(t, "without", func(t *testing.T, s *lineServer) {
+		sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{})
+		s.send(cancel("1"))
+		time.Sleep(time.Second)
+		sub.wantError(client.ErrSubscriptionEnded)
+		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // and is not cancelled again
 	})
 }
 
 func TestOverrun(t *testing.T) {
-	t.Run("call", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			a := s.start(t.Context(), request(1, "a", `"progressToken":1`),
-				&inFlight{hold: make(chan struct{})})
-			for range 2000 {
-				s.send(progress("1"))
-			}
-			if got := s.violations(); len(got) == 0 {
-				t.Error("nothing was reported")
-			}
-			s.send(result("1"))
-			close(a.hold)
-			a.wantResult()
-			if got := len(a.told()); got < 1000 || got > 1100 {
-				t.Errorf("got %d notifications, want about 1024", got)
-			}
-		})
+	runBubble(t, "call", func(t *testing.T, s *lineServer) {
+		a := s.start(t.Context(), request(1, "a", `"progressToken":1`),
+			&inFlight{hold: make(chan struct{})})
+		for range 2000 {
+			s.send(progress("1"))
+		}
+		if got := s.violations(); len(got) == 0 {
+			t.Error("nothing was reported")
+		}
+		s.send(result("1"))
+		close(a.hold)
+		a.wantResult()
+		if got := len(a.told()); got < 1000 || got > 1100 {
+			t.Errorf("got %d notifications, want about 1024", got)
+		}
 	})
-	t.Run("subscription", func(t *testing.T) {
-		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""),
-				&inFlight{hold: make(chan struct{})})
-			for range 2000 {
-				s.send(changed("1"))
-			}
-			s.expectCancelled("1")
-			close(sub.hold)
-			sub.wantError(client.ErrOverrun)
-		})
+	runBubble(t, "subscription", func(t *testing.T, s *lineServer) {
+		sub := s.start(t.Context(), request(1, protocol.MethodListen, ""),
+			&inFlight{hold: make(chan struct{})})
+		for range 2000 {
+			s.send(changed("1"))
+		}
+		s.expectCancelled("1")
+		close(sub.hold)
+		sub.wantError(client.ErrOverrun)
 	})
 	t.Run("bytes", func(t *testing.T) {
 		bubble(t, client.StreamOptions{MaxLineBytes: 1000}, func(t *testing.T, s *lineServer) {

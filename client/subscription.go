@@ -174,10 +174,7 @@ func (s *subscription) handleNotification(
 		s.cancel(err)
 		return true, err
 	}
-	if event == nil {
-		return true, nil
-	}
-	if s.handler == nil {
+	if event == nil || s.handler == nil {
 		return true, nil
 	}
 	return true, s.callHandler(ctx, event)
@@ -237,24 +234,53 @@ func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) 
 		}
 		return s.acknowledgeFilter(p.Notifications), nil
 	}
-	switch {
-	case filter == nil || err != nil:
-	case n.Method == protocol.NotifyToolsChanged && filter.ToolsListChanged:
-		return ToolsChanged{}, nil
-	case n.Method == protocol.NotifyPromptsChanged && filter.PromptsListChanged:
-		return PromptsChanged{}, nil
-	case n.Method == protocol.NotifyResourcesChanged && filter.ResourcesListChanged:
-		return ResourcesChanged{}, nil
-	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 &&
-		p.URI != "":
-		return ResourceUpdated{p.URI}, nil
-	case n.Method == protocol.NotifyTask:
-		task, err := protocol.DecodeTask(n.Params)
-		if err == nil && slices.Contains(filter.TaskIDs, task.ID) {
-			return TaskChanged{task}, nil
+	event := eventOf(n)
+	if filter == nil || err != nil || event == nil || !filterMatches(filter, event) {
+		return nil, nil
+	}
+	return event, nil
+}
+
+// eventOf returns the event that a notification other than the acknowledgment stands for, nil for
+// none.
+func eventOf(n *protocol.Notification) ListenEvent {
+	switch n.Method {
+	case protocol.NotifyToolsChanged:
+		return ToolsChanged{}
+	case protocol.NotifyPromptsChanged:
+		return PromptsChanged{}
+	case protocol.NotifyResourcesChanged:
+		return ResourcesChanged{}
+	case protocol.NotifyResourceUpdated:
+		var p changeParams
+		if err := jsonx.Decode(n.Params, &p); err == nil && p.URI != "" {
+			return ResourceUpdated{p.URI}
+		}
+	case protocol.NotifyTask:
+		if task, err := protocol.DecodeTask(n.Params); err == nil {
+			return TaskChanged{task}
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// filterMatches reports whether a filter includes an event. An updated resource
+// may be a part of one that was subscribed to, and only the server knows which,
+// so every ResourceUpdated matches if the filter has any URI.
+func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
+	switch event := event.(type) {
+	case ToolsChanged:
+		return f.ToolsListChanged
+	case PromptsChanged:
+		return f.PromptsListChanged
+	case ResourcesChanged:
+		return f.ResourcesListChanged
+	case ResourceUpdated:
+		return len(f.ResourceSubscriptions) > 0
+	case TaskChanged:
+		return slices.Contains(f.TaskIDs, event.Task.ID)
+	}
+	return false
 }
 
 // acknowledgeFilter notes which part of the wanted filter the server honours,

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -33,6 +31,14 @@ func everything() protocol.SubscriptionFilter {
 // parameters stands for the id of the request.
 type frame struct{ method, params string }
 
+func (f frame) send(ctx context.Context, back protocol.Back) error {
+	n := &protocol.Notification{Method: f.method}
+	if f.params != "" {
+		n.Params = json.RawMessage(f.params)
+	}
+	return back.Notify(ctx, n)
+}
+
 const (
 	own    = `"_meta":{"io.modelcontextprotocol/subscriptionId":ID}`
 	ackAll = `{` + own + `,"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["u:1","u:2"]}}`
@@ -42,24 +48,19 @@ const (
 // listening sends frames for a subscription. Then it ends the subscription with
 // end, or in good order if end is nil.
 func listening(
-	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error),
+	end func(ctx context.Context, req *protocol.Request) (response, error),
 	frames ...frame,
 ) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		for _, f := range frames {
-			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
-			if f.params == "" {
-				params = nil
-			}
-			// A peer that does not care whether anybody listens any more.
-			_ = back.Notify(ctx, &protocol.Notification{Method: f.method, Params: params})
+			f.params = strings.ReplaceAll(f.params, "ID", req.ID.String())
+			_ = f.send(ctx, back) // whether or not anybody listens any more
 		}
 		if end != nil {
 			return end(ctx, req)
 		}
-		return &protocol.Response{ID: req.ID,
-			Result: json.RawMessage(`{"resultType":"complete"}`)}, nil
+		return reply(req, `{"resultType":"complete"}`)
 	}}
 }
 
@@ -108,9 +109,8 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"toolsListChanged":true}}`},
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyPromptsChanged, bare},
-		},
-			[]client.ListenEvent{
-				client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
+		}, []client.ListenEvent{
+			client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
 		{"not honoured", []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{}}`},
 			{protocol.NotifyToolsChanged, bare},
@@ -121,9 +121,8 @@ func TestListenEvents(t *testing.T) {
 		{"more honoured than asked for", []frame{
 			{protocol.NotifyAcknowledged,
 				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
-		},
-			[]client.ListenEvent{client.Acknowledged{
-				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
+		}, []client.ListenEvent{client.Acknowledged{
+			Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyResourceUpdated, bare},
@@ -139,24 +138,16 @@ func TestListenEvents(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A server that reports what was not asked for is not listened to, whatever it
-// acknowledges.
-func TestListenToNothing(t *testing.T) {
-	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
-		frame{protocol.NotifyToolsChanged, bare},
-		frame{protocol.NotifyPromptsChanged, bare},
-		frame{protocol.NotifyResourcesChanged, bare},
-		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
-	)
-	var got []client.ListenEvent
-	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{},
-		func(_ context.Context, e client.ListenEvent) { got = append(got, e) })
-	if want := []client.ListenEvent{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got,
-		want) {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
+	t.Run("nothing", func(t *testing.T) { // whatever the server acknowledges and reports
+		var got []client.ListenEvent
+		err := newClient(t, listening(nil, cases[0].frames...), nil).Listen(t.Context(),
+			protocol.SubscriptionFilter{},
+			func(_ context.Context, e client.ListenEvent) { got = append(got, e) })
+		if want := []client.ListenEvent{client.Acknowledged{}}; err != nil ||
+			!reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	})
 }
 
 func TestListenRequest(t *testing.T) {
@@ -179,23 +170,19 @@ func TestListenEnds(t *testing.T) {
 	ack := frame{protocol.NotifyAcknowledged, ackAll}
 	cases := []struct {
 		name   string
-		end    func(context.Context, *protocol.Request) (*protocol.Response, error)
+		end    func(context.Context, *protocol.Request) (response, error)
 		frames []frame
 		ok     func(error) bool
 	}{
 		{"in good order", nil, []frame{ack}, func(err error) bool { return err == nil }},
-		{"lost", func(context.Context, *protocol.Request) (*protocol.Response, error) {
-			return nil,
-				lost
-		}, []frame{ack},
-			func(err error) bool {
-				_, ok := errors.AsType[*client.TransportError](err)
-				return ok && errors.Is(err, lost)
-			}},
-		{"refused", func(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no"),
-			}, nil
+		{"lost", func(context.Context, *protocol.Request) (response, error) {
+			return nil, lost
+		}, []frame{ack}, func(err error) bool {
+			_, ok := errors.AsType[*client.TransportError](err)
+			return ok && errors.Is(err, lost)
+		}},
+		{"refused", func(_ context.Context, req *protocol.Request) (response, error) {
+			return refuse(req, protocol.Errorf(protocol.CodeMethodNotFound, "no"))
 		}, nil, func(err error) bool {
 			e, ok := protocol.AsError(err)
 			return ok && e.Code == protocol.CodeMethodNotFound
@@ -209,8 +196,7 @@ func TestListenEnds(t *testing.T) {
 			isResponseError},
 		{"malformed and waiting", untilDone, []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
-		},
-			isResponseError},
+		}, isResponseError},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -232,23 +218,19 @@ func isResponseError(err error) bool {
 }
 
 // untilDone answers a request when its context ends.
-func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, error) {
+func untilDone(ctx context.Context, _ *protocol.Request) (response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 func TestListenEndsWithItsContext(t *testing.T) {
 	reason := errors.New("had enough")
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
-		error){
+	for name, end := range map[string]func(context.Context, *protocol.Request) (response, error){
 		"transport fails": untilDone,
 		// A server in the same process has a chance to answer.
-		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response,
-			error) {
+		"server answers": func(ctx context.Context, req *protocol.Request) (response, error) {
 			<-ctx.Done()
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone"),
-			}, nil
+			return refuse(req, protocol.Errorf(protocol.CodeInternalError, "gone"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,34 +261,30 @@ func TestListenEndsWithTheClient(t *testing.T) {
 
 func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 	opts := &client.Options{Timeout: time.Minute}
-	t.Run("late", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			_, err := listen(t, listening(untilDone), opts)
-			wantError(t, err, "subscriptions/listen: server took longer than 1m0s", "Options.Timeout")
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
-				t.Errorf("got %v after %v", err, time.Since(start))
-			}
-		})
+	inBubble(t, "late", func(t *testing.T) {
+		start := time.Now()
+		_, err := listen(t, listening(untilDone), opts)
+		wantError(t, err, "subscriptions/listen: server took longer than 1m0s", "Options.Timeout")
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
 	})
-	t.Run("in time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			start := time.Now()
-			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}),
-				opts).Listen(ctx, everything(), nil)
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
-				t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
-					time.Since(start))
-			}
-		})
+	inBubble(t, "in time", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}),
+			opts).Listen(ctx, everything(), nil)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
+			t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
+				time.Since(start))
+		}
 	})
 }
 
 func TestListenHandlerPanics(t *testing.T) {
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
-		error){"stays": untilDone, "ends": nil} {
+	for name, end := range map[string]func(context.Context, *protocol.Request) (response, error){
+		"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
 			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll},
 				frame{protocol.NotifyToolsChanged, bare})
@@ -346,12 +324,10 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	n := 0
 	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
+		back protocol.Back) (response, error) {
 		if n++; n == 1 {
-			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("x",
-					[]protocol.Version{protocol.V20260728}),
-			}, nil
+			return refuse(req, protocol.UnsupportedVersion("x",
+				[]protocol.Version{protocol.V20260728}))
 		}
 		return inner.handle(ctx, req, back)
 	}}
@@ -365,15 +341,7 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)
 	addTool(s, "one")
-	toServer, fromClient := io.Pipe()
-	toClient, fromServer := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- s.ServeStream(t.Context(), toServer, fromServer, nil)
-		_ = fromServer.Close()
-	}()
-	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
-	noError(t, err)
+	c := streamTo(t, s, nil)
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true},
 		{ResourceSubscriptions: []string{"u:1"}}} {
@@ -404,10 +372,6 @@ func TestListenOverAStream(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	<-served // with or without an error: the client may leave in the midst of a message
 }
 
 func TestListenOverHTTP(t *testing.T) {

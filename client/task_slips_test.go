@@ -68,8 +68,8 @@ func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 			result = get(len(s.polled))
 		case protocol.MethodUpdateTask:
 			if s.updated++; s.updated == s.busy {
-				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(
-					protocol.CodeBusy, "busy")}, nil
+				return refuse(req, protocol.Errorf(
+					protocol.CodeBusy, "busy"))
 			}
 		case protocol.MethodCancelTask:
 			s.cancelled++
@@ -79,12 +79,12 @@ func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 				defer s.mu.Lock()
 				return nil, s.announce(ctx, req.ID, back)
 			}
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(
-				protocol.CodeMethodNotFound, "method not found")}, nil
+			return refuse(req, protocol.Errorf(
+				protocol.CodeMethodNotFound, "method not found"))
 		default:
 			result = handle
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+		return reply(req, result)
 	}
 	return s
 }
@@ -118,22 +118,20 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 		"a handle again":           {always(isHandle), 1},
 		"no object":                {always(`[]`), 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlippingServer(isHandle, func(n int) string {
-					if n == 3 { // a client that takes it comes to an end
-						return isDone
-					}
-					return test.get(n)
-				})
-				_, err := s.follow(t)
-				if _, ok := errors.AsType[*client.ResponseError](err); !ok {
-					t.Errorf("error %v, want that of a wrong response", err)
+		inBubble(t, name, func(t *testing.T) {
+			s := newSlippingServer(isHandle, func(n int) string {
+				if n == 3 { // a client that takes it comes to an end
+					return isDone
 				}
-				if s.cancelled != test.cancelled || len(s.polled) != 1 {
-					t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
-				}
+				return test.get(n)
 			})
+			_, err := s.follow(t)
+			if !isResponseError(err) {
+				t.Errorf("error %v, want that of a wrong response", err)
+			}
+			if s.cancelled != test.cancelled || len(s.polled) != 1 {
+				t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
+			}
 		})
 	}
 }
@@ -238,7 +236,7 @@ func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string { return isAsking("who") })
 		asked, err := s.follow(t)
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1 {
+		if !isResponseError(err) || asked != 1 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
 		if len(s.polled) != 62 || s.cancelled != 1 || s.updated != 7 { // now and then again
@@ -269,7 +267,7 @@ func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(n int) string { return isAsking(fmt.Sprint("q", n)) })
 		asked, err := s.follow(t)
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1024 {
+		if !isResponseError(err) || asked != 1024 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
 	})
@@ -278,7 +276,7 @@ func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 	want := func(t *testing.T, s *slippingServer, err error) {
 		t.Helper()
-		if _, ok := errors.AsType[*client.ResponseError](err); !ok || len(s.polled) != 0 {
+		if !isResponseError(err) || len(s.polled) != 0 {
 			t.Errorf("error %v after %d polls", err, len(s.polled))
 		}
 	}

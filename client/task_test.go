@@ -63,8 +63,7 @@ func dialTask(t *testing.T, s *pipehttp.Server, path string, tasks bool,
 	peer, err := clienthttp.New(pipehttp.URL+path, &clienthttp.Options{HTTPClient: s.Client()})
 	noError(t, err)
 	c, err := client.New(peer, &client.Options{Tasks: tasks,
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (elicited, error) {
 			*asked = append(*asked, q.Key)
 			return client.Accept(taskName{q.Key[:1]})
 		}})

@@ -58,6 +58,19 @@ func (s *scripted) Refused(ctx context.Context, r clienthttp.Refusal) (bool, err
 	return true, nil
 }
 
+func noCredentials(cause error) *scripted {
+	return &scripted{credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+		return nil, cause
+	}}
+}
+
+// refusedFor returns an authorizer that has no refused request sent again.
+func refusedFor(cause error) *scripted {
+	return &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
+		return false, cause
+	}}
+}
+
 // An arrival is a request as it came.
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
@@ -392,9 +405,7 @@ func TestWhatIsARefusal(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
-				return false, nil
-			}}
+			a := refusedFor(nil)
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if tt.challenge != "" {
 					w.Header().Set("WWW-Authenticate", tt.challenge)
@@ -411,9 +422,7 @@ func TestWhatIsARefusal(t *testing.T) {
 }
 
 func TestARefusalThatStandsIsAStatusError(t *testing.T) {
-	a := &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
-		return false, nil
-	}}
+	a := refusedFor(nil)
 	const failure = `{"jsonrpc":"2.0","id":7,"error":{"code":23226,"message":` +
 		`"Bearer secret-token-1 needs write","data":{"scopes":["write"]}}}`
 	for name, body := range map[string]string{
@@ -442,11 +451,8 @@ func TestARefusalThatStandsIsAStatusError(t *testing.T) {
 func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 	cause := &loginError{"the person said no to secret-token-1"}
 	fails := func(context.Context, clienthttp.Refusal) (bool, error) { return true, cause }
-	noCredentials := func(context.Context, clienthttp.Outgoing) (http.Header, error) {
-		return nil, cause
-	}
 	for name, a := range map[string]*scripted{
-		"Refused": {refused: fails}, "Credentials": {credentials: noCredentials},
+		"Refused": {refused: fails}, "Credentials": noCredentials(cause),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
@@ -532,109 +538,68 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	}
 }
 
+// A person takes three minutes to log in for one kind of message, in a client that gives a server
+// a minute.
 func TestAPersonMayTakeLongToLogIn(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		for _, only := range []string{"tools/call", "answer"} {
-			if only == "answer" && era == protocol.Modern {
-				continue // they are calls
+	for _, test := range []struct {
+		era  protocol.Era
+		only string // what is refused; an answer of the modern era is a call
+	}{
+		{protocol.Modern, "tools/call"}, {protocol.Legacy, "tools/call"},
+		{protocol.Legacy, ""}, {protocol.Modern, "subscriptions/listen"},
+	} {
+		inBubble(t, fmt.Sprint(test.era, test.only), func(t *testing.T) {
+			h := newHandler(t, toolServer(t, nil), asAda())
+			over := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(strings.NewReader(string(data)))
+				var m struct{ Method string }
+				_ = json.Unmarshal(data, &m)
+				if r.Method == "POST" && m.Method == test.only &&
+					r.Header.Get("Authorization") == "" {
+					answer(401, "text/plain", "no")(w, r)
+					return
+				}
+				h.ServeHTTP(w, r)
+			}))
+			token := http.Header{}
+			a := &scripted{
+				credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+					return token.Clone(), nil
+				},
+				refused: func(ctx context.Context, _ clienthttp.Refusal) (bool, error) {
+					select {
+					case <-time.After(3 * time.Minute):
+					case <-ctx.Done():
+						return false, context.Cause(ctx)
+					}
+					token.Set("Authorization", "Bearer late")
+					return true, nil
+				},
 			}
-			t.Run(only, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testLongLogin(t, era, only) })
-			})
-		}
-	})
-}
-
-// testLongLogin has a person take three minutes to log in for one kind of message, in a client that
-// gives a server a minute.
-func testLongLogin(t *testing.T, era protocol.Era, only string) {
-	h, err := serverhttp.New(toolServer(t, nil), asAda())
-	noError(t, err)
-	refuse := func(r *http.Request) bool {
-		if r.Body == nil {
-			r.Body = http.NoBody
-		}
-		data, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(strings.NewReader(string(data)))
-		kind := "answer"
-		if strings.Contains(string(data), `"tools/call"`) {
-			kind = "tools/call"
-		}
-		return r.Method == "POST" && !strings.Contains(string(data), "initialize") &&
-			r.Header.Get("Authorization") == "" && kind == only
-	}
-	over := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refuse(r) {
-			answer(401, "text/plain", "no")(w, r)
-			return
-		}
-		h.ServeHTTP(w, r)
-	}))
-	token := http.Header{}
-	a := &scripted{
-		credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
-			return token.Clone(), nil
-		},
-		refused: func(ctx context.Context, _ clienthttp.Refusal) (bool, error) {
-			select {
-			case <-time.After(3 * time.Minute):
-			case <-ctx.Done():
-				return false, context.Cause(ctx)
+			tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
+				HTTPClient: &http.Client{Transport: over}, Authorizer: a})
+			noError(t, err)
+			c, err := client.New(tr, &client.Options{Era: test.era, ElicitForm: answerAda,
+				Timeout: time.Minute})
+			noError(t, err)
+			if test.only == protocol.MethodListen {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				done := errors.New("acknowledged")
+				err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
+					func(context.Context, client.ListenEvent) { cancel(done) })
+				if !errors.Is(err, done) {
+					t.Errorf("got %v, want the acknowledgment", err)
+				}
+			} else {
+				wantText(t, c, "ask", "asked Ada")
 			}
-			token.Set("Authorization", "Bearer late")
-			return true, nil
-		},
-	}
-	tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: over}, Authorizer: a})
-	noError(t, err)
-	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda, Timeout: time.Minute})
-	noError(t, err)
-	wantText(t, c, "ask", "asked Ada")
-	_ = c.Close()
-	_ = h.Shutdown(t.Context())
-	if len(a.refusals) != 1 {
-		t.Errorf("got %d refusals, want one", len(a.refusals))
-	}
-}
-
-func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, err := serverhttp.New(toolServer(t, nil), asAda())
-		noError(t, err)
-		token := http.Header{}
-		a := &scripted{
-			credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
-				return token.Clone(), nil
-			},
-			refused: func(context.Context, clienthttp.Refusal) (bool, error) {
-				time.Sleep(3 * time.Minute)
-				token.Set("Authorization", "Bearer late")
-				return true, nil
-			},
-		}
-		over := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") == "" {
-				answer(401, "text/plain", "no")(w, r)
-				return
+			_ = c.Close()
+			if len(a.refusals) != 1 {
+				t.Errorf("got %d refusals, want one", len(a.refusals))
 			}
-			h.ServeHTTP(w, r)
-		}))
-		tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
-			HTTPClient: &http.Client{Transport: over}, Authorizer: a})
-		noError(t, err)
-		c, err := client.New(tr, &client.Options{Era: protocol.Modern, Timeout: time.Minute})
-		noError(t, err)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		done := errors.New("acknowledged")
-		err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
-			func(context.Context, client.ListenEvent) { cancel(done) })
-		if !errors.Is(err, done) {
-			t.Errorf("got %v, want the acknowledgment", err)
-		}
-		_ = c.Close()
-		_ = h.Shutdown(t.Context())
-	})
+		})
+	}
 }
 
 func TestTheConnectionIsFreeDuringALogin(t *testing.T) {
@@ -722,9 +687,7 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 				return
 			}
 			close(opened)
-			w.Header().Set("Content-Type", stream)
-			w.WriteHeader(200)
-			<-r.Context().Done()
+			late(stream, "")(w, r)
 		}
 		var mu sync.Mutex
 		token, logins := http.Header{}, 0
@@ -739,16 +702,7 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 				return false, errors.New("the person said no")
 			},
 		}
-		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-			HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
-		noError(t, err)
-		x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
-			Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
-		noError(t, err)
-		if err := x.Notify(t.Context(),
-			&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
-			t.Fatal(err)
-		}
+		x, _ := openSession(t, inProcess(t, s), a, &asked{})
 		time.Sleep(time.Hour)
 		if logins != 1 {
 			t.Errorf("got %d logins in an hour, want one", logins)
@@ -760,8 +714,6 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-opened // by what the call has shown
-		_ = x.Close()
-		_ = tr.Close()
 	})
 }
 
@@ -771,30 +723,21 @@ func TestAResumptionThatIsRefusedEndsTheCall(t *testing.T) {
 			s := &legacyServer{id: "s", call: events("retry: 10\n", event("e1", `{"jsonrpc":"2.0",`+
 				`"method":"notifications/message","params":{}}`)),
 				resume: answer(401, "text/plain", "no")}
-			resumptions := 0
-			a := &scripted{refused: func(_ context.Context, r clienthttp.Refusal) (bool, error) {
-				if resumptions++; how == "authorizer fails" {
-					return false, errors.New("the person said no")
-				}
-				return false, nil
-			}}
+			a := refusedFor(nil)
+			if how == "authorizer fails" {
+				a = refusedFor(errors.New("the person said no"))
+			}
 			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
-				noError(t, err)
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
-					Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
-				noError(t, err)
-				_, err = x.Handle(t.Context(), request(), nil)
-				if !errors.Is(err, clienthttp.ErrNoResponse) || resumptions != 1 || x.Err() != nil {
-					t.Errorf("got %v after %d attempts, session %v", err, resumptions, x.Err())
+				x, _ := openSession(t, inProcess(t, s), a, &asked{})
+				_, err := x.Handle(t.Context(), request(), nil)
+				if !errors.Is(err, clienthttp.ErrNoResponse) || len(a.refusals) != 1 ||
+					x.Err() != nil {
+					t.Errorf("got %v after %d attempts, session %v", err, len(a.refusals), x.Err())
 				}
 				_, isStatus := errors.AsType[*clienthttp.StatusError](err)
 				if isStatus != (how == "refusal stands") {
 					t.Errorf("got %v", err)
 				}
-				_ = x.Close()
-				_ = tr.Close()
 			})
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -83,42 +82,37 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 			if modern {
 				name = f.name
 			}
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := &legacyServer{id: "s", call: f.call, resume: silent}
-					tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-						HTTPClient:       &http.Client{Transport: inProcess(t, s)},
-						MaxResponseBytes: 1 << 10,
-					})
-					noError(t, err)
-					peer := protocol.Peer(tr)
-					if !modern {
-						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-							ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-							Params: []byte(`{}`),
-						}, &asked{})
-						noError(t, err)
-						defer x.Close()
-						peer = x
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					defer cancel()
-					if f.end != nil {
-						time.AfterFunc(time.Second, func() { f.end(cancel, tr) })
-					}
-					resp, err := peer.Handle(ctx, request(), nil)
-					defer tr.Close()
-					if f.name == "challenge" && err == nil && resp.Error != nil {
-						return // without the header of a challenge it is a response
-					}
-					if err == nil || !strings.HasPrefix(err.Error(), "clienthttp: ") ||
-						!strings.Contains(err.Error(), f.want) {
-						t.Fatalf("got %v, want clienthttp: …%s…", err, f.want)
-					}
-					if twice := errtext.RepeatedPrefix(err, "clienthttp", "client"); twice != "" {
-						t.Errorf("%s stands twice: %v", twice, err)
-					}
+			inBubble(t, name, func(t *testing.T) {
+				s := &legacyServer{id: "s", call: f.call, resume: silent}
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+					HTTPClient:       &http.Client{Transport: inProcess(t, s)},
+					MaxResponseBytes: 1 << 10,
 				})
+				noError(t, err)
+				peer := protocol.Peer(tr)
+				if !modern {
+					x, _, err := tr.OpenSession(t.Context(), initialize, &asked{})
+					noError(t, err)
+					defer x.Close()
+					peer = x
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if f.end != nil {
+					time.AfterFunc(time.Second, func() { f.end(cancel, tr) })
+				}
+				resp, err := peer.Handle(ctx, request(), nil)
+				defer tr.Close()
+				if f.name == "challenge" && err == nil && resp.Error != nil {
+					return // without the header of a challenge it is a response
+				}
+				if err == nil || !strings.HasPrefix(err.Error(), "clienthttp: ") ||
+					!strings.Contains(err.Error(), f.want) {
+					t.Fatalf("got %v, want clienthttp: …%s…", err, f.want)
+				}
+				if twice := errtext.RepeatedPrefix(err, "clienthttp", "client"); twice != "" {
+					t.Errorf("%s stands twice: %v", twice, err)
+				}
 			})
 		}
 	}
@@ -127,23 +121,16 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 // Errors of the caller's own functions are wrapped once, too.
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
-		"authorize": {
-			Authorizer: &scripted{credentials: func(context.Context,
-				clienthttp.Outgoing) (http.Header, error) {
-				return nil, clienthttp.ErrClosed
-			}},
-		},
-		"client": {HTTPClient: &http.Client{Transport: failing{}}},
+		"authorize": {Authorizer: noCredentials(clienthttp.ErrClosed)},
+		"client":    {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", opts)
-			noError(t, err)
-			_, err = tr.Handle(t.Context(), request(), nil)
+			tr := serve(t, silent, opts)
+			_, err := tr.Handle(t.Context(), request(), nil)
 			if !errors.Is(err, clienthttp.ErrClosed) ||
 				errtext.RepeatedPrefix(err, "clienthttp") != "" {
 				t.Errorf("%s: got %v", name, err)
 			}
-			_ = tr.Close()
 		})
 	}
 }

@@ -20,9 +20,7 @@ type demoAuthorizer struct {
 	token int
 }
 
-func (a *demoAuthorizer) Credentials(
-	context.Context, clienthttp.Outgoing,
-) (http.Header, error) {
+func (a *demoAuthorizer) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return http.Header{"Authorization": {a.header()}}, nil

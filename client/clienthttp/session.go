@@ -32,7 +32,6 @@ const (
 	maxSessionID = 1 << 10
 )
 
-// The headers of sessions in canonical spelling.
 const (
 	// The headers of sessions in canonical spelling.
 	headerSession   = "Mcp-Session-Id"
@@ -50,8 +49,7 @@ type session struct {
 	slots     chan struct{} // holds one for each request of the server that runs
 
 	life       context.Context // everything in the session ends with it
-	cancel     context.CancelCauseFunc
-	done       chan struct{}
+	end        context.CancelCauseFunc
 	accepted   chan struct{} // holds a signal after a message whose credentials were accepted
 	notices    notices
 	endOnce    sync.Once
@@ -67,10 +65,9 @@ func (t *Transport) OpenSession(
 ) (protocol.LegacySession, *protocol.Response, error) {
 	s := &session{
 		transport: t, back: back,
-		slots: make(chan struct{}, protocol.MaxBackCalls), done: make(chan struct{}),
-		accepted: make(chan struct{}, 1),
+		slots: make(chan struct{}, protocol.MaxBackCalls), accepted: make(chan struct{}, 1),
 	}
-	s.life, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	resp, err := s.initialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
 		_ = s.Close()
@@ -379,14 +376,13 @@ func (s *session) listenToServer(opened chan struct{}) {
 }
 
 // awaitAccepted waits until the server has accepted the credentials of a message, since
-// listenToServer began its attempt. Without it the
-// stream of the session would have the authorizer ask a person again and again for a login
-// that was refused. It reports false if the session ends.
+// listenToServer began its attempt: else the authorizer would ask a person again and again for
+// a login that was refused. It reports false if the session ends.
 func (s *session) awaitAccepted() bool {
 	select {
 	case <-s.accepted:
 		return true
-	case <-s.done:
+	case <-s.Done():
 	case <-s.transport.life.Done():
 	}
 	return false
@@ -441,7 +437,7 @@ func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 			return
 		case <-asked.Done():
 			return
-		case <-s.done:
+		case <-s.Done():
 			return
 		case <-s.transport.life.Done():
 			return
@@ -450,24 +446,16 @@ func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 }
 
 // Done implements [protocol.LegacySession].
-func (s *session) Done() <-chan struct{} { return s.done }
+func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
 // Err implements [protocol.LegacySession].
-func (s *session) Err() error {
-	select {
-	case <-s.done:
-		return context.Cause(s.life)
-	default:
-		return nil
-	}
-}
+func (s *session) Err() error { return context.Cause(s.life) }
 
 // endSession ends the session once, and reports whether this call did.
 func (s *session) endSession(err error) (first bool) {
 	s.endOnce.Do(func() {
 		first = true
-		s.cancel(err)
-		close(s.done)
+		s.end(err)
 	})
 	return first
 }

@@ -133,51 +133,55 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
 }
 
-// open returns a session with s. Transport and session end with the test.
+// open returns a session with s. It and its transport end with the test.
 func (s *legacyServer) open(
 	t *testing.T, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
-	return s.openOver(t, inProcess(t, s), back)
+	return openSession(t, inProcess(t, s), nil, back)
 }
 
-// openOver is open over a round tripper that leads to s.
-func (s *legacyServer) openOver(
-	t *testing.T, over http.RoundTripper, back protocol.BackCaller,
+// openSession returns a session over a round tripper, and its transport. Both end with the test.
+func openSession(
+	t *testing.T, over http.RoundTripper, a clienthttp.Authorizer, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: over},
+		HTTPClient: &http.Client{Transport: over}, Authorizer: a,
 		Header: http.Header{
 			"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {},
 		},
 	})
 	noError(t, err)
-	x, resp, err := tr.OpenSession(t.Context(), &protocol.Request{
-		ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
-	}, back)
+	t.Cleanup(func() { _ = tr.Close() })
+	x, resp, err := tr.OpenSession(t.Context(), initialize, back)
 	if err != nil || resp.Error != nil || x == nil {
 		t.Fatalf("open: %v, %+v", err, resp)
 	}
-	if err := x.Notify(t.Context(),
-		&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = x.Close() })
+	noError(t, x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized}))
 	return x, tr
 }
 
-// in runs a test in a synctest bubble and closes its session and transport.
+var initialize = &protocol.Request{
+	ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
+}
+
+// in runs a test of a session in a synctest bubble.
 func in(
 	t *testing.T, s *legacyServer, back protocol.BackCaller,
 	test func(*testing.T, protocol.LegacySession),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		x, tr := s.open(t, back)
+		x, _ := s.open(t, back)
 		test(t, x)
-		_ = x.Close()
-		_ = tr.Close()
 	})
+}
+
+// inBubble runs a part of a test in fake time.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 func events(text ...string) http.HandlerFunc { return answer(200, stream, strings.Join(text, "")) }
@@ -474,43 +478,46 @@ type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
-		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
-				})
-				noError(t, err)
-				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-				}, &asked{})
-				if x != nil || err == nil {
-					t.Errorf("%.20q: no error", id)
-				}
+		inBubble(t, fmt.Sprintf("%.8q", id), func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+				HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
 			})
+			noError(t, err)
+			defer tr.Close()
+			x, _, err := tr.OpenSession(t.Context(), initialize, &asked{})
+			if x != nil || err == nil {
+				t.Errorf("%.20q: no error", id)
+			}
 		})
 	}
 }
 
-// To a legacy server a closed connection is no cancellation, so it is sent one.
+// To a legacy server a closed connection is no cancellation, so it is sent one, before the session
+// ends: a server may end what runs with its session, or run it on.
 func TestSessionCancel(t *testing.T) {
-	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", stream)
-		w.WriteHeader(200)
-		<-r.Context().Done()
-	}}
-	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-		enough := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(enough) })
-		if _, err := x.Handle(ctx, request(), nil); !errors.Is(err, enough) {
-			t.Errorf("got %v", err)
-		}
-		synctest.Wait()
-		if got := s.requests(); !slices.Contains(got, "POST s 2025-06-18 notifications/cancelled") {
-			t.Errorf("sent %q", got)
-		}
-	})
+	for _, closes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closed %v", closes), func(t *testing.T) {
+			s := &legacyServer{id: "s", call: late(stream, "")}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				enough := errors.New("enough")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(enough) })
+				if _, err := x.Handle(ctx, request(), nil); !errors.Is(err, enough) {
+					t.Errorf("got %v", err)
+				}
+				if closes {
+					noError(t, x.Close())
+				}
+				synctest.Wait()
+				got := s.requests()
+				end := slices.Index(got, "DELETE s 2025-06-18")
+				i := slices.Index(got, "POST s 2025-06-18 notifications/cancelled")
+				if i < 0 || closes && i > end {
+					t.Errorf("sent %q", got)
+				}
+			})
+		})
+	}
 }
 
 // The stream of the session comes back after the last event, more slowly the
@@ -526,9 +533,7 @@ func TestSessionStream(t *testing.T) {
 		case n == 3:
 			answer(503, "", "")(w, r)
 		default:
-			w.Header().Set("Content-Type", stream)
-			w.WriteHeader(200)
-			<-r.Context().Done()
+			late(stream, "")(w, r)
 		}
 	}
 	s := &legacyServer{id: "s", listen: hear, resume: hear}
@@ -573,17 +578,13 @@ func TestSessionStreamEnds(t *testing.T) {
 // An end that the server does not answer, or refuses, holds nobody up.
 func TestSessionClose(t *testing.T) {
 	for name, end := range map[string]http.HandlerFunc{
-		"silent":      func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"silent":      silent,
 		"not allowed": answer(405, "", ""),
 		"broken":      answer(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &legacyServer{id: "s", end: end,
-				listen: func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", stream)
-					w.WriteHeader(200)
-					<-r.Context().Done()
-				}}
+				listen: late(stream, "")}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				start := time.Now()
 				err := x.Close()
@@ -701,27 +702,23 @@ func TestAnswerIsSentAgain(t *testing.T) {
 		{"refused", func(int) (int, error) { return 400, nil }, 1},
 		{"broken for good", func(int) (int, error) { return 0, broken }, 7},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				over := make(chan struct{})
-				s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", stream)
-					_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
-					<-over
-					_, _ = io.WriteString(w, "data: "+result+"\n\n")
-				}}
-				u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
-				x, tr := s.openOver(t, u, &asked{})
-				time.AfterFunc(time.Minute, func() { close(over) })
-				if _, err := x.Handle(t.Context(), request(), nil); err != nil {
-					t.Error(err)
-				}
-				if len(u.when) != tc.want {
-					t.Errorf("%d attempts, want %d", len(u.when), tc.want)
-				}
-				_ = x.Close()
-				_ = tr.Close()
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			over := make(chan struct{})
+			s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", stream)
+				_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
+				<-over
+				_, _ = io.WriteString(w, "data: "+result+"\n\n")
+			}}
+			u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
+			x, _ := openSession(t, u, nil, &asked{})
+			time.AfterFunc(time.Minute, func() { close(over) })
+			if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+				t.Error(err)
+			}
+			if len(u.when) != tc.want {
+				t.Errorf("%d attempts, want %d", len(u.when), tc.want)
+			}
 		})
 	}
 }
@@ -734,30 +731,6 @@ func TestCloseEndsSessionStream(t *testing.T) {
 		_, transport := s.open(t, &asked{})
 		synctest.Wait() // it is about to try again
 		noError(t, transport.Close())
-	})
-}
-
-// A server that ends what runs with its session, or runs it on, learns of each cancellation first.
-func TestSessionCloseWaitsForCancellations(t *testing.T) {
-	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", stream)
-		w.WriteHeader(200)
-		<-r.Context().Done()
-	}}
-	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := x.Handle(ctx, request(), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
-		got := s.requests()
-		end := slices.Index(got, "DELETE s 2025-06-18")
-		if i := slices.Index(got, "POST s 2025-06-18 notifications/cancelled"); i < 0 || i > end {
-			t.Errorf("sent %q", got)
-		}
 	})
 }
 

@@ -1,14 +1,12 @@
-// Package lineio reads and writes messages as lines: one JSON value, one
-// newline (basic/transports/stdio). It does not look into the lines.
+// Package lineio passes messages as lines, one JSON value and one newline each
+// (basic/transports/stdio): what clients and servers on a stream of lines have in common.
 package lineio
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"sync"
 )
 
 // ErrTooLong reports a line over the limit. The line has been skipped; the next
@@ -72,35 +70,4 @@ func (r *Reader) skipLine(err error) error {
 		return err
 	}
 	return ErrTooLong
-}
-
-// A Writer writes lines. It may be used concurrently; the lines do not mix.
-type Writer struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error
-}
-
-// NewWriter returns a writer of lines.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
-
-// Write writes one line, with a single call of the underlying writer. It
-// refuses a line that contains a newline, which would be two messages. After a
-// failed write every later one fails too, since part of a line may have been
-// written.
-func (w *Writer) Write(line []byte) error {
-	if bytes.IndexByte(line, '\n') >= 0 {
-		return errors.New("line: contains a newline")
-	}
-	out := make([]byte, 0, len(line)+1)
-	out = append(append(out, line...), '\n')
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
-	}
-	if _, err := w.w.Write(out); err != nil {
-		w.err = fmt.Errorf("line: %w", err)
-	}
-	return w.err
 }

@@ -72,45 +72,6 @@ func TestReaderReportsTheStreamsError(t *testing.T) {
 	}
 }
 
-func TestWriterKeepsLinesWhole(t *testing.T) {
-	var out bytes.Buffer
-	w := lineio.NewWriter(&out)
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			if err := w.Write(bytes.Repeat([]byte{byte('a' + i%26)}, 1000)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	if len(lines) != 50 {
-		t.Fatalf("got %d lines, want 50", len(lines))
-	}
-	for _, line := range lines {
-		if line != strings.Repeat(line[:1], 1000) {
-			t.Errorf("lines are mixed: %.20q", line)
-		}
-	}
-}
-
-func TestWriterRefuses(t *testing.T) {
-	w := lineio.NewWriter(io.Discard)
-	if err := w.Write([]byte("a\nb")); err == nil {
-		t.Error("a newline within a line was accepted")
-	}
-	pr, pw := io.Pipe()
-	pr.Close()
-	w = lineio.NewWriter(pw)
-	if err := w.Write([]byte("a")); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("got %v, want a closed pipe", err)
-	}
-	if err := w.Write([]byte("b")); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("second write: got %v, want the same failure", err)
-	}
-}
-
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("a\nbb\r\n\nccc"), 2)
 	f.Fuzz(func(t *testing.T, in []byte, max int) {
@@ -164,37 +125,61 @@ type cancelled bool
 
 func (c cancelled) IsCancelled() bool { return bool(c) }
 
-func TestOutbox(t *testing.T) {
-	var out strings.Builder
-	o := lineio.NewOutbox()
+func TestStreamWritesLinesWhole(t *testing.T) {
+	var out bytes.Buffer
+	s := lineio.NewStream()
 	ran := make(chan error, 1)
-	go func() { ran <- o.Run(&out) }()
-	for line, unless := range map[string]lineio.Cancellable{
-		"kept": cancelled(false), "dropped": cancelled(true)} {
-		if err := o.Send(t.Context(), []byte(line), unless); err != nil {
-			t.Fatal(err)
+	go func() { ran <- s.Write(&out) }()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			line := bytes.Repeat([]byte{byte('a' + i%26)}, 1000)
+			for _, unless := range []lineio.Cancellable{cancelled(false), cancelled(true), nil} {
+				if err := s.Send(t.Context(), line, unless); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.End()
+	if err := <-ran; err != nil || s.Err() != nil {
+		t.Errorf("ended with %v, %v", err, s.Err())
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != 100 {
+		t.Fatalf("got %d lines, want 100 without those that are dropped", len(lines))
+	}
+	for _, line := range lines {
+		if line != strings.Repeat(line[:1], 1000) {
+			t.Errorf("lines are mixed: %.20q", line)
 		}
 	}
-	o.End()
-	if err := <-ran; err != nil || o.Err() != nil || out.String() != "kept\n" {
-		t.Errorf("got %v, %v and wrote %q", err, o.Err(), &out)
-	}
-	if err := o.Send(t.Context(), nil, nil); err != lineio.ErrEnded {
+	if err := s.Send(t.Context(), nil, nil); err != lineio.ErrEnded {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-func TestOutboxWhoseWriterFails(t *testing.T) {
-	r, w := io.Pipe()
+// TestStreamEndsWhenItCannotWrite: what follows a failed write would follow part of a line.
+func TestStreamEndsWhenItCannotWrite(t *testing.T) {
 	broken := errors.New("broken")
-	_ = r.CloseWithError(broken)
-	o := lineio.NewOutbox()
-	go func() { _ = o.Run(w) }()
-	if err := o.Send(t.Context(), []byte("a"), nil); err != nil {
-		t.Fatal(err)
-	}
-	<-o.Done()
-	if err := o.Send(t.Context(), []byte("b"), nil); !errors.Is(err, broken) || err != o.Err() {
-		t.Errorf("got %v and %v, want %v", err, o.Err(), broken)
+	for _, test := range []struct {
+		name, line string
+		want       error // nil: any
+	}{{"the writer fails", "a", broken}, {"two lines", "a\nb", nil}} {
+		t.Run(test.name, func(t *testing.T) {
+			r, w := io.Pipe()
+			_ = r.CloseWithError(broken)
+			s := lineio.NewStream()
+			go func() { _ = s.Write(w) }()
+			if err := s.Send(t.Context(), []byte(test.line), nil); err != nil {
+				t.Fatal(err)
+			}
+			<-s.Done()
+			err := s.Send(t.Context(), []byte("b"), nil)
+			if err == nil || err != s.Err() || errors.Is(err, broken) != (test.want != nil) {
+				t.Errorf("got %v and %v, want %v", err, s.Err(), test.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -97,15 +98,7 @@ func appendBatch(dst []byte, responses []*protocol.Response) []byte {
 		if !some {
 			sep, some = '[', true
 		}
-		dst = append(dst, sep)
-		data, err := protocol.AppendMessage(dst, r)
-		if err != nil {
-			data, err = protocol.AppendMessage(dst,
-				&protocol.Response{ID: r.ID, Error: revision.InternalError()})
-		}
-		if err == nil {
-			dst = data
-		}
+		dst = lineio.AppendResponse(append(dst, sep), r)
 	}
 	if some {
 		dst = append(dst, ']')

@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -181,22 +182,9 @@ func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
 	if unless != nil && unless.task.IsCancelled() {
 		return inflight.ErrCancelled
 	}
-	line, err := protocol.AppendMessage(nil, m)
+	line, err := lineio.Encode(m)
 	if err != nil {
 		return fmt.Errorf("server: notify: %w", err)
 	}
-	if err := jsonx.Check(line); err != nil {
-		return fmt.Errorf("server: notify: %.64q: %w", methodOf(m), err)
-	}
 	return r.stream.sendLine(ctx, line, unless)
-}
-
-func methodOf(m protocol.Message) string {
-	switch m := m.(type) {
-	case *protocol.Request:
-		return m.Method
-	case *protocol.Notification:
-		return m.Method
-	}
-	return ""
 }

@@ -56,11 +56,8 @@ type SessionPeer interface {
 // A ServeFunc serves one request as [protocol.Peer].Handle does.
 type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 
-var (
-	errEnded = errors.New("server: the stream has ended")
-	errStuck = errors.New("server: the stream ended with requests that do not stop or " +
-		"output that nobody reads")
-)
+var errStuck = errors.New("server: the stream ended with requests that do not stop or " +
+	"output that nobody reads")
 
 // stopGrace is how long the end of a stream waits for handlers that have been
 // told to stop, and for a client that reads slowly. Who stops at all does so
@@ -69,14 +66,14 @@ const stopGrace = time.Second
 
 // A Stream is one client on a stream of lines. [New] makes one, for one call of Serve.
 //
-//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ out
+//	in ─▶ receiveLine ─▶ startRequest ─▶ a goroutine a request ─▶ lines ─▶ out
 type Stream struct {
 	opts    Options
 	in      io.Reader
 	out     io.Writer
 	peer    protocol.Peer
 	session SessionPeer // peer, if it is one
-	outbox  *lineio.Outbox
+	lines   *lineio.Stream
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
@@ -85,7 +82,7 @@ type Stream struct {
 
 // New returns a stream that reads in and writes out.
 func New(in io.Reader, out io.Writer, opts Options) *Stream {
-	return &Stream{opts: opts, in: in, out: out, outbox: lineio.NewOutbox()}
+	return &Stream{opts: opts, in: in, out: out, lines: lineio.NewStream()}
 }
 
 // Serve serves the client with peer, which it closes in the end. It returns nil when in
@@ -100,17 +97,23 @@ func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
 	// Requests outlive ctx for as long as it takes to end them in good order.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	go func() { _ = st.outbox.Run(st.out) }() // writeFailure has the error
+	go func() { _ = st.lines.Write(st.out) }() // Err has the error
 	read := make(chan error, 1)
-	go func() { read <- st.readLines(life, lineio.NewReader(st.in, st.opts.MaxLineBytes)) }()
+	go func() {
+		read <- st.lines.Read(st.in, st.opts.MaxLineBytes, func(line []byte) error {
+			st.receiveLine(life, line)
+			return context.Cause(life)
+		})
+	}()
 
 	var err error
 	select {
 	case err = <-read:
+		err = withPrefix("read", err)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		st.requests.Drain(false) // people are not waited for
-	case <-st.outbox.Done():
+	case <-st.lines.Done():
 	}
 	idle := st.requests.Drain(true)
 	if ctx.Err() == nil && st.session != nil {
@@ -119,9 +122,9 @@ func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
 	if err == nil {
 		err = st.waitForGrace(ctx, idle)
 	}
-	end(cmp.Or(err, errEnded))
+	end(cmp.Or(err, withPrefix("send", lineio.ErrEnded)))
 	stuck := st.waitForEnd(idle)
-	return cmp.Or(st.writeFailure(), err, stuck)
+	return cmp.Or(withPrefix("write", st.lines.Err()), err, stuck)
 }
 
 // waitForGrace gives requests that run at the end of input time to be answered.
@@ -131,7 +134,7 @@ func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error 
 	select {
 	case <-idle:
 	case <-timer.C:
-	case <-st.outbox.Done():
+	case <-st.lines.Done():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -142,8 +145,8 @@ func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error 
 // writer, each for at most stopGrace.
 func (st *Stream) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
-	st.outbox.End()
-	return cmp.Or(err, waitAtMost(stopGrace, st.outbox.Done()))
+	st.lines.End()
+	return cmp.Or(err, waitAtMost(stopGrace, st.lines.Done()))
 }
 
 func waitAtMost(limit time.Duration, done <-chan struct{}) error {
@@ -157,30 +160,15 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// readLines reads until the input ends, which is no error.
-func (st *Stream) readLines(ctx context.Context, lines *lineio.Reader) error {
-	for {
-		line, err := lines.Next()
-		switch {
-		case errors.Is(err, lineio.ErrTooLong):
-			st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
-				protocol.Errorf(protocol.CodeInvalidRequest,
-					"invalid request: message is longer than %d bytes; send less",
-					st.opts.MaxLineBytes)))
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("server: read: %w", err)
-		default:
-			st.receiveLine(ctx, line)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-}
-
+// receiveLine handles a line, nil for one that was too long.
 func (st *Stream) receiveLine(ctx context.Context, line []byte) {
+	if line == nil {
+		st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
+			protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: message is longer than %d bytes; send less",
+				st.opts.MaxLineBytes)))
+		return
+	}
 	if st.receiveBatch(ctx, line) {
 		return
 	}
@@ -236,12 +224,12 @@ func (st *Stream) refuseLine(ctx context.Context, why event.RefusalReason, id pr
 	return &protocol.Response{ID: id, Error: e}
 }
 
-// writeFailure returns why writing failed, nil when it did not.
-func (st *Stream) writeFailure() error {
-	if err := st.outbox.Err(); err != nil {
-		return fmt.Errorf("server: write: %w", err)
+// withPrefix says that an error of the lines, nil for none, is one of the server.
+func withPrefix(doing string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("server: %s: %w", doing, err)
 }
 
 // Send sends a message that belongs to no request, so that no cancellation can stop it.
@@ -253,17 +241,8 @@ func (st *Stream) Send(ctx context.Context, m protocol.Message) error {
 	return st.sendLine(ctx, line, nil)
 }
 
-// sendResponse sends a response. One that cannot be written is the server's
-// mistake, and the client is told at least that.
 func (st *Stream) sendResponse(response *protocol.Response) {
-	line, err := protocol.AppendMessage(nil, response)
-	if err != nil {
-		line, err = protocol.AppendMessage(nil,
-			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
-	}
-	if err == nil {
-		_ = st.sendLine(context.Background(), line, nil)
-	}
+	_ = st.sendLine(context.Background(), lineio.AppendResponse(nil, response), nil)
 }
 
 // sendLine hands a line to the writer, unless ctx or the stream ends first. The line is
@@ -273,9 +252,9 @@ func (st *Stream) sendLine(ctx context.Context, line []byte, unless *request) er
 	if unless != nil {
 		task = &unless.task
 	}
-	err := st.outbox.Send(ctx, line, task)
+	err := st.lines.Send(ctx, line, task)
 	if err == nil || ctx.Err() != nil && err == context.Cause(ctx) {
 		return err
 	}
-	return cmp.Or(st.writeFailure(), errEnded)
+	return withPrefix("send", err)
 }
