@@ -62,7 +62,6 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/testing/cputime":    true,
 	"internal/testing/fleettest":  true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
