@@ -16,7 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -30,7 +30,7 @@ type network struct {
 	refuses bool          // connections: nobody listens any more
 }
 
-func newNetwork(owner *pipehttp.Server) *network {
+func newNetwork(owner *servertest.PipeServer) *network {
 	return &network{dial: owner.DialContext, lost: make(chan struct{})}
 }
 
@@ -116,16 +116,16 @@ func (c *lossyConn) Close() error {
 // A fakeFleet is an owner and another replica, with a network in between.
 type fakeFleet struct {
 	network *network
-	other   *pipehttp.Server
+	other   *servertest.PipeServer
 	id      string
 }
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := newNetwork(pipehttp.Serve(t, route(a, next)))
-	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+	n := newNetwork(servertest.ServePipe(t, route(a, next)))
+	b := newForwarder(t, "b", locatedAt(t, servertest.PipeURL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, route(b, nil))
+	other := servertest.ServePipe(t, route(b, nil))
 	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
@@ -143,7 +143,7 @@ func (f *fakeFleet) send(t *testing.T, method string) sent {
 	defer time.Sleep(5 * time.Second) // a challenge may be under way, which the bubble waits for
 	defer client.CloseIdleConnections()
 	began := time.Now()
-	response, err := client.Do(newRequest(t, method, pipehttp.URL, f.id, ping))
+	response, err := client.Do(newRequest(t, method, servertest.PipeURL, f.id, ping))
 	if err != nil {
 		t.Error(err)
 		return sent{}
@@ -301,14 +301,14 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newForwarder(t, "a")
-				n := newNetwork(pipehttp.Serve(t, route(a, http.HandlerFunc(
+				n := newNetwork(servertest.ServePipe(t, route(a, http.HandlerFunc(
 					func(_ http.ResponseWriter, r *http.Request) {
 						select {
 						case <-time.After(time.Hour):
 						case <-r.Context().Done():
 						}
 					}))))
-				b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+				b := newForwarder(t, "b", locatedAt(t, servertest.PipeURL))
 				b.DialWith(n.DialContext)
 				if test.cut >= 0 {
 					go func() {
@@ -320,7 +320,7 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 					}
 				}
 				began := time.Now()
-				e, _ := b.Forward(httptest.NewRecorder(), newRequest(t, "POST", pipehttp.URL,
+				e, _ := b.Forward(httptest.NewRecorder(), newRequest(t, "POST", servertest.PipeURL,
 					a.SealSession("x"), ping), a.Self(), []byte(ping), patience)
 				if took := time.Since(began); e.Outcome != test.outcome || took > test.limit {
 					t.Errorf("%s (%v) after %v", e.Outcome, e.Err, took)
