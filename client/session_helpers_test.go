@@ -16,7 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -355,7 +355,7 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
 		tr, err := clienthttp.New("http://server.test/mcp",
-			&clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()})
+			&clienthttp.Options{HTTPClient: servertest.ServePipe(t, s).Client()})
 		noError(t, err)
 		return newClient(t, tr, opts)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -22,7 +22,7 @@ type taskName struct {
 }
 
 // serveTask serves a tool that asks, becomes a task, asks twice and greets.
-func serveTask(t *testing.T) *pipehttp.Server {
+func serveTask(t *testing.T) *servertest.PipeServer {
 	t.Helper()
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
 	noError(t, err)
@@ -47,7 +47,7 @@ func serveTask(t *testing.T) *pipehttp.Server {
 		})
 	handler, err := serverhttp.New(srv, nil)
 	noError(t, err)
-	s := pipehttp.Serve(t, handler)
+	s := servertest.ServePipe(t, handler)
 	t.Cleanup(func() {
 		s.Close()
 		_ = handler.Shutdown(context.Background())
@@ -57,10 +57,10 @@ func serveTask(t *testing.T) *pipehttp.Server {
 	return s
 }
 
-func dialTask(t *testing.T, s *pipehttp.Server, path string, tasks bool,
+func dialTask(t *testing.T, s *servertest.PipeServer, path string, tasks bool,
 	asked *[]string) *client.Client {
 	t.Helper()
-	peer, err := clienthttp.New(pipehttp.URL+path, &clienthttp.Options{HTTPClient: s.Client()})
+	peer, err := clienthttp.New(servertest.PipeURL+path, &clienthttp.Options{HTTPClient: s.Client()})
 	noError(t, err)
 	c, err := client.New(peer, &client.Options{Tasks: tasks,
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (elicited, error) {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -369,26 +370,30 @@ type ServerCapabilities struct {
 	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-func (c *ServerCapabilities) decodeFrom(raw []byte) error {
-	return readMembers(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "tools":
-			err = decodeMember(&c.Tools, key, value)
-		case "prompts":
-			err = decodeMember(&c.Prompts, key, value)
-		case "resources":
-			err = decodeMember(&c.Resources, key, value)
-		case "logging":
-			err = decodeMember(&c.Logging, key, value)
-		case "completions":
-			err = decodeMember(&c.Completions, key, value)
-		case "experimental":
-			c.Experimental, err = decodeSettings(value)
-		case "extensions":
-			c.Extensions, err = decodeSettings(value)
-		}
-		return err
-	})
+// codeServerCapabilities codes what a server offers.
+func (w *objectWriter) codeServerCapabilities(m member, c *ServerCapabilities) error {
+	if m.reads("capabilities") {
+		return nameMember(m.key, readObject(m.value, c, nil))
+	}
+	return w.codeValue(m, "capabilities", c, true)
+}
+
+func (c *ServerCapabilities) checkComplete() error { return nil }
+
+// codeMembers reads: to write them, their tags are enough.
+func (c *ServerCapabilities) codeMembers(w *objectWriter, m member) (err error) {
+	switch {
+	case m.reads("experimental"):
+		c.Experimental, err = decodeSettings(m.value)
+	case m.reads("extensions"):
+		c.Extensions, err = decodeSettings(m.value)
+	}
+	return cmp.Or(err,
+		w.codeValue(m, "tools", &c.Tools, true),
+		w.codeValue(m, "prompts", &c.Prompts, true),
+		w.codeValue(m, "resources", &c.Resources, true),
+		w.codeValue(m, "logging", &c.Logging, true),
+		w.codeValue(m, "completions", &c.Completions, true))
 }
 
 // ListCapability tells whether a server announces changes of a list.

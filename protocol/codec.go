@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -31,6 +32,7 @@ func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
 // AppendResult is [EncodeResult] appending to dst. On error it returns dst.
 func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error) {
 	w := beginObject(dst)
+	w.version = v
 	if v.Era() == Modern {
 		switch r.(type) {
 		case *InputRequiredResult:
@@ -41,9 +43,7 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 			w.addText("resultType", resultComplete)
 		}
 	}
-	if err := appendResult(&w, v, method, r); err != nil {
-		return dst, fmt.Errorf("%s result: %w", method, err)
-	}
+	w.keepError(appendResult(&w, method, r))
 	data, err := w.endObject()
 	if err != nil {
 		return dst, fmt.Errorf("%s result: %w", method, err)
@@ -51,114 +51,118 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 	return data, nil
 }
 
-// appendResult writes the members of a result. The exact types are switched on, so that embedding
-// one of them forges nothing.
-func appendResult(w *objectWriter, v Version, method string, r Result) error {
+// appendResult writes the members of a result.
+func appendResult(w *objectWriter, method string, r Result) error {
 	if !mayAnswer(method, r) {
 		return fmt.Errorf("nil or wrong result: %T", r)
 	}
-	if members := relayedMembers(r); members != nil {
-		return appendRelayed(w, v, r, members)
-	}
-	switch r := r.(type) {
-	case *InputRequiredResult:
-		return r.appendMembers(w, v)
-	case *CallToolResult:
-		r.appendMembers(w, v)
-	case *GetPromptResult:
-		r.appendMembers(w, v)
-	case *ReadResourceResult:
-		r.appendMembers(w, v)
-	case *ListToolsResult:
-		return r.appendMembers(w, v)
-	case *ListPromptsResult:
-		r.appendMembers(w, v)
-	case *ListResourcesResult:
-		r.appendMembers(w, v)
-	case *ListResourceTemplatesResult:
-		r.appendMembers(w, v)
-	case *DiscoverResult:
-		r.appendMembers(w, v)
-	case *CompleteResult:
-		r.appendMembers(w)
-	case *ListenResult:
-		w.addRawObject("_meta", r.Meta)
-	case *InitializeResult:
-		return r.appendMembers(w, v)
-	case *EmptyResult:
-		w.addRawObject("_meta", r.Meta)
-	case *CreateTaskResult:
-		if v.Era() != Modern {
-			return fmt.Errorf("revision %s has no tasks", v)
+	if r, ok := r.(relayable); ok {
+		if members := relayedMembers(r); members != nil {
+			return r.relay().appendMembers(w, members)
 		}
-		r.Task.appendMembers(w, false)
-		w.addRawObject("_meta", r.Meta)
-	case *GetTaskResult:
-		r.Task.appendMembers(w, true)
-		w.addRawObject("_meta", r.Meta)
-	case *ExtensionResult:
-		r.appendMembers(w)
+	}
+	switch r := r.(type) { // what is frequent does without a writer on the heap
+	case *InputRequiredResult:
+		return r.codeMembers(w, member{})
+	case *CallToolResult:
+		return r.codeMembers(w, member{})
+	case *GetPromptResult:
+		return r.codeMembers(w, member{})
+	case *ReadResourceResult:
+		return r.codeMembers(w, member{})
+	}
+	own := *w
+	err := r.codeMembers(&own, member{})
+	*w = own
+	return err
+}
+
+// A methodTypes is what a method takes and, when it is complete, answers.
+type methodTypes interface {
+	newParams() Params
+	newResult() Result
+	isResult(Result) bool
+}
+
+// typesOfMethod returns nil for a method that this package does not know.
+func typesOfMethod(method string) methodTypes {
+	switch method {
+	case MethodCallTool:
+		return typesOf[CallToolParams, CallToolResult]()
+	case MethodGetPrompt:
+		return typesOf[GetPromptParams, GetPromptResult]()
+	case MethodReadResource:
+		return typesOf[ReadResourceParams, ReadResourceResult]()
+	case MethodListTools:
+		return typesOf[ListParams, ListToolsResult]()
+	case MethodListPrompts:
+		return typesOf[ListParams, ListPromptsResult]()
+	case MethodListResources:
+		return typesOf[ListParams, ListResourcesResult]()
+	case MethodListResourceTemplates:
+		return typesOf[ListParams, ListResourceTemplatesResult]()
+	case MethodDiscover:
+		return typesOf[DiscoverParams, DiscoverResult]()
+	case MethodComplete:
+		return typesOf[CompleteParams, CompleteResult]()
+	case MethodListen:
+		return typesOf[ListenParams, ListenResult]()
+	case MethodInitialize:
+		return typesOf[InitializeParams, InitializeResult]()
+	case MethodPing:
+		return typesOf[PingParams, EmptyResult]()
+	case MethodSetLevel:
+		return typesOf[SetLevelParams, EmptyResult]()
+	case MethodSubscribe, MethodUnsubscribe:
+		return typesOf[SubscribeParams, EmptyResult]()
+	case MethodGetTask:
+		return typesOf[TaskParams, GetTaskResult]()
+	case MethodUpdateTask, MethodCancelTask:
+		return typesOf[TaskParams, EmptyResult]()
 	}
 	return nil
+}
+
+type paramsPointer[P any] interface {
+	*P
+	Params
+}
+
+type resultPointer[R any] interface {
+	*R
+	Result
+}
+
+// types is a value without a size: a struct of functions would be allocated for each call.
+type types[P, R any, PP paramsPointer[P], PR resultPointer[R]] struct{}
+
+func typesOf[P, R any, PP paramsPointer[P], PR resultPointer[R]]() methodTypes {
+	return types[P, R, PP, PR]{}
+}
+
+func (types[P, R, PP, PR]) newParams() Params      { return PP(new(P)) }
+func (types[P, R, PP, PR]) newResult() Result      { return PR(new(R)) }
+func (types[P, R, PP, PR]) isResult(r Result) bool { return isExactly[R](r) }
+
+// isExactly reports whether r is an *R that is not nil, and not a type that embeds one.
+func isExactly[R any](r Result) bool {
+	result, ok := any(r).(*R)
+	return ok && result != nil
 }
 
 // mayAnswer reports whether method may be answered with r, which is not the case for nil, typed or
 // not, and for types that are not of this package.
 func mayAnswer(method string, r Result) bool {
-	switch r := r.(type) {
-	case *InputRequiredResult:
-		return r != nil && MultiRoundTrip(method)
-	case *CallToolResult:
-		return r != nil && method == MethodCallTool
-	case *GetPromptResult:
-		return r != nil && method == MethodGetPrompt
-	case *ReadResourceResult:
-		return r != nil && method == MethodReadResource
-	case *ListToolsResult:
-		return r != nil && method == MethodListTools
-	case *ListPromptsResult:
-		return r != nil && method == MethodListPrompts
-	case *ListResourcesResult:
-		return r != nil && method == MethodListResources
-	case *ListResourceTemplatesResult:
-		return r != nil && method == MethodListResourceTemplates
-	case *DiscoverResult:
-		return r != nil && method == MethodDiscover
-	case *CompleteResult:
-		return r != nil && method == MethodComplete
-	case *ListenResult:
-		return r != nil && method == MethodListen
-	case *InitializeResult:
-		return r != nil && method == MethodInitialize
-	case *EmptyResult:
-		return r != nil && answersNothing(method)
-	case *CreateTaskResult:
-		return r != nil && method == MethodCallTool
-	case *GetTaskResult:
-		return r != nil && method == MethodGetTask
-	case *ExtensionResult:
-		return r != nil && newParams(method) == nil
+	known := typesOfMethod(method)
+	switch {
+	case isExactly[InputRequiredResult](r):
+		return MultiRoundTrip(method)
+	case isExactly[CreateTaskResult](r):
+		return method == MethodCallTool
+	case known == nil:
+		return isExactly[ExtensionResult](r) || isExactly[EmptyResult](r)
 	}
-	return false
-}
-
-// A reporter is called for what is odd in a result that is read all the same. It may be nil.
-type reporter func(error)
-
-func (r reporter) reportf(format string, args ...any) {
-	if r != nil {
-		r(fmt.Errorf(format, args...))
-	}
-}
-
-// answersNothing reports whether method has no result of its own.
-func answersNothing(method string) bool {
-	switch method {
-	case MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe, MethodUpdateTask,
-		MethodCancelTask:
-		return true
-	}
-	return newParams(method) == nil
+	return known.isResult(r)
 }
 
 // DecodeResult is [DecodeResultReporting] without a report.
@@ -194,70 +198,65 @@ func DecodeResultReporting(
 	var r Result
 	switch typ {
 	case resultComplete:
-		r, err = decodeComplete(method, data, report)
+		r = newResult(method, data)
 	case resultInputRequired:
 		if !MultiRoundTrip(method) {
-			err = fmt.Errorf("input_required is not allowed here")
-			break
+			return nil, fmt.Errorf("%s result: input_required is not allowed here", method)
 		}
-		r, err = decodeInputRequired(data)
+		r = &InputRequiredResult{}
 	case resultTask:
 		if method != MethodCallTool {
-			err = fmt.Errorf("a task is not allowed here")
-			break
+			return nil, fmt.Errorf("%s result: a task is not allowed here", method)
 		}
-		r, err = decodeCreateTask(data)
+		r = &CreateTaskResult{}
 	default:
 		// Such a result must not be used (basic/index, "ResultType").
-		err = fmt.Errorf("unknown resultType %s", quoteClipped(typ))
+		return nil, fmt.Errorf("%s result: unknown resultType %s", method, quoteClipped(typ))
 	}
-	if err != nil {
+	var about *provenance
+	if r, ok := r.(relayable); ok {
+		about = r.provenanceOf()
+	}
+	if err := readResult(data, r, about); err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)
+	}
+	if about != nil {
+		for _, odd := range about.odd {
+			if report != nil {
+				report(odd)
+			}
+		}
+		about.odd = nil
 	}
 	return r, nil
 }
 
-func decodeComplete(method string, data []byte, report reporter) (Result, error) {
-	switch method {
-	case MethodCallTool:
-		return decodeCallTool(data, report)
-	case MethodGetPrompt:
-		return decodeGetPrompt(data, report)
-	case MethodReadResource:
-		return decodeReadResource(data)
-	case MethodListTools:
-		return decodeListTools(data, report)
-	case MethodListPrompts:
-		return decodeListPrompts(data, report)
-	case MethodListResources:
-		return decodeListResources(data, report)
-	case MethodListResourceTemplates:
-		return decodeListResourceTemplates(data, report)
-	case MethodDiscover:
-		return decodeDiscover(data)
-	case MethodComplete:
-		return decodeCompletion(data)
-	case MethodInitialize:
-		return decodeInitialize(data)
-	case MethodGetTask:
-		return decodeGetTask(data)
+func readResult(data []byte, r Result, about *provenance) error {
+	var task *Task
+	var err error
+	switch r := r.(type) {
+	case *CreateTaskResult:
+		if task, err = decodeTask(data, false); err == nil {
+			r.Task = *task
+		}
+	case *GetTaskResult:
+		if task, err = decodeTask(data, true); err == nil {
+			r.Task = *task
+		}
 	}
-	if newParams(method) == nil {
-		return decodeExtension(data)
+	return cmp.Or(err, readObject(data, r, about))
+}
+
+// newResult returns the result that data is read into.
+func newResult(method string, data []byte) Result {
+	if known := typesOfMethod(method); known != nil {
+		return known.newResult()
 	}
-	var meta Meta
-	err := decodeMeta(data, &meta)
-	if method == MethodListen {
-		return &ListenResult{Meta: meta}, err
-	}
-	return &EmptyResult{Meta: meta}, err
+	return &ExtensionResult{Members: data}
 }
 
 func decodeMeta(data []byte, meta *Meta) error {
 	return readMembers(data, func(key, value []byte) error {
-		if string(key) == "_meta" {
-			return objectMember(meta, key, value)
-		}
-		return nil
+		return (*objectWriter)(nil).codeMeta(member{key, value, nil}, meta)
 	})
 }

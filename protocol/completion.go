@@ -34,38 +34,31 @@ type CompleteResult struct {
 	HasMore bool
 	Meta    Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
-type completionWire struct {
+type completion struct {
 	Values  []string `json:"values"`
 	Total   *int64   `json:"total,omitzero"`
 	HasMore bool     `json:"hasMore,omitzero"`
 }
 
-func (r *CompleteResult) appendMembers(w *objectWriter) {
-	w.addValue("completion", completionWire{orEmpty(r.Values), r.Total, r.HasMore})
-	w.addRawObject("_meta", r.Meta)
+func (r *CompleteResult) checkComplete() error {
+	if r.Values == nil {
+		return fmt.Errorf("completion: must be present")
+	}
+	return nil
 }
 
-func decodeCompletion(data []byte) (Result, error) {
-	r := &CompleteResult{}
-	found := false
-	err := readMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case "completion":
-			var c completionWire
-			found = true
-			err := decodeMember(&c, key, value)
-			r.Values, r.Total, r.HasMore = c.Values, c.Total, c.HasMore
-			return err
-		case "_meta":
-			return objectMember(&r.Meta, key, value)
-		}
-		return nil
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("completion: must be present")
+func (r *CompleteResult) codeMembers(w *objectWriter, m member) error {
+	if m.reads("completion") {
+		var c completion
+		err := decodeMember(&c, m.key, m.value)
+		r.Values, r.Total, r.HasMore = orEmpty(c.Values), c.Total, c.HasMore
+		return err
 	}
-	return r, err
+	if w != nil {
+		w.addValue("completion", completion{r.Values, r.Total, r.HasMore})
+	}
+	return w.codeMeta(m, &r.Meta)
 }

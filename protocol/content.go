@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -100,12 +101,17 @@ func (*OtherContent) isContent()     {}
 func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", "text")
-	w.addText("text", c.Text)
-	if c.Annotations != nil {
-		w.addValue("annotations", c.Annotations)
-	}
-	w.addRawObject("_meta", c.Meta)
+	w.keepError(c.codeMembers(&w, member{}))
 	return w.endObject()
+}
+
+func (c *TextContent) checkComplete() error { return nil }
+
+func (c *TextContent) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeText(m, "text", &c.Text),
+		w.codeValue(m, "annotations", &c.Annotations, c.Annotations != nil),
+		w.codeMeta(m, &c.Meta))
 }
 
 func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) {
@@ -119,15 +125,27 @@ func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) {
 func (c *ToolUse) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", "tool_use")
-	w.addText("id", c.ID)
-	w.addText("name", c.Name)
-	input := c.Input
-	if input == nil {
-		input = json.RawMessage("{}")
-	}
-	w.addRawObject("input", input)
-	w.addRawObject("_meta", c.Meta)
+	w.keepError(c.codeMembers(&w, member{}))
 	return w.endObject()
+}
+
+func (c *ToolUse) checkComplete() error {
+	if c.ID == "" || c.Name == "" || c.Input == nil {
+		return fmt.Errorf("tool use: id, name and input must be present")
+	}
+	return nil
+}
+
+func (c *ToolUse) codeMembers(w *objectWriter, m member) error {
+	input := &c.Input
+	if w != nil && c.Input == nil {
+		input = &json.RawMessage{'{', '}'}
+	}
+	return cmp.Or(
+		w.codeText(m, "id", &c.ID),
+		w.codeText(m, "name", &c.Name),
+		w.codeObject(m, "input", input),
+		w.codeMeta(m, &c.Meta))
 }
 
 func (c *ResourceLink) appendJSON(dst []byte) ([]byte, error) {
@@ -144,12 +162,19 @@ func (c *EmbeddedResource) appendJSON(dst []byte) ([]byte, error) {
 func (c *ToolResult) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", "tool_result")
-	w.addText("toolUseId", c.ToolUseID)
-	w.addContent("content", c.Content)
-	w.addRaw("structuredContent", c.StructuredContent)
-	w.addFlag("isError", c.IsError)
-	w.addRawObject("_meta", c.Meta)
+	w.keepError(c.codeMembers(&w, member{}))
 	return w.endObject()
+}
+
+func (c *ToolResult) checkComplete() error { return nil }
+
+func (c *ToolResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeText(m, "toolUseId", &c.ToolUseID),
+		w.codeContents(m, &c.Content),
+		w.codeStructured(m, &c.StructuredContent),
+		w.codeFlag(m, "isError", &c.IsError),
+		w.codeMeta(m, &c.Meta))
 }
 
 func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
@@ -221,13 +246,13 @@ func appendContent(dst []byte, block Content) ([]byte, error) {
 
 // decodeContents reads an array of blocks. Null counts as empty: servers in
 // use spell "no content" that way.
-func decodeContents(raw []byte, report reporter) ([]Content, error) {
-	if jsonx.KindOf(raw) == jsonx.Null {
-		return nil, nil
-	}
+func decodeContents(raw []byte, about *provenance) ([]Content, error) {
 	blocks := []Content{}
+	if jsonx.KindOf(raw) == jsonx.Null {
+		return blocks, nil
+	}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		block, err := decodeContent(value, report)
+		block, err := decodeContent(value, about)
 		if err != nil {
 			return fmt.Errorf("content[%d]: %w", i, err)
 		}
@@ -237,7 +262,7 @@ func decodeContents(raw []byte, report reporter) ([]Content, error) {
 	return blocks, err
 }
 
-func decodeContent(raw []byte, report reporter) (Content, error) {
+func decodeContent(raw []byte, about *provenance) (Content, error) {
 	typ := ""
 	err := readMembers(raw, func(key, value []byte) error {
 		if string(key) == "type" {
@@ -250,7 +275,7 @@ func decodeContent(raw []byte, report reporter) (Content, error) {
 	}
 	switch typ {
 	case "text":
-		return decodeText(raw, report)
+		return decodeText(raw, about)
 	case "image":
 		return decodeBlock(raw, &ImageContent{})
 	case "audio":
@@ -264,9 +289,11 @@ func decodeContent(raw []byte, report reporter) (Content, error) {
 		}
 		return c, requireText("resource.uri", c.Resource.URI)
 	case "tool_use":
-		return decodeToolUse(raw)
+		c := &ToolUse{}
+		return c, readObject(raw, c, nil)
 	case "tool_result":
-		return decodeToolResult(raw, report)
+		c := &ToolResult{}
+		return c, readObject(raw, c, about)
 	case "":
 		return nil, fmt.Errorf("block without a type")
 	}
@@ -280,23 +307,15 @@ func decodeBlock[C Content](raw []byte, block C) (Content, error) {
 	return block, nil
 }
 
-func decodeText(raw []byte, report reporter) (Content, error) {
+func decodeText(raw []byte, about *provenance) (Content, error) {
 	c := &TextContent{}
 	found := false
 	err := readMembers(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "text":
-			found = true
-			return textMember(&c.Text, key, value)
-		case "annotations":
-			return decodeMember(&c.Annotations, key, value)
-		case "_meta":
-			return objectMember(&c.Meta, key, value)
-		}
-		return nil
+		found = found || string(key) == "text"
+		return c.codeMembers(nil, member{key, value, nil})
 	})
 	if err == nil && !found {
-		report.reportf("content: a block of text without text is read as empty")
+		about.notef("content: a block of text without text is read as empty")
 	}
 	return c, err
 }
@@ -311,45 +330,4 @@ func decodeResourceLink(raw []byte) (Content, error) {
 		c.Extra = nil
 	}
 	return c, c.checkComplete()
-}
-
-func decodeToolUse(raw []byte) (Content, error) {
-	c := &ToolUse{}
-	err := readMembers(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "id":
-			return textMember(&c.ID, key, value)
-		case "name":
-			return textMember(&c.Name, key, value)
-		case "input":
-			return objectMember(&c.Input, key, value)
-		case "_meta":
-			return objectMember(&c.Meta, key, value)
-		}
-		return nil
-	})
-	if err == nil && (c.ID == "" || c.Name == "" || c.Input == nil) {
-		err = fmt.Errorf("tool use: id, name and input must be present")
-	}
-	return c, err
-}
-
-func decodeToolResult(raw []byte, report reporter) (Content, error) {
-	c := &ToolResult{}
-	err := readMembers(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "toolUseId":
-			err = textMember(&c.ToolUseID, key, value)
-		case "content":
-			c.Content, err = decodeContents(value, report)
-		case "structuredContent":
-			c.StructuredContent = value
-		case "isError":
-			c.IsError, err = jsonx.Boolean(value)
-		case "_meta":
-			err = objectMember(&c.Meta, key, value)
-		}
-		return err
-	})
-	return c, err
 }

@@ -1,9 +1,8 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
-
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // DiscoverParams are the parameters of server/discover.
@@ -35,35 +34,18 @@ func serverInfo(m Meta) *Implementation {
 	return info
 }
 
-func (r *DiscoverResult) appendMembers(w *objectWriter, v Version) {
-	w.addValue("supportedVersions", orEmpty(r.SupportedVersions))
-	w.addValue("capabilities", r.Capabilities)
-	w.addNonEmptyText("instructions", r.Instructions)
-	if v.Era() == Modern {
-		r.Cache.appendHints(w)
+func (r *DiscoverResult) checkComplete() error {
+	if len(r.SupportedVersions) == 0 {
+		return fmt.Errorf("supportedVersions: must be present")
 	}
-	w.addRawObject("_meta", r.Meta)
+	return nil
 }
 
-func decodeDiscover(data []byte) (Result, error) {
-	r := &DiscoverResult{}
-	err := decodeCacheable(data, "supportedVersions", func(raw []byte) error {
-		return jsonx.Decode(raw, &r.SupportedVersions)
-	}, nil, &r.Cache, &r.Meta)
-	if err != nil {
-		return nil, err
-	}
-	err = readMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case "capabilities":
-			return nameMember(key, r.Capabilities.decodeFrom(value))
-		case "instructions":
-			return textMember(&r.Instructions, key, value)
-		}
-		return nil
-	})
-	if err == nil && len(r.SupportedVersions) == 0 {
-		err = fmt.Errorf("supportedVersions: must be present")
-	}
-	return r, err
+func (r *DiscoverResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeValue(m, "supportedVersions", &r.SupportedVersions, true),
+		w.codeServerCapabilities(m, &r.Capabilities),
+		w.codeNonEmptyText(m, "instructions", &r.Instructions),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -133,35 +134,37 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 // one of the three, and the content of an accept an object, or null or absent.
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	r := &ElicitResult{}
-	var content []byte
-	err := readChecked(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "action":
-			return actionMember(&r.Action, key, value)
-		case "content":
-			content = orAbsent(value) // in an answer it is no list
-		case "_meta":
-			return objectMember(&r.Meta, key, value)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("elicitation result: %w", err)
-	}
-	switch r.Action {
-	case ActionAccept:
-		if content != nil {
-			err = objectMember(&r.Content, []byte("content"), content)
-		}
-	case ActionDecline, ActionCancel:
-		// Content of a refusal is not an answer, so it is ignored.
-	default:
-		err = fmt.Errorf("action: unknown action %s", quoteClipped(string(r.Action)))
-	}
-	if err != nil {
+	if err := readUnchecked(raw, r); err != nil {
 		return nil, fmt.Errorf("elicitation result: %w", err)
 	}
 	return r, nil
+}
+
+func (r *ElicitResult) checkComplete() error {
+	switch r.Action {
+	case ActionAccept:
+		if r.Content != nil && jsonx.KindOf(r.Content) != jsonx.Object {
+			return fmt.Errorf("content: must be an object")
+		}
+	case ActionDecline, ActionCancel:
+		r.Content = nil // what a person typed before declining is no answer
+	default:
+		return fmt.Errorf("action: unknown action %s", quoteClipped(string(r.Action)))
+	}
+	return nil
+}
+
+func (r *ElicitResult) codeMembers(w *objectWriter, m member) error {
+	switch {
+	case m.reads("action"):
+		return actionMember(&r.Action, m.key, m.value)
+	case m.reads("content"):
+		r.Content = orAbsent(m.value) // in an answer it is no list
+	case w != nil:
+		w.addText("action", string(r.Action))
+		w.addRawObject("content", r.Content)
+	}
+	return w.codeMeta(m, &r.Meta)
 }
 
 // actionMember reads the action, without allocating for the three known ones. An unknown action is
@@ -184,18 +187,9 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the JSON object of the answer. Content is written for an accept only: the
-// client does not reveal what a person typed before declining.
+// MarshalJSON returns the JSON object of the answer, without the content of a refusal.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.addText("action", string(r.Action))
-	switch r.Action {
-	case ActionAccept:
-		w.addRawObject("content", r.Content)
-	case ActionDecline, ActionCancel:
-	default:
-		w.recordError("action", fmt.Errorf("unknown action %s", quoteClipped(string(r.Action))))
-	}
-	w.addRawObject("_meta", r.Meta)
+	w.keepError(cmp.Or(r.checkComplete(), r.codeMembers(&w, member{})))
 	return w.endObject()
 }

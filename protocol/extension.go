@@ -24,11 +24,6 @@ type ExtensionResult struct {
 	Meta    Meta
 }
 
-// ResultType returns "complete".
-func (*ExtensionResult) ResultType() string { return resultComplete }
-
-func (*ExtensionResult) isResult() {}
-
 // DecodeExtensionParams reads the parameters of a method that an extension defines, which must
 // have been decoded by [DecodeMessage]. An error is as of [DecodeParams].
 func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
@@ -66,16 +61,20 @@ func (p *ExtensionParams) Text(name string) (value string, present bool, err err
 	return value, present, nil
 }
 
-func (p *ExtensionParams) readMember(_, _ []byte) error { return nil }
-func (p *ExtensionParams) checkComplete() error         { return nil }
-
-func (p *ExtensionParams) appendMembers(w *objectWriter) {
-	w.addMembersOf(p.Members)
+func (p *ExtensionParams) codeMembers(w *objectWriter, m member) error {
+	if w != nil {
+		w.addMembersOf(p.Members)
+	}
+	return nil
 }
 
-func (r *ExtensionResult) appendMembers(w *objectWriter) {
-	w.addMembersOf(r.Members)
-	w.addRawObject("_meta", r.Meta)
+func (r *ExtensionResult) checkComplete() error { return nil }
+
+func (r *ExtensionResult) codeMembers(w *objectWriter, m member) error {
+	if w != nil {
+		w.addMembersOf(r.Members)
+	}
+	return w.codeMeta(m, &r.Meta)
 }
 
 // addMembersOf appends the members of an object but for those that this package writes itself.
@@ -101,10 +100,4 @@ func (w *objectWriter) addMembersOf(raw json.RawMessage) {
 	if err != nil {
 		w.recordError("members", err)
 	}
-}
-
-func decodeExtension(data []byte) (Result, error) {
-	r := &ExtensionResult{Members: data}
-	err := decodeMeta(data, &r.Meta)
-	return r, err
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 )
 
@@ -21,6 +22,8 @@ type InitializeResult struct {
 	ServerInfo      Implementation
 	Instructions    string // empty: none
 	Meta            Meta
+
+	hasInfo bool // while it is read
 }
 
 // PingParams are the parameters of ping.
@@ -39,48 +42,20 @@ type SubscribeParams struct {
 	RequestMeta
 }
 
-// ResultType returns "complete".
-func (*InitializeResult) ResultType() string { return resultComplete }
-
-func (*InitializeResult) isResult() {}
-
-func (p *InitializeParams) readMember(key, value []byte) (err error) {
-	switch string(key) {
-	case "protocolVersion":
-		err = textMember((*string)(&p.ProtocolVersion), key, value)
-	case "capabilities":
-		p.Capabilities, err = decodeClientCapabilities(value)
-		err = nameMember(key, err)
-	case "clientInfo":
-		var info *Implementation
-		if info, err = decodeImplementation(value); err == nil {
-			p.ClientInfo = *info
-		}
-		err = nameMember(key, err)
-	}
-	return err
-}
-
 func (p *InitializeParams) checkComplete() error {
 	return requireText("protocolVersion", string(p.ProtocolVersion))
 }
 
-func (p *InitializeParams) appendMembers(w *objectWriter) {
-	w.addText("protocolVersion", string(p.ProtocolVersion))
-	w.addKey("capabilities")
-	w.dst = p.Capabilities.appendJSON(w.dst)
-	w.addValue("clientInfo", p.ClientInfo)
-}
-
-func (p *PingParams) readMember(_, _ []byte) error { return nil }
-func (p *PingParams) checkComplete() error         { return nil }
-func (p *PingParams) appendMembers(*objectWriter)  {}
-
-func (p *SetLevelParams) readMember(key, value []byte) error {
-	if string(key) == "level" {
-		return textMember((*string)(&p.Level), key, value)
+func (p *InitializeParams) codeMembers(w *objectWriter, m member) error {
+	if m.reads("capabilities") {
+		var err error
+		p.Capabilities, err = decodeClientCapabilities(m.value)
+		return nameMember(m.key, err)
 	}
-	return nil
+	return cmp.Or(
+		w.codeText(m, "protocolVersion", (*string)(&p.ProtocolVersion)),
+		w.codeValue(m, "capabilities", &p.Capabilities, true),
+		w.codeValue(m, "clientInfo", &p.ClientInfo, true))
 }
 
 func (p *SetLevelParams) checkComplete() error {
@@ -90,51 +65,33 @@ func (p *SetLevelParams) checkComplete() error {
 	return nil
 }
 
-func (p *SetLevelParams) appendMembers(w *objectWriter) { w.addText("level", string(p.Level)) }
+func (p *SetLevelParams) codeMembers(w *objectWriter, m member) error {
+	return w.codeText(m, "level", (*string)(&p.Level))
+}
 
-func (p *SubscribeParams) readMember(key, value []byte) error {
-	if string(key) == "uri" {
-		return textMember(&p.URI, key, value)
+func (p *SubscribeParams) checkComplete() error { return requireText("uri", p.URI) }
+
+func (p *SubscribeParams) codeMembers(w *objectWriter, m member) error {
+	return w.codeText(m, "uri", &p.URI)
+}
+
+func (r *InitializeResult) checkComplete() error {
+	hasInfo := r.hasInfo
+	if r.hasInfo = false; r.ProtocolVersion == "" || !hasInfo {
+		return fmt.Errorf("protocolVersion and serverInfo must be present")
 	}
 	return nil
 }
 
-func (p *SubscribeParams) checkComplete() error          { return requireText("uri", p.URI) }
-func (p *SubscribeParams) appendMembers(w *objectWriter) { w.addText("uri", p.URI) }
-
-func (r *InitializeResult) appendMembers(w *objectWriter, v Version) error {
-	if v.Era() != Legacy {
-		return fmt.Errorf("revision %s has no initialize", v)
+func (r *InitializeResult) codeMembers(w *objectWriter, m member) error {
+	if w != nil && w.version.Era() != Legacy {
+		return fmt.Errorf("revision %s has no initialize", w.version)
 	}
-	w.addText("protocolVersion", string(r.ProtocolVersion))
-	w.addValue("capabilities", r.Capabilities)
-	w.addValue("serverInfo", r.ServerInfo)
-	w.addNonEmptyText("instructions", r.Instructions)
-	w.addRawObject("_meta", r.Meta)
-	return nil
-}
-
-func decodeInitialize(data []byte) (Result, error) {
-	r := &InitializeResult{}
-	info := false
-	err := readMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case "protocolVersion":
-			return textMember((*string)(&r.ProtocolVersion), key, value)
-		case "capabilities":
-			return nameMember(key, r.Capabilities.decodeFrom(value))
-		case "serverInfo":
-			info = true
-			return decodeMember(&r.ServerInfo, key, value)
-		case "instructions":
-			return textMember(&r.Instructions, key, value)
-		case "_meta":
-			return objectMember(&r.Meta, key, value)
-		}
-		return nil
-	})
-	if err == nil && (r.ProtocolVersion == "" || !info) {
-		err = fmt.Errorf("protocolVersion and serverInfo must be present")
-	}
-	return r, err
+	r.hasInfo = r.hasInfo || m.reads("serverInfo")
+	return cmp.Or(
+		w.codeText(m, "protocolVersion", (*string)(&r.ProtocolVersion)),
+		w.codeServerCapabilities(m, &r.Capabilities),
+		w.codeValue(m, "serverInfo", &r.ServerInfo, true),
+		w.codeNonEmptyText(m, "instructions", &r.Instructions),
+		w.codeMeta(m, &r.Meta))
 }

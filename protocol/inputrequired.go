@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -259,21 +260,30 @@ func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, er
 	return q, nil
 }
 
-func (r *InputRequiredResult) appendMembers(w *objectWriter, v Version) error {
-	if v.Era() != Modern {
-		return fmt.Errorf("revision %s has no input_required results", v)
+// checkComplete reports what may not be sent either.
+func (r *InputRequiredResult) checkComplete() error { return r.Validate() }
+
+func (r *InputRequiredResult) codeMembers(w *objectWriter, m member) (err error) {
+	switch {
+	case m.reads("inputRequests"):
+		r.InputRequests, err = decodeInputRequests(m.value)
+	case m.reads("requestState"):
+		r.RequestState, err = decodeRequestState(m.value)
+	case w != nil:
+		if w.version.Era() != Modern {
+			return fmt.Errorf("revision %s has no input_required results", w.version)
+		}
+		if err := r.Validate(); err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+		if len(r.InputRequests) > 0 {
+			w.addInputRequests(w.version, r.InputRequests)
+		}
+		if text, present := r.RequestState.Text(); present {
+			w.addText("requestState", text)
+		}
 	}
-	if err := r.Validate(); err != nil {
-		return fmt.Errorf("result: %w", err)
-	}
-	if len(r.InputRequests) > 0 {
-		w.addInputRequests(v, r.InputRequests)
-	}
-	if text, present := r.RequestState.Text(); present {
-		w.addText("requestState", text)
-	}
-	w.addRawObject("_meta", r.Meta)
-	return nil
+	return cmp.Or(err, w.codeMeta(m, &r.Meta))
 }
 
 func (w *objectWriter) addInputRequests(v Version, requests InputRequests) {
@@ -291,25 +301,6 @@ func (w *objectWriter) addInputRequests(v Version, requests InputRequests) {
 		}
 	}
 	w.dst = append(dst, '}')
-}
-
-func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {
-	r := &InputRequiredResult{}
-	err := readMembers(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "inputRequests":
-			r.InputRequests, err = decodeInputRequests(value)
-		case "requestState":
-			r.RequestState, err = decodeRequestState(value)
-		case "_meta":
-			err = objectMember(&r.Meta, key, value)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return r, r.Validate()
 }
 
 func decodeInputRequests(raw []byte) (InputRequests, error) {
@@ -362,12 +353,16 @@ func decodeRequestState(raw []byte) (RequestState, error) {
 	return StateText(text), nil
 }
 
-func (r *Retry) readRetryMember(key, value []byte) (err error) {
-	switch string(key) {
-	case "inputResponses":
-		r.InputResponses, err = decodeInputResponses(value)
-	case "requestState":
-		r.RequestState, err = decodeRequestState(value)
+func (r *Retry) retryOf() *Retry { return r }
+
+func (r *Retry) codeRetry(w *objectWriter, m member) (err error) {
+	switch {
+	case m.reads("inputResponses"):
+		r.InputResponses, err = decodeInputResponses(m.value)
+	case m.reads("requestState"):
+		r.RequestState, err = decodeRequestState(m.value)
+	case w != nil:
+		r.appendRetry(w)
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,14 +30,6 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 // internal/design/0025-reading.md.
 func readMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.PresentMembers(raw, keepsNull, f)
-}
-
-// readChecked is readMembers for text that has not been checked.
-func readChecked(raw []byte, f func(key, value []byte) error) error {
-	if err := jsonx.Check(raw); err != nil {
-		return err
-	}
-	return readMembers(raw, f)
 }
 
 // keepsNull reports whether null in a member is not its absence.
@@ -72,12 +64,15 @@ func nameMember(key []byte, err error) error {
 
 // objectWriter appends the members of one object, commas included.
 type objectWriter struct {
-	dst []byte
-	err error
+	dst     []byte
+	version Version // in whose words the members are written
+	err     error
 }
 
-// beginObject appends the opening brace to dst.
-func beginObject(dst []byte) objectWriter { return objectWriter{dst: append(dst, '{')} }
+// beginObject appends the opening brace to dst. The members are written in the words of [Latest].
+func beginObject(dst []byte) objectWriter {
+	return objectWriter{dst: append(dst, '{'), version: Latest}
+}
 
 // addKey appends a member name that needs no escaping. The caller appends the value to dst.
 func (w *objectWriter) addKey(name string) {
@@ -99,15 +94,6 @@ func (w *objectWriter) addNonEmptyText(name, value string) {
 	if value != "" {
 		w.addText(name, value)
 	}
-}
-
-// addRole appends the role of a message, which must be one of the two.
-func (w *objectWriter) addRole(value Role) {
-	if value != User && value != Assistant {
-		w.recordError("role", errors.New(wrongRole))
-		return
-	}
-	w.addText("role", string(value))
 }
 
 func (w *objectWriter) addFlag(name string, value bool) {
@@ -153,13 +139,16 @@ func (w *objectWriter) addValue(name string, v any) {
 	}
 }
 
-// recordError records the first error, which endObject returns. What is appended after an error is
-// not used.
+// recordError records the first error, if there is one, which endObject returns. What is appended
+// after an error is not used.
 func (w *objectWriter) recordError(name string, err error) {
-	if w.err == nil {
+	if w.err == nil && err != nil {
 		w.err = fmt.Errorf("%s: %w", name, err)
 	}
 }
+
+// keepError records the first error under no name.
+func (w *objectWriter) keepError(err error) { w.err = cmp.Or(w.err, err) }
 
 // endObject appends the closing brace.
 func (w *objectWriter) endObject() ([]byte, error) { return append(w.dst, '}'), w.err }
@@ -171,17 +160,6 @@ func textMember(dst *string, key, value []byte) error {
 		return fmt.Errorf("%s: must be a string", key)
 	}
 	*dst = s
-	return nil
-}
-
-const wrongRole = "must be user or assistant"
-
-// roleMember reads the role of a message.
-func roleMember(dst *Role, key, value []byte) error {
-	s, err := jsonx.TextBytes(value)
-	if *dst = Role(s); err != nil || (*dst != User && *dst != Assistant) {
-		return fmt.Errorf("%s: %s", key, wrongRole)
-	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -165,7 +166,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 			err = nameMember(key, err)
 		case MetaClientInfo:
 			m.ClientInfo = &client.info
-			err = nameMember(key, m.ClientInfo.decodeFrom(value))
+			err = nameMember(key, readObject(value, m.ClientInfo, nil))
 		case MetaClientCapabilities:
 			m.Capabilities = &client.capabilities
 			*m.Capabilities, err = decodeClientCapabilities(value)
@@ -197,27 +198,19 @@ type clientMeta struct {
 
 func decodeImplementation(raw []byte) (*Implementation, error) {
 	info := &Implementation{}
-	return info, info.decodeFrom(raw)
+	return info, readObject(raw, info, nil)
 }
 
-func (info *Implementation) decodeFrom(raw []byte) error {
-	return readMembers(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "name":
-			return textMember(&info.Name, key, value)
-		case "title":
-			return textMember(&info.Title, key, value)
-		case "version":
-			return textMember(&info.Version, key, value)
-		case "description":
-			return textMember(&info.Description, key, value)
-		case "websiteUrl":
-			return textMember(&info.WebsiteURL, key, value)
-		case "icons":
-			return decodeMember(&info.Icons, key, value)
-		}
-		return nil
-	})
+func (info *Implementation) checkComplete() error { return nil }
+
+func (info *Implementation) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeText(m, "name", &info.Name),
+		w.codeNonEmptyText(m, "title", &info.Title),
+		w.codeText(m, "version", &info.Version),
+		w.codeNonEmptyText(m, "description", &info.Description),
+		w.codeNonEmptyText(m, "websiteUrl", &info.WebsiteURL),
+		w.codeValue(m, "icons", &info.Icons, len(info.Icons) > 0))
 }
 
 // appendMeta appends the _meta member of a request.

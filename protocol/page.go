@@ -22,13 +22,28 @@ type CacheHints struct {
 	Scope     CacheScope
 }
 
-func (h CacheHints) appendHints(w *objectWriter) {
-	w.addInteger("ttlMs", max(h.TTLMillis, 0))
-	scope := CachePrivate
-	if h.Scope == CachePublic {
-		scope = CachePublic
+// codeHints codes the hints. Legacy revisions have none. Hints of the wrong type count as absent:
+// not cacheable is the safe reading.
+func (w *objectWriter) codeHints(m member, h *CacheHints) error {
+	switch {
+	case m.reads("ttlMs"):
+		if ttl, err := jsonx.Int(m.value); err == nil {
+			h.TTLMillis = max(ttl, 0)
+		}
+	case m.reads("cacheScope"):
+		h.Scope = CachePrivate
+		if scope, err := jsonx.Text(m.value); err == nil && CacheScope(scope) == CachePublic {
+			h.Scope = CachePublic
+		}
+	case w != nil && w.version.Era() == Modern:
+		w.addInteger("ttlMs", max(h.TTLMillis, 0))
+		scope := CachePrivate
+		if h.Scope == CachePublic {
+			scope = CachePublic
+		}
+		w.addText("cacheScope", string(scope))
 	}
-	w.addText("cacheScope", string(scope))
+	return nil
 }
 
 // ListParams are the parameters of the list requests.
@@ -43,16 +58,20 @@ type definition[T any] interface {
 	checkComplete() error
 }
 
-// decodeDefinitions reads a list, of which null is an empty one. An entry that cannot be read or is
-// incomplete is left out and reported: the others are as good without it.
-func decodeDefinitions[T any, P definition[T]](
-	raw []byte, name string, list *[]T, report reporter,
+// codeDefinitions codes a list. An entry that cannot be read or is incomplete is left out and
+// reported: the others are as good without it. Null is an empty list.
+func codeDefinitions[T any, P definition[T]](
+	w *objectWriter, m member, name string, list *[]T,
 ) error {
-	if orAbsent(raw) == nil {
+	if !m.reads(name) {
+		return w.codeValue(m, name, list, true)
+	}
+	*list = []T{}
+	if orAbsent(m.value) == nil {
 		return nil
 	}
 	leftOut, first := 0, error(nil)
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
+	err := jsonx.Elements(m.value, func(i int, value []byte) error {
 		var entry T
 		err := jsonx.Decode(value, &entry)
 		if err == nil {
@@ -70,9 +89,17 @@ func decodeDefinitions[T any, P definition[T]](
 		return nil
 	})
 	if leftOut > 0 {
-		report.reportf("%s: %d entries are left out; the first is %w", name, leftOut, first)
+		m.about.notef("%s: %d entries are left out; the first is %w", name, leftOut, first)
 	}
-	return err
+	return nameMember(m.key, err)
+}
+
+// requireList returns an error for a list that was not there.
+func requireList[T any](name string, list []T) error {
+	if list == nil {
+		return fmt.Errorf("%s: must be present", name)
+	}
+	return nil
 }
 
 func checkDefinitions[T any, P definition[T]](list []T) error {
@@ -82,66 +109,4 @@ func checkDefinitions[T any, P definition[T]](list []T) error {
 		}
 	}
 	return nil
-}
-
-// addCacheableList appends a list with its cursor, its cache hints, which are modern only, and
-// _meta.
-func (w *objectWriter) addCacheableList(
-	v Version, name string, list any, cursor string, cache CacheHints, meta Meta,
-) {
-	w.addValue(name, list)
-	w.addNonEmptyText("nextCursor", cursor)
-	if v.Era() == Modern {
-		cache.appendHints(w)
-	}
-	w.addRawObject("_meta", meta)
-}
-
-func decodeList[T any, P definition[T]](
-	data []byte, name string, list *[]T, cursor *string, cache *CacheHints, meta *Meta,
-	report reporter,
-) error {
-	found := false
-	err := decodeCacheable(data, name, func(raw []byte) error {
-		found = true
-		return decodeDefinitions[T, P](raw, name, list, report)
-	}, cursor, cache, meta)
-	if err == nil && !found {
-		return fmt.Errorf("%s: must be present", name)
-	}
-	return err
-}
-
-// decodeCacheable reads what all cacheable results share and hands the member
-// called name to list. Hints of the wrong type count as absent: not cacheable
-// is the safe reading.
-func decodeCacheable(
-	data []byte, name string, list func([]byte) error,
-	cursor *string, cache *CacheHints, meta *Meta,
-) error {
-	return readMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case name:
-			if err := list(value); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		case "ttlMs":
-			if ttl, err := jsonx.Int(value); err == nil {
-				cache.TTLMillis = max(ttl, 0)
-			}
-		case "cacheScope":
-			if scope, err := jsonx.Text(value); err == nil && CacheScope(scope) == CachePublic {
-				cache.Scope = CachePublic
-			} else {
-				cache.Scope = CachePrivate
-			}
-		case "nextCursor":
-			if cursor != nil {
-				return textMember(cursor, key, value)
-			}
-		case "_meta":
-			return objectMember(meta, key, value)
-		}
-		return nil
-	})
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -11,47 +12,11 @@ import (
 type Params interface {
 	// RequestMetadata returns the _meta of the request, never nil.
 	RequestMetadata() *RequestMeta
-	appendMembers(w *objectWriter)
-	readMember(key, value []byte) error
-	checkComplete() error
+	coded
 }
 
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
-
-// newParams returns empty parameters of the type that method takes, nil for a
-// method this package does not know.
-func newParams(method string) Params {
-	switch method {
-	case MethodCallTool:
-		return &CallToolParams{}
-	case MethodGetPrompt:
-		return &GetPromptParams{}
-	case MethodReadResource:
-		return &ReadResourceParams{}
-	case MethodListTools, MethodListPrompts, MethodListResources, MethodListResourceTemplates:
-		return &ListParams{}
-	case MethodDiscover:
-		return &DiscoverParams{}
-	case MethodComplete:
-		return &CompleteParams{}
-	case MethodListen:
-		return &ListenParams{}
-	case MethodInitialize:
-		return &InitializeParams{}
-	case MethodPing:
-		return &PingParams{}
-	case MethodSetLevel:
-		return &SetLevelParams{}
-	case MethodGetTask, MethodCancelTask:
-		return &TaskParams{}
-	case MethodUpdateTask:
-		return &TaskParams{update: true}
-	case MethodSubscribe, MethodUnsubscribe:
-		return &SubscribeParams{}
-	}
-	return nil
-}
 
 // DecodeParams reads the parameters of a request, which must have been decoded
 // by [DecodeMessage]; they alias raw. An error is an [*Error] with code
@@ -59,9 +24,13 @@ func newParams(method string) Params {
 // could be read. For an unknown method it returns nil and a
 // [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
-	p := newParams(method)
-	if p == nil {
+	known := typesOfMethod(method)
+	if known == nil {
 		return nil, Errorf(CodeMethodNotFound, "method not found: %s", quoteClipped(method))
+	}
+	p := known.newParams()
+	if p, ok := p.(*TaskParams); ok {
+		p.update = method == MethodUpdateTask
 	}
 	meta := p.RequestMetadata()
 	var failed error
@@ -71,7 +40,7 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 				*meta, err = decodeRequestMeta(value)
 				return err
 			}
-			return p.readMember(key, value)
+			return p.codeMembers(nil, member{key, value, nil})
 		})
 	}
 	if failed == nil {
@@ -86,7 +55,7 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 // EncodeParams returns the JSON text of p.
 func EncodeParams(p Params) (json.RawMessage, error) {
 	w := beginObject(make([]byte, 0, startBytes))
-	p.appendMembers(&w)
+	w.keepError(p.codeMembers(&w, member{}))
 	if meta := p.RequestMetadata(); !meta.isZero() {
 		meta.appendMeta(&w)
 	}
@@ -100,121 +69,59 @@ func EncodeParams(p Params) (json.RawMessage, error) {
 // RetryOf returns the answers and the state of the parameters of a method that can ask, to be read
 // or set; nil for other parameters.
 func RetryOf(p Params) *Retry {
-	switch p := p.(type) {
-	case *CallToolParams:
-		return &p.Retry
-	case *GetPromptParams:
-		return &p.Retry
-	case *ReadResourceParams:
-		return &p.Retry
+	if p, ok := p.(interface{ retryOf() *Retry }); ok {
+		return p.retryOf()
 	}
 	return nil
 }
 
-func (p *CallToolParams) readMember(key, value []byte) error {
-	switch string(key) {
-	case "name":
-		return textMember(&p.Name, key, value)
-	case "arguments":
-		return objectMember(&p.Arguments, key, value)
-	}
-	return p.Retry.readRetryMember(key, value)
-}
+// checkComplete and codeMembers are those of parameters that have no members but _meta.
+func (m *RequestMeta) checkComplete() error                    { return nil }
+func (m *RequestMeta) codeMembers(*objectWriter, member) error { return nil }
 
 func (p *CallToolParams) checkComplete() error { return requireText("name", p.Name) }
 
-func (p *CallToolParams) appendMembers(w *objectWriter) {
-	w.addText("name", p.Name)
-	w.addRawObject("arguments", p.Arguments)
-	p.Retry.appendRetry(w)
+func (p *CallToolParams) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeText(m, "name", &p.Name),
+		w.codeObject(m, "arguments", &p.Arguments),
+		p.Retry.codeRetry(w, m))
 }
 
-func (p *GetPromptParams) readMember(key, value []byte) error {
-	switch string(key) {
-	case "name":
-		return textMember(&p.Name, key, value)
-	case "arguments":
-		p.Arguments = value
-		return jsonx.Members(value, func(key, value []byte) error {
+func (p *GetPromptParams) checkComplete() error {
+	if p.Arguments != nil {
+		err := jsonx.Members(p.Arguments, func(key, value []byte) error {
 			if value = orAbsent(value); value != nil && jsonx.KindOf(value) != jsonx.String {
 				return fmt.Errorf("arguments: %s must be a string", quoteClipped(string(key)))
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
 	}
-	return p.Retry.readRetryMember(key, value)
+	return requireText("name", p.Name)
 }
 
-func (p *GetPromptParams) checkComplete() error { return requireText("name", p.Name) }
-
-func (p *GetPromptParams) appendMembers(w *objectWriter) {
-	w.addText("name", p.Name)
-	w.addRawObject("arguments", p.Arguments)
-	p.Retry.appendRetry(w)
-}
-
-func (p *ReadResourceParams) readMember(key, value []byte) error {
-	if string(key) == "uri" {
-		return textMember(&p.URI, key, value)
-	}
-	return p.Retry.readRetryMember(key, value)
+func (p *GetPromptParams) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeText(m, "name", &p.Name),
+		w.codeObject(m, "arguments", &p.Arguments),
+		p.Retry.codeRetry(w, m))
 }
 
 func (p *ReadResourceParams) checkComplete() error { return requireText("uri", p.URI) }
 
-func (p *ReadResourceParams) appendMembers(w *objectWriter) {
-	w.addText("uri", p.URI)
-	p.Retry.appendRetry(w)
+func (p *ReadResourceParams) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(w.codeText(m, "uri", &p.URI), p.Retry.codeRetry(w, m))
 }
 
-func (p *ListParams) readMember(key, value []byte) error {
-	if string(key) == "cursor" {
-		return textMember(&p.Cursor, key, value)
-	}
-	return nil
+func (p *ListParams) codeMembers(w *objectWriter, m member) error {
+	return w.codeNonEmptyText(m, "cursor", &p.Cursor)
 }
 
-func (p *ListParams) checkComplete() error          { return nil }
-func (p *ListParams) appendMembers(w *objectWriter) { w.addNonEmptyText("cursor", p.Cursor) }
-
-func (p *DiscoverParams) readMember(_, _ []byte) error { return nil }
-func (p *DiscoverParams) checkComplete() error         { return nil }
-func (p *DiscoverParams) appendMembers(*objectWriter)  {}
-
-func (p *ListenParams) readMember(key, value []byte) error {
-	if string(key) != "notifications" {
-		return nil
-	}
-	if jsonx.KindOf(value) != jsonx.Object {
-		return fmt.Errorf("notifications: must be an object")
-	}
-	return decodeMember(&p.Notifications, key, value)
-}
-
-func (p *ListenParams) checkComplete() error { return nil }
-
-func (p *ListenParams) appendMembers(w *objectWriter) {
-	w.addValue("notifications", p.Notifications)
-}
-
-func (p *CompleteParams) readMember(key, value []byte) error {
-	switch string(key) {
-	case "ref":
-		return p.Ref.decodeFrom(value)
-	case "argument":
-		return decodeMember(&p.Argument, key, value)
-	case "context":
-		err := readMembers(value, func(key, value []byte) error {
-			if string(key) == "arguments" {
-				return decodeMember(&p.Context, key, value)
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("context: %w", err)
-		}
-	}
-	return nil
+func (p *ListenParams) codeMembers(w *objectWriter, m member) error {
+	return w.codeValue(m, "notifications", &p.Notifications, true)
 }
 
 func (p *CompleteParams) checkComplete() error {
@@ -224,47 +131,49 @@ func (p *CompleteParams) checkComplete() error {
 	return requireText("argument.name", p.Argument.Name)
 }
 
-func (p *CompleteParams) appendMembers(w *objectWriter) {
-	w.addKey("ref")
-	in := beginObject(w.dst)
-	if p.Ref.Prompt != "" {
-		in.addText("type", "ref/prompt")
-		in.addText("name", p.Ref.Prompt)
-	} else {
-		in.addText("type", "ref/resource")
-		in.addText("uri", p.Ref.Template)
+func (p *CompleteParams) codeMembers(w *objectWriter, m member) (err error) {
+	switch {
+	case m.reads("ref"):
+		return p.Ref.decodeFrom(m.value)
+	case m.reads("context"):
+		var known completionContext
+		err = decodeMember(&known, m.key, m.value)
+		p.Context = known.Arguments
+		return err
+	case w != nil && p.Ref.Prompt != "":
+		w.addValue("ref", completionRef{"ref/prompt", p.Ref.Prompt, ""})
+	case w != nil:
+		w.addValue("ref", completionRef{"ref/resource", "", p.Ref.Template})
 	}
-	w.dst, _ = in.endObject()
-	w.addValue("argument", p.Argument)
-	if p.Context != nil {
-		w.addValue("context", struct {
-			Arguments map[string]string `json:"arguments"`
-		}{p.Context})
+	err = w.codeValue(m, "argument", &p.Argument, true)
+	if w != nil && p.Context != nil {
+		w.addValue("context", completionContext{p.Context})
 	}
+	return err
+}
+
+type completionRef struct {
+	Type string `json:"type"`
+	Name string `json:"name,omitzero"`
+	URI  string `json:"uri,omitzero"`
+}
+
+type completionContext struct {
+	Arguments map[string]string `json:"arguments"`
 }
 
 func (r *CompletionRef) decodeFrom(raw []byte) error {
-	var typ, name, uri string
-	err := readMembers(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "type":
-			return textMember(&typ, key, value)
-		case "name":
-			return textMember(&name, key, value)
-		case "uri":
-			return textMember(&uri, key, value)
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("ref: %w", err)
-	case typ == "ref/prompt":
-		r.Prompt = name
-	case typ == "ref/resource":
-		r.Template = uri
+	var ref completionRef
+	if err := decodeMember(&ref, []byte("ref"), raw); err != nil {
+		return err
+	}
+	switch ref.Type {
+	case "ref/prompt":
+		r.Prompt = ref.Name
+	case "ref/resource":
+		r.Template = ref.URI
 	default:
-		return fmt.Errorf("ref: unknown type %s", quoteClipped(typ))
+		return fmt.Errorf("ref: unknown type %s", quoteClipped(ref.Type))
 	}
 	return nil
 }

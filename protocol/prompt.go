@@ -1,7 +1,9 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -39,7 +41,7 @@ type ListPromptsResult struct {
 	Cache      CacheHints
 	Meta       Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // GetPromptResult is a prompt, filled in.
@@ -48,7 +50,7 @@ type GetPromptResult struct {
 	Messages    []PromptMessage
 	Meta        Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // GetPromptParams are the parameters of prompts/get.
@@ -63,17 +65,13 @@ type GetPromptParams struct {
 func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
 	w.addKey("messages")
 	w.dst = append(w.dst, '[')
-	for i, m := range messages {
+	for i := range messages {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.addRole(m.Role)
-		in.addKey("content")
+		in.keepError(messages[i].codeMembers(&in, member{}))
 		var err error
-		if in.dst, err = appendContent(in.dst, m.Content); err != nil {
-			in.recordError("content", err)
-		}
 		if w.dst, err = in.endObject(); err != nil {
 			w.recordError(fmt.Sprintf("messages[%d]", i), err)
 		}
@@ -81,73 +79,68 @@ func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
 	w.dst = append(w.dst, ']')
 }
 
-func decodePromptMessages(raw []byte, report reporter) ([]PromptMessage, error) {
-	return decodeMessageList(raw, func(m *PromptMessage, key, value []byte) (err error) {
-		switch string(key) {
-		case "role":
-			err = roleMember(&m.Role, key, value)
-		case "content":
-			m.Content, err = decodeContent(value, report)
-		}
-		return err
-	}, func(m *PromptMessage) bool { return m.Role != "" && m.Content != nil })
+func (p *PromptMessage) checkComplete() error {
+	if p.Role == "" || p.Content == nil {
+		return errIncompleteMessage
+	}
+	return nil
 }
 
-// decodeMessageList decodes an array of messages, member by member. complete reports whether a
-// message has all that it must have.
-func decodeMessageList[M any](raw []byte, readMember func(m *M, key, value []byte) error,
-	complete func(*M) bool) ([]M, error) {
-	messages := []M{}
+func (p *PromptMessage) codeMembers(w *objectWriter, m member) (err error) {
+	if err := w.codeRole(m, &p.Role); err != nil {
+		return err
+	}
+	if m.reads("content") {
+		p.Content, err = decodeContent(m.value, m.about)
+	} else if w != nil {
+		w.addKey("content")
+		w.dst, err = appendContent(w.dst, p.Content)
+		err = nameMember([]byte("content"), err)
+	}
+	return err
+}
+
+var errIncompleteMessage = errors.New("role and content must be present")
+
+// decodeMessages decodes the messages of a prompt or of a conversation with a model.
+func decodeMessages[T any, P interface {
+	*T
+	coded
+}](raw []byte, about *provenance) ([]T, error) {
+	list := []T{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		var m M
-		err := readMembers(value, func(key, value []byte) error {
-			return readMember(&m, key, value)
-		})
-		if err == nil && !complete(&m) {
-			err = fmt.Errorf("role and content must be present")
-		}
-		if err != nil {
+		var message T
+		if err := readObject(value, P(&message), about); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
-		messages = append(messages, m)
+		list = append(list, message)
 		return nil
 	})
-	return messages, err
+	return list, err
 }
 
 func (p *Prompt) checkComplete() error { return requireText("name", p.Name) }
 
-func (r *GetPromptResult) appendMembers(w *objectWriter, v Version) {
-	w.addNonEmptyText("description", r.Description)
-	w.addPromptMessages(downgradeMessages(v, r.Messages))
-	w.addRawObject("_meta", r.Meta)
-}
+func (r *GetPromptResult) checkComplete() error { return requireList("messages", r.Messages) }
 
-func decodeGetPrompt(data []byte, report reporter) (Result, error) {
-	r := &GetPromptResult{}
-	err := readMembers(data, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "description":
-			err = textMember(&r.Description, key, value)
-		case "messages":
-			r.Messages, err = decodePromptMessages(value, report)
-		case "_meta":
-			err = objectMember(&r.Meta, key, value)
-		}
+func (r *GetPromptResult) codeMembers(w *objectWriter, m member) (err error) {
+	if m.reads("messages") {
+		r.Messages, err = decodeMessages[PromptMessage](m.value, m.about)
 		return err
-	})
-	if err == nil && r.Messages == nil {
-		err = fmt.Errorf("messages: must be present")
 	}
-	return r, err
+	err = w.codeNonEmptyText(m, "description", &r.Description)
+	if w != nil {
+		w.addPromptMessages(downgradeMessages(w.version, r.Messages))
+	}
+	return cmp.Or(err, w.codeMeta(m, &r.Meta))
 }
 
-func (r *ListPromptsResult) appendMembers(w *objectWriter, v Version) {
-	w.addCacheableList(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
-}
+func (r *ListPromptsResult) checkComplete() error { return requireList("prompts", r.Prompts) }
 
-func decodeListPrompts(data []byte, report reporter) (Result, error) {
-	r := &ListPromptsResult{}
-	return r, decodeList(data, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta,
-		report)
+func (r *ListPromptsResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		codeDefinitions(w, m, "prompts", &r.Prompts),
+		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }

@@ -15,7 +15,7 @@ func RelayResult(
 ) (Result, error) {
 	result, err := DecodeResultReporting(v, method, data, report)
 	if r, ok := result.(relayable); ok && err == nil {
-		*r.originOf() = &origin{data, r.fingerprint()}
+		r.provenanceOf().origin = &origin{data, r.relay().fields}
 	}
 	return result, err
 }
@@ -23,14 +23,36 @@ func RelayResult(
 // A relayable result can be encoded as it came.
 type relayable interface {
 	Result
-	originOf() **origin
-	fingerprint() fingerprint
+	relay() relayed
+	provenanceOf() *provenance
+}
+
+// relayed is what decides how a result is encoded again.
+type relayed struct {
+	fields fingerprint
+	cache  *CacheHints // nil: the result has none
+	meta   Meta
 }
 
 // An origin is where a relayed result comes from.
 type origin struct {
 	members json.RawMessage
 	read    fingerprint // of the fields when they were read
+}
+
+// provenance is part of the results that can be relayed.
+type provenance struct {
+	origin *origin // nil: of this program
+	odd    []error // what is read all the same, until it is reported
+}
+
+func (p *provenance) provenanceOf() *provenance { return p }
+
+// notef notes what is odd. p may be nil.
+func (p *provenance) notef(format string, args ...any) {
+	if p != nil {
+		p.odd = append(p.odd, fmt.Errorf(format, args...))
+	}
 }
 
 // A fingerprint tells whether the fields of a result are those that were read. Results that were
@@ -54,18 +76,16 @@ func firstOf[E any](list []E) *E {
 
 // relayedMembers returns the members that a result came with, nil for results of this program and
 // for those that have been changed since.
-func relayedMembers(r Result) json.RawMessage {
-	if r, ok := r.(relayable); ok {
-		if o := *r.originOf(); o != nil && o.read == r.fingerprint() {
-			return o.members
-		}
+func relayedMembers(r relayable) json.RawMessage {
+	if o := r.provenanceOf().origin; o != nil && o.read == r.relay().fields {
+		return o.members
 	}
 	return nil
 }
 
 // appendRelayed writes a result with the members that it came with.
-func appendRelayed(w *objectWriter, v Version, r Result, members json.RawMessage) error {
-	err := walkMembers(members, func(key, value []byte) error {
+func (r relayed) appendMembers(w *objectWriter, raw json.RawMessage) error {
+	err := walkMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "resultType", "ttlMs", "cacheScope", "_meta":
 			return nil
@@ -76,67 +96,42 @@ func appendRelayed(w *objectWriter, v Version, r Result, members json.RawMessage
 	if err != nil {
 		return err
 	}
-	cache, meta := (*CacheHints)(nil), Meta(nil)
-	switch r := r.(type) {
-	case *CallToolResult:
-		meta = r.Meta
-	case *GetPromptResult:
-		meta = r.Meta
-	case *CompleteResult:
-		meta = r.Meta
-	case *ReadResourceResult:
-		cache, meta = &r.Cache, r.Meta
-	case *ListToolsResult:
-		cache, meta = &r.Cache, r.Meta
-	case *ListPromptsResult:
-		cache, meta = &r.Cache, r.Meta
-	case *ListResourcesResult:
-		cache, meta = &r.Cache, r.Meta
-	case *ListResourceTemplatesResult:
-		cache, meta = &r.Cache, r.Meta
-	default:
-		return fmt.Errorf("%T cannot be relayed", r)
+	if r.cache != nil {
+		err = w.codeHints(member{}, r.cache)
 	}
-	if cache != nil && v.Era() == Modern {
-		cache.appendHints(w)
-	}
-	w.addRawObject("_meta", meta)
-	return nil
+	w.addRawObject("_meta", r.meta)
+	return err
 }
 
-func (r *CallToolResult) originOf() **origin              { return &r.origin }
-func (r *GetPromptResult) originOf() **origin             { return &r.origin }
-func (r *ReadResourceResult) originOf() **origin          { return &r.origin }
-func (r *CompleteResult) originOf() **origin              { return &r.origin }
-func (r *ListToolsResult) originOf() **origin             { return &r.origin }
-func (r *ListPromptsResult) originOf() **origin           { return &r.origin }
-func (r *ListResourcesResult) originOf() **origin         { return &r.origin }
-func (r *ListResourceTemplatesResult) originOf() **origin { return &r.origin }
-
-func (r *CallToolResult) fingerprint() fingerprint {
-	return fingerprintOf(r.Content, [2]any{firstOf(r.StructuredContent), r.IsError})
+func (r *CallToolResult) relay() relayed {
+	rest := [2]any{firstOf(r.StructuredContent), r.IsError}
+	return relayed{fingerprintOf(r.Content, rest), nil, r.Meta}
 }
 
-func (r *GetPromptResult) fingerprint() fingerprint {
-	return fingerprintOf(r.Messages, r.Description)
+func (r *GetPromptResult) relay() relayed {
+	return relayed{fingerprintOf(r.Messages, r.Description), nil, r.Meta}
 }
 
-func (r *ReadResourceResult) fingerprint() fingerprint { return fingerprintOf(r.Contents, nil) }
-
-func (r *CompleteResult) fingerprint() fingerprint {
-	return fingerprintOf(r.Values, [2]any{r.Total, r.HasMore})
+func (r *ReadResourceResult) relay() relayed {
+	return relayed{fingerprintOf(r.Contents, nil), &r.Cache, r.Meta}
 }
 
-func (r *ListToolsResult) fingerprint() fingerprint { return fingerprintOf(r.Tools, r.NextCursor) }
-
-func (r *ListPromptsResult) fingerprint() fingerprint {
-	return fingerprintOf(r.Prompts, r.NextCursor)
+func (r *CompleteResult) relay() relayed {
+	return relayed{fingerprintOf(r.Values, [2]any{r.Total, r.HasMore}), nil, r.Meta}
 }
 
-func (r *ListResourcesResult) fingerprint() fingerprint {
-	return fingerprintOf(r.Resources, r.NextCursor)
+func (r *ListToolsResult) relay() relayed {
+	return relayed{fingerprintOf(r.Tools, r.NextCursor), &r.Cache, r.Meta}
 }
 
-func (r *ListResourceTemplatesResult) fingerprint() fingerprint {
-	return fingerprintOf(r.ResourceTemplates, r.NextCursor)
+func (r *ListPromptsResult) relay() relayed {
+	return relayed{fingerprintOf(r.Prompts, r.NextCursor), &r.Cache, r.Meta}
+}
+
+func (r *ListResourcesResult) relay() relayed {
+	return relayed{fingerprintOf(r.Resources, r.NextCursor), &r.Cache, r.Meta}
+}
+
+func (r *ListResourceTemplatesResult) relay() relayed {
+	return relayed{fingerprintOf(r.ResourceTemplates, r.NextCursor), &r.Cache, r.Meta}
 }

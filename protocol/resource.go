@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -51,7 +53,7 @@ type ListResourcesResult struct {
 	Cache      CacheHints
 	Meta       Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // ListResourceTemplatesResult is one page of resources/templates/list.
@@ -61,7 +63,7 @@ type ListResourceTemplatesResult struct {
 	Cache             CacheHints
 	Meta              Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // ReadResourceResult is the contents of a resource; a directory-like resource
@@ -71,7 +73,7 @@ type ReadResourceResult struct {
 	Cache    CacheHints
 	Meta     Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // ReadResourceParams are the parameters of resources/read.
@@ -84,39 +86,33 @@ type ReadResourceParams struct {
 // MarshalJSON returns the text form, or the base64 form when Blob is not nil.
 func (c ResourceContents) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.addText("uri", c.URI)
-	w.addNonEmptyText("mimeType", c.MIMEType)
-	if c.Blob != nil {
-		w.addValue("blob", c.Blob)
-	} else {
-		w.addText("text", c.Text)
-	}
-	w.addRawObject("_meta", c.Meta)
+	w.keepError(c.codeMembers(&w, member{}))
 	return w.endObject()
+}
+
+func (c *ResourceContents) codeMembers(w *objectWriter, m member) error {
+	err := cmp.Or(
+		w.codeText(m, "uri", &c.URI),
+		w.codeNonEmptyText(m, "mimeType", &c.MIMEType),
+		w.codeValue(m, "blob", &c.Blob, c.Blob != nil))
+	if w == nil || c.Blob == nil {
+		err = cmp.Or(err, w.codeText(m, "text", &c.Text))
+	}
+	return cmp.Or(err, w.codeMeta(m, &c.Meta))
 }
 
 // UnmarshalJSON reads either form. Exactly one of text and blob must be there.
 func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 	*c = ResourceContents{}
 	text := false
-	err := readChecked(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "uri":
-			err = textMember(&c.URI, key, value)
-		case "mimeType":
-			err = textMember(&c.MIMEType, key, value)
-		case "text":
-			text = true
-			err = textMember(&c.Text, key, value)
-		case "blob":
-			if err = decodeMember(&c.Blob, key, value); err == nil && c.Blob == nil {
-				err = fmt.Errorf("blob: must be a string")
-			}
-		case "_meta":
-			err = objectMember(&c.Meta, key, append([]byte(nil), value...))
-		}
-		return err
-	})
+	err := jsonx.Check(raw)
+	if err == nil {
+		err = readMembers(raw, func(key, value []byte) error {
+			text = text || string(key) == "text"
+			return c.codeMembers(nil, member{key, value, nil})
+		})
+	}
+	c.Meta = slices.Clone(c.Meta)
 	if err != nil {
 		return fmt.Errorf("resource contents: %w", err)
 	}
@@ -153,42 +149,39 @@ func (t *ResourceTemplate) checkComplete() error {
 	return requireText("name", t.Name)
 }
 
-func (r *ReadResourceResult) appendMembers(w *objectWriter, v Version) {
-	w.addCacheableList(v, "contents", orEmpty(r.Contents), "", r.Cache, r.Meta)
-}
+func (r *ReadResourceResult) checkComplete() error { return requireList("contents", r.Contents) }
 
-func decodeReadResource(data []byte) (Result, error) {
-	r := &ReadResourceResult{}
-	found := false
-	err := decodeCacheable(data, "contents", func(raw []byte) (err error) {
-		found = true
-		r.Contents, err = decodeResourceContents(raw)
-		return err
-	}, nil, &r.Cache, &r.Meta)
-	if err == nil && !found {
-		err = fmt.Errorf("contents: must be present")
+func (r *ReadResourceResult) codeMembers(w *objectWriter, m member) (err error) {
+	if m.reads("contents") {
+		if r.Contents, err = decodeResourceContents(m.value); err != nil {
+			return fmt.Errorf("contents: %w", err)
+		}
+		return nil
 	}
-	return r, err
+	return cmp.Or(
+		w.codeValue(m, "contents", &r.Contents, true),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }
 
-func (r *ListResourcesResult) appendMembers(w *objectWriter, v Version) {
-	w.addCacheableList(v, "resources", orEmpty(r.Resources), r.NextCursor, r.Cache, r.Meta)
+func (r *ListResourcesResult) checkComplete() error { return requireList("resources", r.Resources) }
+
+func (r *ListResourcesResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		codeDefinitions(w, m, "resources", &r.Resources),
+		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }
 
-func decodeListResources(data []byte, report reporter) (Result, error) {
-	r := &ListResourcesResult{}
-	return r, decodeList(data, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta,
-		report)
+func (r *ListResourceTemplatesResult) checkComplete() error {
+	return requireList("resourceTemplates", r.ResourceTemplates)
 }
 
-func (r *ListResourceTemplatesResult) appendMembers(w *objectWriter, v Version) {
-	w.addCacheableList(v, "resourceTemplates", orEmpty(r.ResourceTemplates), r.NextCursor, r.Cache,
-		r.Meta)
-}
-
-func decodeListResourceTemplates(data []byte, report reporter) (Result, error) {
-	r := &ListResourceTemplatesResult{}
-	err := decodeList(data, "resourceTemplates", &r.ResourceTemplates,
-		&r.NextCursor, &r.Cache, &r.Meta, report)
-	return r, err
+func (r *ListResourceTemplatesResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		codeDefinitions(w, m, "resourceTemplates", &r.ResourceTemplates),
+		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }

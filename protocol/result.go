@@ -4,11 +4,7 @@ package protocol
 // name ends in Result. The interface is sealed. A type that embeds one of them
 // still satisfies it, but [EncodeResult] refuses everything but the exact
 // types.
-type Result interface {
-	// ResultType returns "complete", "input_required" or, for the handle of a task, "task".
-	ResultType() string
-	isResult()
-}
+type Result interface{ coded }
 
 // The result types (basic/index, "ResultType").
 const (
@@ -42,54 +38,16 @@ type ReadResourceOutcome interface {
 // EmptyResult answers requests whose result has no members of its own.
 type EmptyResult struct{ Meta Meta }
 
-// ResultType returns "complete".
-func (*EmptyResult) ResultType() string { return resultComplete }
+func (*EmptyResult) checkComplete() error  { return nil }
+func (*ListenResult) checkComplete() error { return nil }
 
-// ResultType returns "complete".
-func (*CallToolResult) ResultType() string { return resultComplete }
+func (r *EmptyResult) codeMembers(w *objectWriter, m member) error {
+	return w.codeMeta(m, &r.Meta)
+}
 
-// ResultType returns "complete".
-func (*GetPromptResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ReadResourceResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ListToolsResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ListPromptsResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ListResourcesResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ListResourceTemplatesResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*DiscoverResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*CompleteResult) ResultType() string { return resultComplete }
-
-// ResultType returns "complete".
-func (*ListenResult) ResultType() string { return resultComplete }
-
-// ResultType returns "input_required".
-func (*InputRequiredResult) ResultType() string { return resultInputRequired }
-
-func (*EmptyResult) isResult()                 {}
-func (*CallToolResult) isResult()              {}
-func (*GetPromptResult) isResult()             {}
-func (*ReadResourceResult) isResult()          {}
-func (*ListToolsResult) isResult()             {}
-func (*ListPromptsResult) isResult()           {}
-func (*ListResourcesResult) isResult()         {}
-func (*ListResourceTemplatesResult) isResult() {}
-func (*DiscoverResult) isResult()              {}
-func (*CompleteResult) isResult()              {}
-func (*ListenResult) isResult()                {}
-func (*InputRequiredResult) isResult()         {}
+func (r *ListenResult) codeMembers(w *objectWriter, m member) error {
+	return w.codeMeta(m, &r.Meta)
+}
 
 func (*CallToolResult) isCallToolOutcome()          {}
 func (*InputRequiredResult) isCallToolOutcome()     {}

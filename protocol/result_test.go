@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -204,20 +205,20 @@ func TestResultType(t *testing.T) {
 		name    string
 		version protocol.Version
 		raw     string
-		want    string // result type; empty: an error
+		want    string // type; empty: an error
 	}{
-		{"absent", protocol.Latest, `{"content":[]}`, "complete"},
-		{"complete", protocol.Latest, `{"resultType":"complete","content":[]}`, "complete"},
-		{"complete with questions", protocol.Latest, `{"resultType":"complete","content":[],` + asks + `}`, "complete"},
-		{"absent with questions", protocol.Latest, `{"content":[],` + asks + `}`, "complete"},
+		{"absent", protocol.Latest, `{"content":[]}`, "CallTool"},
+		{"complete", protocol.Latest, `{"resultType":"complete","content":[]}`, "CallTool"},
+		{"complete with questions", protocol.Latest, `{"resultType":"complete","content":[],` + asks + `}`, "CallTool"},
+		{"absent with questions", protocol.Latest, `{"content":[],` + asks + `}`, "CallTool"},
 		{"input required", protocol.Latest, `{"resultType":"input_required",` + asks + `}`,
-			"input_required"},
-		{"input required with content", protocol.Latest, `{"resultType":"input_required","content":[{"type":"text","text":"x"}],` + asks + `}`, "input_required"},
-		{"legacy ignores it", protocol.V20251125, `{"resultType":"input_required","content":[],` + asks + `}`, "complete"},
+			"InputRequired"},
+		{"input required with content", protocol.Latest, `{"resultType":"input_required","content":[{"type":"text","text":"x"}],` + asks + `}`, "InputRequired"},
+		{"legacy ignores it", protocol.V20251125, `{"resultType":"input_required","content":[],` + asks + `}`, "CallTool"},
 		{"legacy ignores its kind", protocol.V20250618, `{"resultType":7,"content":[]}`,
-			"complete"},
+			"CallTool"},
 		{"later revision", "2027-01-01", `{"resultType":"input_required",` + asks + `}`,
-			"input_required"},
+			"InputRequired"},
 		{"unknown", protocol.Latest, `{"resultType":"task","content":[]}`, ""},
 		{"wrong case", protocol.Latest, `{"resultType":"Complete","content":[]}`, ""},
 		{"twice", protocol.Latest, `{"resultType":"complete","content":[],"resultType":"complete"}`, ""},
@@ -231,8 +232,8 @@ func TestResultType(t *testing.T) {
 				t.Errorf("got %#v, %v; want an error", r, err)
 			case test.want != "" && err != nil:
 				t.Error(err)
-			case test.want != "" && r.ResultType() != test.want:
-				t.Errorf("got %s, want %s", r.ResultType(), test.want)
+			case test.want != "" && fmt.Sprintf("%T", r) != "*protocol."+test.want+"Result":
+				t.Errorf("got %T, want %s", r, test.want)
 			}
 		})
 	}

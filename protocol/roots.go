@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 )
 
@@ -36,52 +37,38 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 	if raw == nil {
 		return q, nil
 	}
-	err := readMembers(raw, func(key, value []byte) error {
-		if string(key) == "_meta" {
-			return objectMember(&q.Meta, key, value)
-		}
-		return nil
-	})
-	return q, err
+	return q, decodeMeta(raw, &q.Meta)
 }
 
 // DecodeListRootsResult reads the answer to a [ListRoots]. Every root must
 // have a URI.
 func DecodeListRootsResult(raw []byte) (*ListRootsResult, error) {
 	r := &ListRootsResult{}
-	found := false
-	err := readChecked(raw, func(key, value []byte) error {
-		switch string(key) {
-		case "roots":
-			found = true
-			return decodeMember(&r.Roots, key, value)
-		case "_meta":
-			return objectMember(&r.Meta, key, value)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := readUnchecked(raw, r); err != nil {
 		return nil, fmt.Errorf("roots result: %w", err)
 	}
-	if !found || r.Roots == nil {
-		return nil, fmt.Errorf("roots result: roots must be an array")
+	return r, nil
+}
+
+func (r *ListRootsResult) checkComplete() error {
+	if r.Roots == nil {
+		return fmt.Errorf("roots must be an array")
 	}
 	for i, root := range r.Roots {
 		if root.URI == "" {
-			return nil, fmt.Errorf("roots result: roots[%d].uri must be present", i)
+			return fmt.Errorf("roots[%d].uri must be present", i)
 		}
 	}
-	return r, nil
+	return nil
+}
+
+func (r *ListRootsResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(w.codeValue(m, "roots", &r.Roots, true), w.codeMeta(m, &r.Meta))
 }
 
 // MarshalJSON returns the JSON object of the answer.
 func (r ListRootsResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	roots := r.Roots
-	if roots == nil {
-		roots = []Root{}
-	}
-	w.addValue("roots", roots)
-	w.addRawObject("_meta", r.Meta)
+	w.keepError(r.codeMembers(&w, member{}))
 	return w.endObject()
 }

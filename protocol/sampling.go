@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -64,43 +65,50 @@ func (*CreateMessage) isInputRequest() {}
 
 func (q *CreateMessage) appendParams(dst []byte, _ Version) ([]byte, error) {
 	w := beginObject(dst)
+	w.keepError(q.codeMembers(&w, member{}))
+	return w.endObject()
+}
+
+func (q *CreateMessage) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeSamplingMessages(m, &q.Messages),
+		w.codeValue(m, "modelPreferences", &q.ModelPreferences, q.ModelPreferences != nil),
+		w.codeNonEmptyText(m, "systemPrompt", &q.SystemPrompt),
+		w.codeNonEmptyText(m, "includeContext", &q.IncludeContext),
+		w.codeValue(m, "temperature", &q.Temperature, q.Temperature != nil),
+		w.codeInteger(m, "maxTokens", &q.MaxTokens),
+		w.codeValue(m, "stopSequences", &q.StopSequences, len(q.StopSequences) > 0),
+		w.codeObject(m, "metadata", &q.Metadata),
+		w.codeTools(m, &q.Tools),
+		w.codeValue(m, "toolChoice", &q.ToolChoice, q.ToolChoice != nil),
+		w.codeMeta(m, &q.Meta))
+}
+
+func (w *objectWriter) codeSamplingMessages(m member, p *[]SamplingMessage) (err error) {
+	if m.reads("messages") {
+		if jsonx.KindOf(m.value) != jsonx.Array {
+			return fmt.Errorf("messages: must be an array")
+		}
+		*p, err = decodeMessages[SamplingMessage](m.value, nil)
+		return err
+	}
+	if w == nil {
+		return nil
+	}
 	w.addKey("messages")
 	w.dst = append(w.dst, '[')
-	for i, m := range q.Messages {
+	for i := range *p {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.addRole(m.Role)
-		in.addSamplingContent(m.Content)
-		in.addRawObject("_meta", m.Meta)
-		var err error
+		in.keepError((*p)[i].codeMembers(&in, member{}))
 		if w.dst, err = in.endObject(); err != nil {
 			w.recordError(fmt.Sprintf("messages[%d]", i), err)
 		}
 	}
 	w.dst = append(w.dst, ']')
-	if q.ModelPreferences != nil {
-		w.addValue("modelPreferences", q.ModelPreferences)
-	}
-	w.addNonEmptyText("systemPrompt", q.SystemPrompt)
-	w.addNonEmptyText("includeContext", q.IncludeContext)
-	if q.Temperature != nil {
-		w.addValue("temperature", *q.Temperature)
-	}
-	w.addInteger("maxTokens", q.MaxTokens)
-	if len(q.StopSequences) > 0 {
-		w.addValue("stopSequences", q.StopSequences)
-	}
-	w.addRawObject("metadata", q.Metadata)
-	if len(q.Tools) > 0 {
-		w.addTools(q.Tools)
-	}
-	if q.ToolChoice != nil {
-		w.addValue("toolChoice", q.ToolChoice)
-	}
-	w.addRawObject("_meta", q.Meta)
-	return w.endObject()
+	return nil
 }
 
 // addSamplingContent writes a single block bare, as every revision understands;
@@ -119,61 +127,41 @@ func (w *objectWriter) addSamplingContent(blocks []Content) {
 
 func decodeCreateMessage(raw []byte) (InputRequest, error) {
 	q := &CreateMessage{}
-	var hasMessages, hasMaxTokens bool
-	err := readMembers(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "messages":
-			hasMessages = true
-			if q.Messages, err = decodeSamplingMessages(value); jsonx.KindOf(value) != jsonx.Array {
-				err = fmt.Errorf("messages: must be an array")
-			}
-		case "maxTokens":
-			hasMaxTokens = true
-			if q.MaxTokens, err = jsonx.Int(value); err != nil {
-				err = fmt.Errorf("maxTokens: must be an integer")
-			}
-		case "systemPrompt":
-			err = textMember(&q.SystemPrompt, key, value)
-		case "includeContext":
-			err = textMember(&q.IncludeContext, key, value)
-		case "temperature":
-			err = decodeMember(&q.Temperature, key, value)
-		case "stopSequences":
-			err = decodeMember(&q.StopSequences, key, value)
-		case "modelPreferences":
-			err = decodeMember(&q.ModelPreferences, key, value)
-		case "metadata":
-			err = objectMember(&q.Metadata, key, value)
-		case "tools":
-			q.Tools, err = decodeTools(value)
-		case "toolChoice":
-			err = decodeMember(&q.ToolChoice, key, value)
-		case "_meta":
-			err = objectMember(&q.Meta, key, value)
-		}
-		return err
+	hasMaxTokens := false
+	err := readMembers(raw, func(key, value []byte) error {
+		hasMaxTokens = hasMaxTokens || string(key) == "maxTokens"
+		return q.codeMembers(nil, member{key, value, nil})
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !hasMessages || !hasMaxTokens {
+	if q.Messages == nil || !hasMaxTokens {
 		return nil, fmt.Errorf("messages and maxTokens must be present")
 	}
 	return q, nil
 }
 
-func decodeSamplingMessages(raw []byte) ([]SamplingMessage, error) {
-	return decodeMessageList(raw, func(m *SamplingMessage, key, value []byte) (err error) {
-		switch string(key) {
-		case "role":
-			err = roleMember(&m.Role, key, value)
-		case "content":
-			m.Content, err = decodeSamplingContent(value)
-		case "_meta":
-			err = objectMember(&m.Meta, key, value)
-		}
-		return err
-	}, func(m *SamplingMessage) bool { return m.Role != "" && m.Content != nil })
+func (s *SamplingMessage) checkComplete() error {
+	if s.Role == "" || s.Content == nil {
+		return errIncompleteMessage
+	}
+	return nil
+}
+
+func (s *SamplingMessage) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeRole(m, &s.Role),
+		w.codeSamplingContent(m, &s.Content),
+		w.codeMeta(m, &s.Meta))
+}
+
+func (w *objectWriter) codeSamplingContent(m member, p *[]Content) (err error) {
+	if m.reads("content") {
+		*p, err = decodeSamplingContent(m.value)
+	} else if w != nil {
+		w.addSamplingContent(*p)
+	}
+	return err
 }
 
 func decodeSamplingContent(raw []byte) ([]Content, error) {
@@ -191,37 +179,31 @@ func decodeSamplingContent(raw []byte) ([]Content, error) {
 // content and model must be there.
 func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
 	r := &CreateMessageResult{}
-	err := readChecked(raw, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "role":
-			err = roleMember(&r.Role, key, value)
-		case "content":
-			r.Content, err = decodeSamplingContent(value)
-		case "model":
-			err = textMember(&r.Model, key, value)
-		case "stopReason":
-			err = textMember(&r.StopReason, key, value)
-		case "_meta":
-			err = objectMember(&r.Meta, key, value)
-		}
-		return err
-	})
-	if err != nil {
+	if err := readUnchecked(raw, r); err != nil {
 		return nil, fmt.Errorf("sampling result: %w", err)
 	}
-	if r.Role == "" || r.Content == nil || r.Model == "" {
-		return nil, fmt.Errorf("sampling result: role, content and model must be present")
-	}
 	return r, nil
+}
+
+func (r *CreateMessageResult) checkComplete() error {
+	if r.Role == "" || r.Content == nil || r.Model == "" {
+		return fmt.Errorf("role, content and model must be present")
+	}
+	return nil
+}
+
+func (r *CreateMessageResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeRole(m, &r.Role),
+		w.codeSamplingContent(m, &r.Content),
+		w.codeText(m, "model", &r.Model),
+		w.codeNonEmptyText(m, "stopReason", &r.StopReason),
+		w.codeMeta(m, &r.Meta))
 }
 
 // MarshalJSON returns the JSON object of the answer.
 func (r CreateMessageResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.addRole(r.Role)
-	w.addSamplingContent(r.Content)
-	w.addText("model", r.Model)
-	w.addNonEmptyText("stopReason", r.StopReason)
-	w.addRawObject("_meta", r.Meta)
+	w.keepError(r.codeMembers(&w, member{}))
 	return w.endObject()
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -88,10 +89,6 @@ type CreateTaskResult struct {
 	Meta Meta
 }
 
-// ResultType returns "task".
-func (*CreateTaskResult) ResultType() string { return resultTask }
-
-func (*CreateTaskResult) isResult()          {}
 func (*CreateTaskResult) isCallToolOutcome() {}
 
 // GetTaskResult answers tasks/get.
@@ -99,11 +96,6 @@ type GetTaskResult struct {
 	Task Task
 	Meta Meta
 }
-
-// ResultType returns "complete".
-func (*GetTaskResult) ResultType() string { return resultComplete }
-
-func (*GetTaskResult) isResult() {}
 
 // TaskParams are the parameters of tasks/get, tasks/update and tasks/cancel.
 type TaskParams struct {
@@ -115,18 +107,6 @@ type TaskParams struct {
 	update bool
 }
 
-func (p *TaskParams) readMember(key, value []byte) (err error) {
-	switch string(key) {
-	case "taskId":
-		return textMember(&p.TaskID, key, value)
-	case "inputResponses":
-		if p.update {
-			p.InputResponses, err = decodeInputResponses(value)
-		}
-	}
-	return err
-}
-
 func (p *TaskParams) checkComplete() error {
 	if p.update && p.InputResponses == nil {
 		return fmt.Errorf("inputResponses: must be present")
@@ -134,53 +114,60 @@ func (p *TaskParams) checkComplete() error {
 	return requireText("taskId", p.TaskID)
 }
 
-func (p *TaskParams) appendMembers(w *objectWriter) {
-	w.addText("taskId", p.TaskID)
-	if p.InputResponses != nil {
+func (p *TaskParams) codeMembers(w *objectWriter, m member) (err error) {
+	if p.update && m.reads("inputResponses") {
+		p.InputResponses, err = decodeInputResponses(m.value)
+	}
+	err = cmp.Or(err, w.codeText(m, "taskId", &p.TaskID))
+	if w != nil {
 		(&Retry{InputResponses: p.InputResponses}).appendRetry(w)
 	}
+	return err
+}
+
+func (*CreateTaskResult) checkComplete() error { return nil }
+func (*GetTaskResult) checkComplete() error    { return nil }
+
+// codeMembers reads no task, whose members depend on each other. See [decodeTask].
+func (r *CreateTaskResult) codeMembers(w *objectWriter, m member) (err error) {
+	if w != nil {
+		if w.version.Era() != Modern {
+			return fmt.Errorf("revision %s has no tasks", w.version)
+		}
+		err = r.Task.appendTask(w, false)
+	}
+	return cmp.Or(err, w.codeMeta(m, &r.Meta))
+}
+
+func (r *GetTaskResult) codeMembers(w *objectWriter, m member) (err error) {
+	if w != nil {
+		err = r.Task.appendTask(w, true)
+	}
+	return cmp.Or(err, w.codeMeta(m, &r.Meta))
 }
 
 // EncodeTask returns the JSON text of a task with the details of its state, as tasks/get and
 // notifications/tasks have it.
 func EncodeTask(t *Task) (json.RawMessage, error) {
 	w := beginObject(make([]byte, 0, startBytes))
-	t.appendMembers(&w, true)
+	w.keepError(t.appendTask(&w, true))
 	return w.endObject()
 }
 
-// appendMembers writes the task, with the details of its state or as a handle.
-func (t *Task) appendMembers(w *objectWriter, details bool) {
-	if t.ID == "" {
-		w.recordError("taskId", fmt.Errorf("must be present"))
+// appendTask writes the task, with the details of its state or as a handle.
+func (t *Task) appendTask(w *objectWriter, details bool) error {
+	switch {
+	case t.ID == "":
+		return fmt.Errorf("taskId: must be present")
+	case t.State == nil:
+		return fmt.Errorf("status: must be present")
 	}
-	if t.State == nil {
-		w.recordError("status", fmt.Errorf("must be present"))
-		return
-	}
-	w.addText("taskId", t.ID)
-	w.addText("status", t.State.Status())
-	w.addNonEmptyText("statusMessage", t.Message)
-	w.addText("createdAt", spellTaskTime(t.Created))
-	w.addText("lastUpdatedAt", spellTaskTime(t.Updated))
-	if t.TTL > 0 {
-		w.addInteger("ttlMs", max(t.TTL.Milliseconds(), 1))
-	} else {
-		w.addRaw("ttlMs", []byte("null"))
-	}
-	if t.PollAfter > 0 {
-		w.addInteger("pollIntervalMs", max(t.PollAfter.Milliseconds(), 1))
-	}
+	c := taskCodec{task: *t, status: t.State.Status()}
+	err := c.codeMembers(w, member{})
 	if details {
-		own := *w // on the heap, as the writers of other results need not be
-		t.State.appendDetails(&own)
-		*w = own
+		t.State.appendDetails(w)
 	}
-}
-
-// spellTaskTime spells a time in the one way that clients may compare as text.
-func spellTaskTime(t time.Time) string {
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return err
 }
 
 func (TaskWorking) appendDetails(*objectWriter)   {}
@@ -202,7 +189,7 @@ func (s TaskCompleted) appendDetails(w *objectWriter) {
 	w.addKey("result")
 	in := beginObject(w.dst)
 	in.addText("resultType", resultComplete) // as the call itself would have been answered
-	s.Result.appendMembers(&in, Latest)
+	in.keepError(s.Result.codeMembers(&in, member{}))
 	var err error
 	if w.dst, err = in.endObject(); err != nil {
 		w.recordError("result", err)
@@ -229,105 +216,98 @@ func DecodeTask(data []byte) (*Task, error) {
 
 // decodeTask reads a task, with the details of its state or as a handle.
 func decodeTask(data []byte, details bool) (*Task, error) {
-	r := taskReader{}
-	if err := readMembers(data, r.readMember); err != nil {
+	c := taskCodec{details: details}
+	if err := readObject(data, &c, nil); err != nil {
 		return nil, fmt.Errorf("task: %w", err)
 	}
-	var err error
-	switch {
-	case r.task.ID == "":
-		err = fmt.Errorf("taskId: must be present")
-	case r.task.Created.IsZero() || r.task.Updated.IsZero():
-		err = fmt.Errorf("createdAt and lastUpdatedAt: must be present")
-	default:
-		r.task.State, err = r.readState(details)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("task: %w", err)
-	}
-	return &r.task, nil
+	return &c.task, nil
 }
 
-// A taskReader collects the members of a task, whose order on the wire is free.
-type taskReader struct {
+// A taskCodec has the members of a task. Their order is free when they are read, so those of the
+// state are kept until all are there.
+type taskCodec struct {
 	task     Task
+	details  bool
 	status   string
 	requests InputRequests
-	result   []byte
-	failure  []byte
+	result   json.RawMessage
+	failure  json.RawMessage
 }
 
-func (r *taskReader) readMember(key, value []byte) (err error) {
-	switch string(key) {
-	case "taskId":
-		return textMember(&r.task.ID, key, value)
-	case "status":
-		return textMember(&r.status, key, value)
-	case "statusMessage":
-		return textMember(&r.task.Message, key, value)
-	case "createdAt":
-		return timeMember(&r.task.Created, key, value)
-	case "lastUpdatedAt":
-		return timeMember(&r.task.Updated, key, value)
-	case "ttlMs":
-		return millisMember(&r.task.TTL, key, value)
-	case "pollIntervalMs":
-		return millisMember(&r.task.PollAfter, key, value)
-	case "inputRequests":
-		r.requests, err = decodeInputRequests(value)
-	case "result":
-		err = objectMember(&r.result, key, value)
-	case "error":
-		err = objectMember(&r.failure, key, value)
+func (c *taskCodec) checkComplete() (err error) {
+	switch {
+	case c.task.ID == "":
+		return fmt.Errorf("taskId: must be present")
+	case c.task.Created.IsZero() || c.task.Updated.IsZero():
+		return fmt.Errorf("createdAt and lastUpdatedAt: must be present")
 	}
+	c.task.State, err = c.readState()
 	return err
+}
+
+func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
+	if m.reads("inputRequests") {
+		c.requests, err = decodeInputRequests(m.value)
+	}
+	return cmp.Or(err,
+		w.codeText(m, "taskId", &c.task.ID),
+		w.codeText(m, "status", &c.status),
+		w.codeNonEmptyText(m, "statusMessage", &c.task.Message),
+		w.codeTime(m, "createdAt", &c.task.Created),
+		w.codeTime(m, "lastUpdatedAt", &c.task.Updated),
+		w.codeMillis(m, "ttlMs", &c.task.TTL, true),
+		w.codeMillis(m, "pollIntervalMs", &c.task.PollAfter, false),
+		w.codeObject(m, "result", &c.result),
+		w.codeObject(m, "error", &c.failure))
 }
 
 // readState returns the state that the members say. Without details a completed task has an
 // empty result and a failed one an empty error, which only tasks/get tells.
-func (r *taskReader) readState(details bool) (TaskState, error) {
-	switch r.status {
+func (c *taskCodec) readState() (TaskState, error) {
+	switch c.status {
 	case taskWorking:
 		return TaskWorking{}, nil
 	case taskCancelled:
 		return TaskCancelled{}, nil
 	case taskInputRequired:
-		if details && len(r.requests) == 0 {
-			return nil, fmt.Errorf("inputRequests: must be present")
-		}
-		return TaskInputRequired{r.requests}, nil
+		return TaskInputRequired{c.requests}, c.requireDetails("inputRequests", len(c.requests))
 	case taskCompleted:
-		if !details {
-			return TaskCompleted{&CallToolResult{}}, nil
+		result := &CallToolResult{}
+		err := c.requireDetails("result", len(c.result))
+		if c.details && err == nil {
+			err = nameMember([]byte("result"), readObject(c.result, result, nil))
 		}
-		if r.result == nil {
-			return nil, fmt.Errorf("result: must be present")
-		}
-		result, err := decodeCallTool(r.result, nil)
-		if err != nil {
-			return nil, fmt.Errorf("result: %w", err)
-		}
-		return TaskCompleted{result.(*CallToolResult)}, nil
+		return TaskCompleted{result}, err
 	case taskFailed:
-		if !details {
-			return TaskFailed{&Error{}}, nil
+		failure := &Error{}
+		err := c.requireDetails("error", len(c.failure))
+		if c.details && err == nil {
+			failure, err = decodeError(c.failure)
 		}
-		if r.failure == nil {
-			return nil, fmt.Errorf("error: must be present")
-		}
-		failure, err := decodeError(r.failure)
 		return TaskFailed{failure}, err
 	}
-	return nil, fmt.Errorf("unknown status %s", quoteClipped(r.status))
+	return nil, fmt.Errorf("unknown status %s", quoteClipped(c.status))
 }
 
-func timeMember(dst *time.Time, key, value []byte) error {
-	text, err := jsonx.Text(value)
-	if err == nil {
-		*dst, err = time.Parse(time.RFC3339, text)
+func (c *taskCodec) requireDetails(name string, length int) error {
+	if c.details && length == 0 {
+		return fmt.Errorf("%s: must be present", name)
+	}
+	return nil
+}
+
+// codeTime codes a time, spelled in the one way that clients may compare as text.
+func (w *objectWriter) codeTime(m member, name string, p *time.Time) error {
+	var err error
+	text := ""
+	if w != nil {
+		text = p.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	if err = w.codeText(m, name, &text); err == nil && m.reads(name) {
+		*p, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: must be a time of RFC 3339", key)
+		return fmt.Errorf("%s: must be a time of RFC 3339", name)
 	}
 	return nil
 }
@@ -335,29 +315,19 @@ func timeMember(dst *time.Time, key, value []byte) error {
 // maxTaskMillis is how far the durations of a task are read: a hundred years.
 const maxTaskMillis = 100 * 366 * 24 * int64(time.Hour/time.Millisecond)
 
-func millisMember(dst *time.Duration, key, value []byte) error {
-	var n int64
-	if err := jsonx.Decode(value, &n); err != nil || n <= 0 {
-		return fmt.Errorf("%s: must be a positive number of milliseconds", key)
+// codeMillis codes a duration in milliseconds. One that is not set is written as null or left out.
+func (w *objectWriter) codeMillis(m member, name string, p *time.Duration, null bool) error {
+	switch {
+	case m.reads(name):
+		var n int64
+		if err := jsonx.Decode(m.value, &n); err != nil || n <= 0 {
+			return fmt.Errorf("%s: must be a positive number of milliseconds", name)
+		}
+		*p = time.Duration(min(n, maxTaskMillis)) * time.Millisecond
+	case w != nil && *p > 0:
+		w.addInteger(name, max(p.Milliseconds(), 1))
+	case w != nil && null:
+		w.addRaw(name, []byte("null"))
 	}
-	*dst = time.Duration(min(n, maxTaskMillis)) * time.Millisecond
 	return nil
-}
-
-func decodeCreateTask(data []byte) (Result, error) {
-	task, err := decodeTask(data, false)
-	if err != nil {
-		return nil, err
-	}
-	r := &CreateTaskResult{Task: *task}
-	return r, decodeMeta(data, &r.Meta)
-}
-
-func decodeGetTask(data []byte) (Result, error) {
-	task, err := decodeTask(data, true)
-	if err != nil {
-		return nil, err
-	}
-	r := &GetTaskResult{Task: *task}
-	return r, decodeMeta(data, &r.Meta)
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ type ListToolsResult struct {
 	Cache      CacheHints
 	Meta       Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // CallToolResult is what a tool answers when it is done.
@@ -53,7 +54,7 @@ type CallToolResult struct {
 	IsError bool
 	Meta    Meta
 
-	origin *origin // nil: of this program
+	provenance
 }
 
 // CallToolParams are the parameters of tools/call.
@@ -78,78 +79,51 @@ func (t *Tool) checkComplete() error {
 	return nil
 }
 
-// addTools appends definitions, none of which may be incomplete.
-func (w *objectWriter) addTools(list []Tool) {
-	if err := checkDefinitions(list); err != nil {
-		w.recordError("tools", err)
-		return
+// codeTools codes the tools that a model may use, none of which may be incomplete.
+func (w *objectWriter) codeTools(m member, list *[]Tool) error {
+	err := w.codeValue(m, "tools", list, len(*list) > 0)
+	if err == nil && (w != nil || m.reads("tools")) {
+		err = nameMember([]byte("tools"), checkDefinitions(*list))
 	}
-	w.addValue("tools", list)
+	return err
 }
 
-func decodeTools(raw []byte) (list []Tool, err error) {
-	if err = jsonx.Decode(raw, &list); err == nil {
-		err = checkDefinitions(list)
+// checkComplete refuses an empty object, which is not a success. Servers in use leave content out
+// when there is structured content.
+func (r *CallToolResult) checkComplete() error {
+	if r.StructuredContent != nil {
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
-	}
-	return list, nil
+	return requireList("content", r.Content)
 }
 
-func (r *CallToolResult) appendMembers(w *objectWriter, v Version) {
-	w.addContent("content", downgradeContent(v, r.Content))
-	// Legacy revisions know structured content that is an object only.
-	if v.Era() == Modern || jsonx.KindOf(r.StructuredContent) == jsonx.Object {
-		w.addRaw("structuredContent", r.StructuredContent)
-	}
-	w.addFlag("isError", r.IsError)
-	w.addRawObject("_meta", r.Meta)
+func (r *CallToolResult) codeMembers(w *objectWriter, m member) error {
+	return cmp.Or(
+		w.codeContents(m, &r.Content),
+		w.codeStructured(m, &r.StructuredContent),
+		w.codeFlag(m, "isError", &r.IsError),
+		w.codeMeta(m, &r.Meta))
 }
 
-func decodeCallTool(data []byte, report reporter) (Result, error) {
-	r := &CallToolResult{}
-	content := false
-	err := readMembers(data, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "content":
-			content = true
-			r.Content, err = decodeContents(value, report)
-		case "structuredContent":
-			r.StructuredContent = value
-		case "isError":
-			if r.IsError, err = jsonx.Boolean(value); err != nil {
-				err = fmt.Errorf("isError: must be a boolean")
-			}
-		case "_meta":
-			err = objectMember(&r.Meta, key, value)
+func (r *ListToolsResult) checkComplete() error { return requireList("tools", r.Tools) }
+
+func (r *ListToolsResult) codeMembers(w *objectWriter, m member) (err error) {
+	switch {
+	case m.reads("tools"):
+		err = codeDefinitions(w, m, "tools", &r.Tools)
+		for i := range r.Tools {
+			r.Tools[i].OutputSchema = orAbsent(r.Tools[i].OutputSchema)
 		}
-		return err
-	})
-	// An empty object is not a success. Servers in use leave content out when there is structured
-	// content.
-	if err == nil && !content && r.StructuredContent == nil {
-		err = fmt.Errorf("content: must be present")
+	case w != nil:
+		if err := checkDefinitions(r.Tools); err != nil {
+			return fmt.Errorf("tools%w", err)
+		}
+		w.addValue("tools", downgradeTools(w.version, r.Tools))
 	}
-	return r, err
-}
-
-func (r *ListToolsResult) appendMembers(w *objectWriter, v Version) error {
-	if err := checkDefinitions(r.Tools); err != nil {
-		return fmt.Errorf("tools%w", err)
-	}
-	w.addCacheableList(v, "tools", downgradeTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache,
-		r.Meta)
-	return nil
-}
-
-func decodeListTools(data []byte, report reporter) (Result, error) {
-	r := &ListToolsResult{}
-	err := decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta, report)
-	for i := range r.Tools {
-		r.Tools[i].OutputSchema = orAbsent(r.Tools[i].OutputSchema)
-	}
-	return r, err
+	return cmp.Or(err,
+		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
+		w.codeHints(m, &r.Cache),
+		w.codeMeta(m, &r.Meta))
 }
 
 // downgradeTools returns the definitions as version v has them: legacy revisions allow output

@@ -297,7 +297,7 @@ func ExampleFunnel_Do() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(first.ResultType())
+	fmt.Printf("%T\n", first)
 
 	retry := call
 	retry.State = first.(*protocol.InputRequiredResult).RequestState
@@ -316,7 +316,7 @@ func ExampleFunnel_Do() {
 	_, err = funnel.Do(context.Background(), retry, handler)
 	fmt.Println(err)
 	// Output:
-	// input_required
+	// *protocol.InputRequiredResult
 	// {"resultType":"complete","content":[{"type":"text","text":"went ahead in round 2"}]} <nil>
 	// Invalid or expired requestState (code -32602)
 }

@@ -273,7 +273,7 @@ func show(r protocol.Result) string {
 	case nil:
 		return "nothing"
 	}
-	return r.ResultType()
+	return fmt.Sprintf("%T", r)
 }
 
 func say(text string) (protocol.Result, error) {

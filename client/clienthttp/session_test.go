@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,7 +24,7 @@ import (
 // block in a way that synctest recognizes. What the handler writes is sent at
 // once.
 func inProcess(t *testing.T, h http.Handler) http.RoundTripper {
-	return pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(flushing{w}, r)
 	})).Client().Transport
 }

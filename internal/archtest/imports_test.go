@@ -57,7 +57,6 @@ func withRoundtrip(packages ...string) []string {
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/testing/cputime":    true,
 	"internal/testing/fleettest":  true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
@@ -81,6 +80,7 @@ var mayUseHTTP = map[string]string{
 	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
 	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
+	"internal/testing/servertest":            "serves tests over pipes and as replicas",
 	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",
 	"internal/testing/wiretest":              "records what passes through an http.RoundTripper",

@@ -30,7 +30,7 @@ func TestTimeout(t *testing.T) {
 		want   string
 	}{
 		{"result", server.Text("done"), nil, "done"},
-		{"question", asks, nil, "input_required"},
+		{"question", asks, nil, "*protocol.InputRequiredResult"},
 		{"tool error", server.ErrorText("query: deadline"), nil,
 			"isError timed out after 5s query: deadline"},
 		{"handler error", nil, protocol.Errorf(protocol.CodeHandlerError, "query failed"),
@@ -69,7 +69,7 @@ func spell(result protocol.Result, err error) string {
 	}
 	r, ok := result.(*protocol.CallToolResult)
 	if !ok {
-		return result.ResultType()
+		return fmt.Sprintf("%T", result)
 	}
 	if r == nil {
 		return "nil"

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -118,7 +117,7 @@ func TestReadTimeoutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		h := servertest.NewHandler(t, gate.server(t), nil)
-		ts := pipehttp.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ts := servertest.StartPipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			data, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)

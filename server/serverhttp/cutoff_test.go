@@ -17,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -261,7 +260,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		effects.Add(1)
 		return server.Text("signed in"), nil
 	})
-	c := openSession(t, pipehttp.Start(t, servertest.NewHandler(t, srv, nil)), "2025-11-25")
+	c := openSession(t, servertest.StartPipe(t, servertest.NewHandler(t, srv, nil)), "2025-11-25")
 	id := 1
 	if moment == "middleware" || moment == "handler" {
 		c.abandonCall(id, s)

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -98,7 +97,7 @@ func TestSlowSecondBody(t *testing.T) {
 	for name, trickle := range map[string]bool{"stops": false, "trickles": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+				conn := servertest.ServePipe(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
 				in := bufio.NewReader(conn)
 				request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
 					"Mcp-Method: server/discover")
@@ -142,7 +141,7 @@ func TestRefusedSlowBody(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil),
+				conn := servertest.ServePipe(t, servertest.NewHandler(t, newServer(t, nil),
 					&serverhttp.Options{ReadTimeout: time.Second,
 						Limits: serverhttp.Limits{BodyBytes: 1000}})).Dial()
 				in := bufio.NewReader(conn)
@@ -160,7 +159,7 @@ func TestRefusedSlowBody(t *testing.T) {
 // Each is small, and written by net/http when its handler has returned.
 func TestUnreadResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+		conn := servertest.ServePipe(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
 		request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
 			"Mcp-Method: server/discover")
 		began := time.Now()

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -231,7 +230,7 @@ func servePipes(t testing.TB, srv *server.Server,
 	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
 	t.Helper()
 	h := servertest.NewHandler(t, srv, opts)
-	return pipehttp.Start(t, h), h
+	return servertest.StartPipe(t, h), h
 }
 
 // rawRequest spells a POST of body by hand. Every line of extra is a header.

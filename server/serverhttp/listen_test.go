@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -253,7 +252,7 @@ func TestListenKeepAlive(t *testing.T) {
 				srv := newServer(t, nil)
 				h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
 					serverhttp.Tuning{KeepAlive: test.interval}))
-				conn := pipehttp.Serve(t, h).Dial()
+				conn := servertest.ServePipe(t, h).Dial()
 				if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
 					t.Fatal(err)
 				}
@@ -283,7 +282,7 @@ func TestDeadPeer(t *testing.T) {
 		m, ended := ends()
 		srv := newServer(t, &server.Options{MaxSubscriptions: 1,
 			Middleware: []server.Middleware{m}})
-		dial := pipehttp.Serve(t, servertest.NewHandler(t, srv, nil)).Dial
+		dial := servertest.ServePipe(t, servertest.NewHandler(t, srv, nil)).Dial
 		began := time.Now()
 		subscribe(t, dial(), toTools)
 		if err := <-ended; err == nil {

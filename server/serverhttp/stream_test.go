@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -300,7 +299,7 @@ func TestDeadlineIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		h := servertest.NewHandler(t, gate.server(t), nil)
-		ts := pipehttp.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ts := servertest.StartPipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 			defer cancel()
 			h.ServeHTTP(w, r.WithContext(ctx))
@@ -344,7 +343,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	const limit = time.Second
 	h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
 		serverhttp.Tuning{WriteTimeout: limit}))
-	conn := pipehttp.Serve(t, h).Dial()
+	conn := servertest.ServePipe(t, h).Dial()
 	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
 	if _, err := io.WriteString(conn, request); err != nil {

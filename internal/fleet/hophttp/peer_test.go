@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -228,7 +228,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		var challenges int
 		var delay time.Duration // of hops on their way
 		var refuses bool        // the next ticket
-		owner := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		owner := servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch hop := r.Header.Get("Rondo-Replica-Hop"); {
 			case r.Header.Get("Rondo-Replica-Challenge") != "":
 				challenges++
@@ -244,7 +244,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 			}
 			owned.ServeHTTP(w, r)
 		}))
-		b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+		b := newForwarder(t, "b", locatedAt(t, servertest.PipeURL))
 		b.DialWith(owner.DialContext)
 		defer b.CloseIdle()
 		h := route(b, nil)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -77,16 +77,16 @@ func (c *lossyConn) Close() error {
 // A fakeFleet is an owner and another replica, with a network in between.
 type fakeFleet struct {
 	network *network
-	other   *pipehttp.Server
+	other   *servertest.PipeServer
 	id      string
 }
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := &network{dial: pipehttp.Serve(t, route(a, next)).DialContext}
-	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+	n := &network{dial: servertest.ServePipe(t, route(a, next)).DialContext}
+	b := newForwarder(t, "b", locatedAt(t, servertest.PipeURL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, route(b, nil))
+	other := servertest.ServePipe(t, route(b, nil))
 	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
@@ -104,7 +104,7 @@ func (f *fakeFleet) send(t *testing.T, method string) sent {
 	defer time.Sleep(5 * time.Second) // a challenge may be under way, which the bubble waits for
 	defer client.CloseIdleConnections()
 	began := time.Now()
-	response, err := client.Do(newRequest(t, method, pipehttp.URL, f.id, ping))
+	response, err := client.Do(newRequest(t, method, servertest.PipeURL, f.id, ping))
 	if err != nil {
 		t.Error(err)
 		return sent{}
@@ -262,14 +262,14 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newForwarder(t, "a")
-				n := &network{dial: pipehttp.Serve(t, route(a, http.HandlerFunc(
+				n := &network{dial: servertest.ServePipe(t, route(a, http.HandlerFunc(
 					func(_ http.ResponseWriter, r *http.Request) {
 						select {
 						case <-time.After(time.Hour):
 						case <-r.Context().Done():
 						}
 					}))).DialContext}
-				b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+				b := newForwarder(t, "b", locatedAt(t, servertest.PipeURL))
 				b.DialWith(n.DialContext)
 				if test.cut >= 0 {
 					go func() {
@@ -281,7 +281,7 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 					}
 				}
 				began := time.Now()
-				e, _ := b.Forward(httptest.NewRecorder(), newRequest(t, "POST", pipehttp.URL,
+				e, _ := b.Forward(httptest.NewRecorder(), newRequest(t, "POST", servertest.PipeURL,
 					a.SealSession("x"), ping), a.Self(), []byte(ping), patience)
 				if took := time.Since(began); e.Outcome != test.outcome || took > test.limit {
 					t.Errorf("%s (%v) after %v", e.Outcome, e.Err, took)

@@ -20,8 +20,6 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/testing/cputime"
 )
 
 // The sizes at which readers are measured, in bytes.
@@ -177,9 +175,9 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	// A collection in the middle of a run counts for large inputs alone: small ones need none.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.ReadMemStats(&before)
-	start := cputime.Process()
+	start := processTime()
 	accepted = r.Read(input)
-	c.took = cputime.Process() - start
+	c.took = processTime() - start
 	runtime.ReadMemStats(&after)
 	c.bytes, c.objects = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
 	return c, accepted

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/testing/cputime"
 )
 
 const (
@@ -32,9 +30,9 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for waitUntilIdle(limit/2, cputime.Process, stop) {
+		for waitUntilIdle(limit/2, processTime, stop) {
 			before := waitingTests()
-			if !waitUntilIdle(limit/2, cputime.Process, stop) {
+			if !waitUntilIdle(limit/2, processTime, stop) {
 				return
 			}
 			waits := waitingTests()

@@ -1,7 +1,8 @@
-// Package pipehttp serves HTTP in tests over connections within the process. What waits for such a
-// connection is durably blocked for testing/synctest, so that servers and clients that talk over
-// them run in fake time; a loopback connection would stop the clock of the bubble.
-package pipehttp
+package servertest
+
+// This file serves HTTP over connections within the process. What waits for such a connection is
+// durably blocked for testing/synctest, so that servers and clients that talk over them run in fake
+// time; a loopback connection would stop the clock of the bubble.
 
 import (
 	"context"
@@ -13,22 +14,22 @@ import (
 	"testing"
 )
 
-// URL is where the server of [Serve] seems to be. The host is a loopback address, which passes
+// PipeURL is where the server of [ServePipe] seems to be. The host is a loopback address, which passes
 // checks of the Host header.
-const URL = "http://127.0.0.1/"
+const PipeURL = "http://127.0.0.1/"
 
-// A Server serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
-type Server struct {
+// A PipeServer serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
+type PipeServer struct {
 	t        testing.TB
 	listener *listener
 	server   http.Server
-	ended    chan struct{} // closed when Serve has returned
+	ended    chan struct{} // closed when ServePipe has returned
 }
 
-// Serve starts a server, which is closed when the test ends. In a bubble of synctest it must be
+// ServePipe starts a server, which is closed when the test ends. In a bubble of synctest it must be
 // called with the T of the bubble.
-func Serve(t testing.TB, h http.Handler) *Server {
-	s := &Server{t: t, ended: make(chan struct{}), listener: newListener()}
+func ServePipe(t testing.TB, h http.Handler) *PipeServer {
+	s := &PipeServer{t: t, ended: make(chan struct{}), listener: newListener()}
 	s.server.Handler = h
 	go func() {
 		defer close(s.ended)
@@ -40,9 +41,9 @@ func Serve(t testing.TB, h http.Handler) *Server {
 	return s
 }
 
-// Start starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it when
-// the test ends. Only its client reaches it. The bubble of synctest is as with [Serve].
-func Start(t testing.TB, h http.Handler) *httptest.Server {
+// StartPipe starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it when
+// the test ends. Only its client reaches it. The bubble of synctest is as with [ServePipe].
+func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	l := newListener()
 	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	ts.Start()
@@ -52,13 +53,13 @@ func Start(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// Client returns a client with connections of its own, which lead to the server whatever the URL.
-func (s *Server) Client() *http.Client {
+// Client returns a client with connections of its own, which lead to the server whatever the PipeURL.
+func (s *PipeServer) Client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: s.DialContext}}
 }
 
 // Dial returns a connection to the server that is closed when the test ends.
-func (s *Server) Dial() net.Conn {
+func (s *PipeServer) Dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.DialContext(s.t.Context(), "", "")
 	if err != nil {
@@ -70,13 +71,13 @@ func (s *Server) Dial() net.Conn {
 
 // DialContext returns a connection to the server. It has the signature of
 // [net.Dialer.DialContext]; network and address are ignored.
-func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.listener.dial(ctx)
 }
 
 // Close closes all connections, with it those of clients, and waits until the server has ended. It
 // may be called again.
-func (s *Server) Close() {
+func (s *PipeServer) Close() {
 	_ = s.server.Close()
 	<-s.ended
 }

@@ -1,4 +1,4 @@
-package pipehttp_test
+package servertest_test
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
@@ -20,10 +20,10 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 func TestHandlersRunInFakeTime(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, http.Handler) (string, *http.Client){
 		"Serve": func(t *testing.T, h http.Handler) (string, *http.Client) {
-			return pipehttp.URL, pipehttp.Serve(t, h).Client()
+			return servertest.PipeURL, servertest.ServePipe(t, h).Client()
 		},
 		"Start": func(t *testing.T, h http.Handler) (string, *http.Client) {
-			ts := pipehttp.Start(t, h)
+			ts := servertest.StartPipe(t, h)
 			return ts.URL, ts.Client()
 		},
 	} {
@@ -52,7 +52,7 @@ func TestHandlersRunInFakeTime(t *testing.T) {
 
 // TestNobodyReachesAClosedServer, neither by a new connection nor by an open one.
 func TestNobodyReachesAClosedServer(t *testing.T) {
-	s := pipehttp.Serve(t, http.NotFoundHandler())
+	s := servertest.ServePipe(t, http.NotFoundHandler())
 	open := s.Dial()
 	if _, err := io.WriteString(open, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)

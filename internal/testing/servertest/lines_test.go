@@ -1,4 +1,4 @@
-package pipehttp_test
+package servertest_test
 
 import (
 	"bufio"
@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // TestLinesRunInFakeTime: a server that takes an hour to answer does so at once, an hour later.
 func TestLinesRunInFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := pipehttp.ServeLines(t, func(_ context.Context, in io.Reader, out io.Writer) {
+		r, w := servertest.ServeLines(t, func(_ context.Context, in io.Reader, out io.Writer) {
 			line, _ := bufio.NewReader(in).ReadString('\n')
 			time.Sleep(time.Hour)
 			_, _ = io.WriteString(out, line)
@@ -41,7 +41,7 @@ func TestLinesEndWithTheTest(t *testing.T) {
 	} {
 		ended := false
 		t.Run(name, func(t *testing.T) {
-			pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+			servertest.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 				serve(ctx, in, out)
 				ended = true
 			})

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package testkit
+
+import "time"
+
+// processTime is the clock, the nearest there is.
+func processTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -1,0 +1,144 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// A coded object lists its members once, for writing and for reading.
+type coded interface {
+	// codeMembers writes all members to w in their order, or reads m if w is nil.
+	codeMembers(w *objectWriter, m member) error
+	// checkComplete returns an error if an object that was read lacks a member that it must have.
+	checkComplete() error
+}
+
+// A member of an object that is read. The writer is no part of it: what is read outlives the call,
+// and the writer would be on the heap with it.
+type member struct {
+	key, value []byte
+	about      *provenance // nil: not read for a result
+}
+
+// readObject reads a checked object and returns an error if it is not complete.
+func readObject(raw []byte, object coded, about *provenance) error {
+	err := readMembers(raw, func(key, value []byte) error {
+		return object.codeMembers(nil, member{key, value, about})
+	})
+	if err != nil {
+		return err
+	}
+	return object.checkComplete()
+}
+
+// readUnchecked is readObject for text that has not been checked.
+func readUnchecked(raw []byte, object coded) error {
+	if err := jsonx.Check(raw); err != nil {
+		return err
+	}
+	return readObject(raw, object, nil)
+}
+
+// reads reports whether m is to be read and called name.
+func (m member) reads(name string) bool { return string(m.key) == name }
+
+func (w *objectWriter) codeText(m member, name string, p *string) error {
+	if m.reads(name) {
+		return textMember(p, m.key, m.value)
+	}
+	if w != nil {
+		w.addText(name, *p)
+	}
+	return nil
+}
+
+// codeNonEmptyText is codeText for a member that is left out if it is empty.
+func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error {
+	if w != nil && *p == "" {
+		return nil
+	}
+	return w.codeText(m, name, p)
+}
+
+// codeFlag codes a boolean that is left out if it is false.
+func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
+	if m.reads(name) {
+		var err error
+		if *p, err = jsonx.Boolean(m.value); err != nil {
+			return fmt.Errorf("%s: must be a boolean", name)
+		}
+	} else if w != nil {
+		w.addFlag(name, *p)
+	}
+	return nil
+}
+
+// codeObject codes JSON text that must be an object. Nil is left out.
+func (w *objectWriter) codeObject(m member, name string, p *json.RawMessage) error {
+	if m.reads(name) {
+		return objectMember(p, m.key, m.value)
+	}
+	if w != nil {
+		w.addRawObject(name, *p)
+	}
+	return nil
+}
+
+func (w *objectWriter) codeMeta(m member, p *Meta) error {
+	return w.codeObject(m, "_meta", (*json.RawMessage)(p))
+}
+
+// codeValue codes a plain data type of this package, or a pointer to one that is left out if nil.
+func (w *objectWriter) codeValue(m member, name string, p any, write bool) error {
+	if m.reads(name) {
+		return decodeMember(p, m.key, m.value)
+	}
+	if w != nil && write {
+		w.addValue(name, p)
+	}
+	return nil
+}
+
+// codeRole codes the role of a message, which must be one of the two.
+func (w *objectWriter) codeRole(m member, p *Role) error {
+	err := w.codeText(m, "role", (*string)(p))
+	if err == nil && (w != nil || m.reads("role")) && *p != User && *p != Assistant {
+		err = fmt.Errorf("role: must be user or assistant")
+	}
+	return err
+}
+
+// codeInteger codes an integer.
+func (w *objectWriter) codeInteger(m member, name string, p *int64) error {
+	if m.reads(name) {
+		var err error
+		if *p, err = jsonx.Int(m.value); err != nil {
+			return fmt.Errorf("%s: must be an integer", name)
+		}
+	} else if w != nil {
+		w.addInteger(name, *p)
+	}
+	return nil
+}
+
+// codeStructured codes the structured content of a tool. Legacy revisions know objects only.
+func (w *objectWriter) codeStructured(m member, p *json.RawMessage) error {
+	if m.reads("structuredContent") {
+		*p = m.value
+	} else if w != nil && (w.version.Era() == Modern || jsonx.KindOf(*p) == jsonx.Object) {
+		w.addRaw("structuredContent", *p)
+	}
+	return nil
+}
+
+// codeContents codes a list of blocks of content.
+func (w *objectWriter) codeContents(m member, p *[]Content) (err error) {
+	if m.reads("content") {
+		*p, err = decodeContents(m.value, m.about)
+	} else if w != nil {
+		w.addContent("content", downgradeContent(w.version, *p))
+	}
+	return err
+}
