@@ -210,8 +210,6 @@ func TestMiddlewareMayFilterLists(t *testing.T) {
 		if got := local.names("tools"); !slices.Equal(got, []string{"secret", "open"}) {
 			t.Errorf("local sees %q", got)
 		}
-		if local.result["cacheScope"] != "private" {
-			t.Errorf("scope is %v, want private", local.result["cacheScope"])
-		}
+		wantEqual(t, "scope is", local.result["cacheScope"], "private")
 	}
 }

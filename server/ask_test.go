@@ -98,9 +98,7 @@ func TestFailedPushesRefuse(t *testing.T) {
 				if tc.answer != nil {
 					want = 1
 				}
-				if asked != want {
-					t.Errorf("%d questions, want %d", asked, want)
-				}
+				wantEqual(t, "questions", asked, want)
 				if ended == nil {
 					t.Error("the handler's context goes on")
 				}
@@ -141,9 +139,7 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 		}
 		return answerAll(req)
 	}
-	if got := c.call("t", "{}"); got != acceptedNow {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "the result", c.call("t", "{}"), acceptedNow)
 	if list := failedPushes(h.events); len(list) != 0 {
 		t.Errorf("events %+v", list)
 	}
@@ -186,9 +182,7 @@ func TestPush(t *testing.T) {
 	want := strings.Join([]string{acceptedNow, `{"action":"accept"}`,
 		`{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`,
 		`{"roots":[{"uri":"file:///src"}]}`}, "\n")
-	if got := c.call("push", "{}"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "the result", c.call("push", "{}"), want)
 	if url := string(c.asked()[1].Params); !strings.Contains(url, `"elicitationId":"`) {
 		t.Errorf("URL question without an id: %s", url)
 	}
@@ -258,9 +252,7 @@ func TestPushCannot(t *testing.T) {
 	c = h.enter(protocol.V20250326, allCapabilities)
 	c.call("push", "{}")
 	check("no elicitation", "2025-03-26")
-	if n := len(c.asked()); n != 0 {
-		t.Errorf("%d questions", n)
-	}
+	wantEqual(t, "questions", len(c.asked()), 0)
 	c = h.enter(protocol.V20251125, allCapabilities)
 	in := c.admitWith(protocol.MethodCallTool, `{"name":"push"}`, server.Delivery{})
 	c.serve(in)

@@ -80,9 +80,7 @@ func TestAwaitHolds(t *testing.T) {
 				first.asks("login")
 				start := time.Now()
 				second := h.call("t", "{}", answers(agreed), first.state())
-				if held := time.Since(start); held != roundtrip.MaxVisitHold {
-					t.Errorf("held for %v, want %v", held, roundtrip.MaxVisitHold)
-				}
+				wantEqual(t, "held for", time.Since(start), roundtrip.MaxVisitHold)
 				second.asks("login")
 				if text := fmt.Sprint(second.result); !strings.Contains(text,
 					"Not finished yet. Please sign in.") ||
@@ -91,9 +89,7 @@ func TestAwaitHolds(t *testing.T) {
 				}
 				third := h.call("t", "{}", answers(agreed), second.state())
 				third.text("signed in")
-				if passed := time.Since(start); passed != 41*time.Second {
-					t.Errorf("done after %v, want 41s", passed)
-				}
+				wantEqual(t, "done after", time.Since(start), 41*time.Second)
 			})
 		})
 	}
@@ -111,12 +107,8 @@ func TestAwaitInASession(t *testing.T) {
 				c := h.enter(protocol.V20251125, allCapabilities)
 				c.answer = answerAll
 				start := time.Now()
-				if got := c.call("t", "{}"); got != "signed in" {
-					t.Errorf("got %q", got)
-				}
-				if passed := time.Since(start); passed != 90*time.Second {
-					t.Errorf("done after %v", passed)
-				}
+				wantEqual(t, "the result", c.call("t", "{}"), "signed in")
+				wantEqual(t, "done after", time.Since(start), 90*time.Second)
 				var asked struct {
 					ID string `json:"elicitationId"`
 				}
@@ -147,9 +139,7 @@ func TestAwaitGivesUp(t *testing.T) {
 				if got := c.call("t", "{}"); got != `error: the visit "login" was not finished in time; finish at the link, then call again` {
 					t.Errorf("got %q", got)
 				}
-				if passed := time.Since(start); passed != (10 * time.Minute) {
-					t.Errorf("gave up after %v", passed)
-				}
+				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
 				r := h.call("t", "{}")
 				start = time.Now()
 				for range (10 * time.Minute) / roundtrip.MaxVisitHold {
@@ -157,9 +147,7 @@ func TestAwaitGivesUp(t *testing.T) {
 					r = h.call("t", "{}", answers(agreed), r.state())
 				}
 				r.failed("was not finished in time", "finish at the link, then call again")
-				if passed := time.Since(start); passed != (10 * time.Minute) {
-					t.Errorf("gave up after %v", passed)
-				}
+				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
 			})
 		})
 	}
@@ -272,9 +260,7 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 		`AskURL or ElicitURL asks for`)
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answering(answer)
-	if got := c.call("t", "{}"); got != "code -32603" {
-		t.Errorf("2025-11-25: got %q", got)
-	}
+	wantEqual(t, "2025-11-25", c.call("t", "{}"), "code -32603")
 }
 
 // TestAwaitOfNoQuestion: the error names the key and the calls that ask for a visit, unless it has
@@ -334,9 +320,7 @@ func TestAwaitRemembers(t *testing.T) {
 	first := h.call("t", "{}")
 	first.asks("why")
 	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
-	if calls.Load() != 1 {
-		t.Errorf("looked %d times, want once", calls.Load())
-	}
+	wantEqual(t, "looked times", calls.Load(), 1)
 }
 
 // TestAwaitLongPoll: a function that waits itself is not waited for twice, and is
@@ -363,9 +347,7 @@ func TestAwaitLongPoll(t *testing.T) {
 		start := time.Now()
 		second := h.call("t", "{}", answers(agreed), first.state())
 		second.asks("login")
-		if held := time.Since(start); held != roundtrip.MaxVisitHold {
-			t.Errorf("held for %v", held)
-		}
+		wantEqual(t, "held for", time.Since(start), roundtrip.MaxVisitHold)
 		looks = 1
 		go func() {
 			time.Sleep(7300 * time.Millisecond)
@@ -373,9 +355,7 @@ func TestAwaitLongPoll(t *testing.T) {
 		}()
 		start = time.Now()
 		h.call("t", "{}", answers(agreed), second.state()).text("signed in")
-		if held := time.Since(start); held != 7300*time.Millisecond {
-			t.Errorf("held for %v", held)
-		}
+		wantEqual(t, "held for", time.Since(start), 7300*time.Millisecond)
 	})
 }
 
@@ -415,9 +395,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		start := time.Now()
 		h.call("t", "{}", answers(agreed), other.state()).asks("login")
-		if held := time.Since(start); held != 0 {
-			t.Errorf("the second was held for %v", held)
-		}
+		wantEqual(t, "the second was held for", time.Since(start), 0)
 		<-over
 		if got := told(); len(got) != 2 || got[1] {
 			t.Errorf("told %v", got)

@@ -32,9 +32,7 @@ const benchMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-2
 func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	s, err := server.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	b.Cleanup(func() { s.Close() })
 	server.AddTool(s, server.Tool{Name: "deploy", Description: "Deploys."}, deploy)
 	server.AddTool(s, server.Tool{Name: "echo"},
@@ -71,9 +69,7 @@ func BenchmarkTwoLegs(b *testing.B) {
 	for b.Loop() {
 		asked := benchHandle(b, s, first)
 		result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, asked.Result)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		benchHandle(b, s, benchRetry(result))
 	}
 }
@@ -90,9 +86,7 @@ func BenchmarkLegs(b *testing.B) {
 	first := benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`)
 	asked, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
 		benchHandle(b, s, first).Result)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	for name, req := range map[string]*protocol.Request{"first": first,
 		"retry": benchRetry(asked)} {
 		b.Run(name, func(b *testing.B) {

@@ -192,9 +192,7 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 		})
 	tools := h.send(protocol.MethodListTools, "").result["tools"]
 	listed, err := json.Marshal(at(tools.([]any)[0], "inputSchema", "properties"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := `{"more":{"type":["null","number"]},"n":{"default":2.50,"type":"number"}}`
 	if got := string(listed); got != want && got != strings.Replace(want, "2.50", "2.5", 1) {
 		t.Errorf("listed %s, want %s", got, want)
@@ -209,9 +207,7 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 		}
 		c := h.enter(protocol.V20251125, allCapabilities)
 		c.answer = answering(answer)
-		if got := c.call("tool", `{}`); got != want {
-			t.Errorf("2025-11-25: got %s, want %s", got, want)
-		}
+		wantEqual(t, "2025-11-25", c.call("tool", `{}`), want)
 		schema := string(c.asked()[0].Params)
 		if want := `"rate":{"type":"number","minimum":1,"default":7.50}`; !strings.Contains(schema,
 			want) {
@@ -225,9 +221,7 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 func TestJSONNumbersInAnyValue(t *testing.T) {
 	value := map[string]any{"n": json.Number("1.50")}
 	meta, err := protocol.Meta(nil).With("example.com/n", value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "tool"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {

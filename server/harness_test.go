@@ -39,9 +39,7 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 		o.Roundtrip.MinHumanTime = -1
 	}
 	s, err := server.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return &harness{T: t, Server: s, capabilities: allCapabilities, events: seen}
 }
@@ -109,9 +107,7 @@ func (h *harness) raw(ctx context.Context, method, params string) reply {
 		req.Params = json.RawMessage(params)
 	}
 	response, err := h.Handle(ctx, req, nil)
-	if err != nil {
-		h.Fatalf("Handle: %v", err)
-	}
+	noError(h, err)
 	return h.read(req, response)
 }
 
@@ -127,13 +123,9 @@ func (h *harness) read(req *protocol.Request, response *protocol.Response) reply
 	if response == nil {
 		h.Fatal("no response")
 	}
-	if response.ID != req.ID {
-		h.Errorf("response has id %v, want %v", response.ID, req.ID)
-	}
+	wantEqual(h, "response has id", response.ID, req.ID)
 	line, err := protocol.AppendMessage(nil, response)
-	if err != nil {
-		h.Fatalf("response cannot be sent: %v", err)
-	}
+	noError(h, err)
 	if (response.Error == nil) == (response.Result == nil) {
 		h.Errorf("response must have a result or an error: %s", line)
 	}
@@ -277,3 +269,19 @@ func wantPanic(t *testing.T, word string, f func()) {
 }
 
 type none struct{}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEqual says what is got in place of what is wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

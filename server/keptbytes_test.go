@@ -33,9 +33,7 @@ func TestLongMetaIsDropped(t *testing.T) {
 			t.Errorf("the handler got %d bytes, progressToken %s, traceparent %s", len(got), token,
 				trace)
 		}
-		if n := quotaEvents(h.events, "meta"); n != 1 {
-			t.Errorf("observed %d drops, want 1", n)
-		}
+		wantEqual(t, "observed drops", quotaEvents(h.events, "meta"), 1)
 	}
 	h.callWith(token + long)
 	wantDropped(t)

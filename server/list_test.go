@@ -246,9 +246,7 @@ func TestDiscover(t *testing.T) {
 		Instructions: "Buy.",
 	})
 	r := h.send(protocol.MethodDiscover, "")
-	if got := at(r.result, "_meta", protocol.MetaServerInfo, "name"); got != "shop" {
-		t.Errorf("server is %v", got)
-	}
+	wantEqual(t, "server is", at(r.result, "_meta", protocol.MetaServerInfo, "name"), "shop")
 	if r.result["instructions"] != "Buy." ||
 		fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
 		t.Errorf("discover says %s", r.raw)

@@ -34,9 +34,7 @@ func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 // and not the process, which has other clients.
 func TestStdioPanicOutsideHandlers(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "panic"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			panic("in the handler")
@@ -86,9 +84,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 				panic(e)
 			}
 		})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var back server.Call
 	server.AddRawTool(srv, server.Tool{Name: "panic"},
 		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -145,18 +141,14 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		want) {
 		t.Errorf("told of %v, want %v", told, want)
 	}
-	if err := srv.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, srv.Shutdown(t.Context()))
 }
 
 // TestPanicOfTheTransport: what Panicked panics with goes on to the caller of
 // Serve, and the server is rid of the request.
 func TestPanicOfTheTransport(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "panic"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			panic("in the handler")
@@ -168,9 +160,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 			Panicked:  func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) },
 		})
 	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
-	if err := srv.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, srv.Shutdown(t.Context()))
 }
 
 // TestSessionNewsOutlivePanics: who decides what a client may learn panics. It is
@@ -235,13 +225,9 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	}
 	x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 	server.AddRawTool(h.Server, server.Tool{Name: "b"}, tool)
-	if got := <-told; got != protocol.NotifyToolsChanged {
-		t.Errorf("told of %s, want %s", got, protocol.NotifyToolsChanged)
-	}
+	wantEqual(t, "told of", <-told, protocol.NotifyToolsChanged)
 	server.AddRawTool(h.Server, server.Tool{Name: "c"}, tool)
-	if got := <-sent; got != protocol.NotifyToolsChanged {
-		t.Errorf("sent %s, want %s", got, protocol.NotifyToolsChanged)
-	}
+	wantEqual(t, "sent", <-sent, protocol.NotifyToolsChanged)
 }
 
 // panicky panics where no middleware catches it: while a result is encoded.
@@ -267,7 +253,5 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 		w.send(callLine("1", tool))
 		w.fails("1", protocol.CodeInternalError)
 	}
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	noError(t, w.end())
 }

@@ -26,9 +26,7 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage("{" + strings.TrimSuffix(goodMeta, "}") + meta + `},"name":"x"}`)}
 	response, err := h.Handle(h.Context(), req, &way)
-	if err != nil {
-		h.Fatal(err)
-	}
+	noError(h, err)
 	return h.read(req, response), way
 }
 
@@ -139,9 +137,7 @@ func TestConcurrentProgress(t *testing.T) {
 		}
 		last = p.Progress
 	}
-	if last != 99 {
-		t.Errorf("the last progress is %v, want 99", last)
-	}
+	wantEqual(t, "the last progress is", last, 99)
 }
 
 // TestNothingFollowsTheResponse has handlers that leave goroutines behind.

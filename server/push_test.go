@@ -46,9 +46,7 @@ func TestPushesAreBounded(t *testing.T) {
 				t.Error("a question of an answered request was answered")
 			}
 		}
-		if n := len(c.noted(protocol.NotifyCancelled)); n != 100 {
-			t.Errorf("%d withdrawn, want %d", n, 100)
-		}
+		wantEqual(t, "withdrawn", len(c.noted(protocol.NotifyCancelled)), 100)
 	})
 }
 
@@ -87,9 +85,7 @@ func TestElicitationComplete(t *testing.T) {
 			h.call("visit", "{}").text("done")
 		} else {
 			c = h.enter(v, allCapabilities)
-			if got := c.call("visit", "{}"); got != "done" {
-				t.Errorf("%s: got %q", v, got)
-			}
+			wantEqual(t, string(v), c.call("visit", "{}"), "done")
 		}
 		call := <-calls
 		if err := call.ElicitationComplete(t.Context(), "id-2"); err != nil {
@@ -100,9 +96,7 @@ func TestElicitationComplete(t *testing.T) {
 		}
 		during, after := c.noted(protocol.NotifyElicitationCompleted), len(c.news)
 		if v != protocol.V20251125 {
-			if len(during)+after != 0 {
-				t.Errorf("%s: %d notifications, want none", v, len(during)+after)
-			}
+			wantEqual(t, fmt.Sprintf("%s: notifications", v), len(during)+after, 0)
 			continue
 		}
 		if len(during) != 1 || during[0] != `{"elicitationId":"id-1"}` || after != 1 {

@@ -103,8 +103,6 @@ func TestRefusedForRoomIsObserved(t *testing.T) {
 		if got, want := seen.take(), []string{" closing 23223 4"}; !slices.Equal(got, want) {
 			t.Errorf("after Close: got %q, want %q", got, want)
 		}
-		if err := w.end(); err != nil {
-			t.Error(err)
-		}
+		noError(t, w.end())
 	})
 }

@@ -248,9 +248,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 					continue
 				}
 				want, err := tt.decode(accepted)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				text, _ := json.Marshal(want)
 				r.text(string(text))
 			}

@@ -103,13 +103,9 @@ func TestStateIsBound(t *testing.T) {
 func sharedRing(t *testing.T) *keys.Keyring {
 	t.Helper()
 	key, err := keys.NewKey("k", make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return ring
 }
 
@@ -147,14 +143,10 @@ func TestClose(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { h.call("wait", "").failed(server.ErrClosed.Error()) })
 		synctest.Wait()
-		if err := h.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		noError(t, h.Close())
 		done.Wait()
 		h.call("wait", "").refused(protocol.CodeBusy, "closing")
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Errorf("Shutdown after Close: %v", err)
-		}
+		noError(t, h.Shutdown(t.Context()))
 	})
 }
 

@@ -512,9 +512,8 @@ func TestSessionLogLevel(t *testing.T) {
 		}
 		before := len(step.c.noted(protocol.NotifyMessage))
 		step.c.call("log", "{}")
-		if got := len(step.c.noted(protocol.NotifyMessage)) - before; got != step.want {
-			t.Errorf("level %q: %d messages, want %d", step.level, got, step.want)
-		}
+		wantEqual(t, fmt.Sprintf("level %q: messages", step.level),
+			len(step.c.noted(protocol.NotifyMessage))-before, step.want)
 	}
 }
 
@@ -615,9 +614,7 @@ func TestSessionNewsAreBounded(t *testing.T) {
 		}
 		close(hold)
 		synctest.Wait()
-		if len(sent) != 2 {
-			t.Errorf("%d notifications for 1001 changes, want 2", len(sent))
-		}
+		wantEqual(t, "notifications for 1001 changes", len(sent), 2)
 	})
 }
 
@@ -666,9 +663,7 @@ func TestSessionCancel(t *testing.T) {
 			twice.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("the same id twice: %v", twice.Error)
 		}
-		if n := server.Running(c.session); n != 1 {
-			t.Errorf("%d running", n)
-		}
+		wantEqual(t, "running", server.Running(c.session), 1)
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
 		// a string: another id
 		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID))
@@ -680,9 +675,7 @@ func TestSessionCancel(t *testing.T) {
 			!strings.Contains(gone[0], c.asked()[0].ID.String()) {
 			t.Errorf("withdrawn %q", gone)
 		}
-		if n := server.Running(c.session); n != 0 {
-			t.Errorf("%d running", n)
-		}
+		wantEqual(t, "running", server.Running(c.session), 0)
 		late := &protocol.Response{ID: c.asked()[0].ID, Result: json.RawMessage(acceptedNow)}
 		if c.session.Deliver(late) {
 			t.Error("a late answer is taken")
@@ -727,9 +720,7 @@ func TestSessionProgressExtends(t *testing.T) {
 			}
 			return &protocol.Response{Result: json.RawMessage(acceptedNow)}
 		}
-		if got := c.call("ask", "{}"); got != "now" {
-			t.Errorf("got %q", got)
-		}
+		wantEqual(t, "the result", c.call("ask", "{}"), "now")
 		c.answer = nil
 		start := time.Now()
 		if got := c.call("ask", "{}"); !strings.Contains(got, "nobody answered in time") ||
@@ -893,17 +884,13 @@ func TestSessionPrincipal(t *testing.T) {
 	c.session = h.NewSession(ada, nil)
 	defer c.session.Close()
 	c.initialize("2025-06-18", `{"elicitation":{}}`)
-	if got := c.call("ask", "{}"); got != "now" {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "the result", c.call("ask", "{}"), "now")
 	if want := []string{"initialize 2025-06-18 i ada",
 		"tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
 		t.Errorf("middleware saw %q, want %q", seen, want)
 	}
 	got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}")
-	if got != "code -32602" {
-		t.Errorf("somebody else got %q", got)
-	}
+	wantEqual(t, "somebody else", got, "code -32602")
 }
 
 // TestSessionWithoutNews promises none where they cannot be sent.
@@ -938,9 +925,7 @@ func TestRequestsWithoutASession(t *testing.T) {
 					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
 				}, v, server.Delivery{Principal: protocol.LocalPrincipal()})
 				defer end()
-				if in.Request().Version != v {
-					t.Errorf("served in %q", in.Request().Version)
-				}
+				wantEqual(t, "served in", in.Request().Version, v)
 				return h.Serve(t.Context(), in)
 			}
 			if r := serve(protocol.MethodListTools, `{}`); r.Error != nil {

@@ -189,13 +189,9 @@ func TestStreamsOfEveryKind(t *testing.T) {
 	kinds := map[string]func(t *testing.T, h *harness) *wire{
 		"pipes": func(t *testing.T, h *harness) *wire {
 			inR, inW, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			outR, outW, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { inR.Close(); outR.Close() })
 			return h.serveOn(t.Context(), inR, outW, inW, outR, nil)
 		},
@@ -216,9 +212,7 @@ func TestStreamsOfEveryKind(t *testing.T) {
 			<-started
 			close(release)
 			w.succeeds("1")
-			if err := w.end(); err != nil {
-				t.Errorf("stream ended with %v, want nil", err)
-			}
+			noError(t, w.end())
 			w.silentUntilEnd()
 		})
 	}
@@ -233,18 +227,12 @@ func (c closeWriter) Close() error { return c.CloseWrite() }
 func sockets(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer l.Close()
 	client, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { client.Close(); conn.Close() })
 	return client.(*net.UnixConn), conn.(*net.UnixConn)
 }
@@ -315,13 +303,9 @@ func TestMaxLineBytes(t *testing.T) {
 			h.plain()
 			var out bytes.Buffer
 			opts := &server.StreamOptions{MaxLineBytes: tc.limit}
-			if err := h.ServeStream(t.Context(), strings.NewReader(long), &out, opts); err != nil {
-				t.Errorf("stream ended with %v, want nil", err)
-			}
-			if got := describe(message(t,
-				bytes.TrimSuffix(out.Bytes(), []byte("\n")))); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			noError(t, h.ServeStream(t.Context(), strings.NewReader(long), &out, opts))
+			wantEqual(t, "the result",
+				describe(message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n")))), tc.want)
 		})
 	}
 }
@@ -351,9 +335,7 @@ func TestStreamBound(t *testing.T) {
 				t.Errorf("got %s, want results of 1 and 2", got)
 			}
 		}
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 		w.silentUntilEnd()
 	})
 }
@@ -382,9 +364,7 @@ func TestStreamCancellation(t *testing.T) {
 		w.send(callLine("1", "x"))
 		w.succeeds("1") // the id is free
 		w.send(cancelLine(`"1"`), cancelLine(`"1"`))
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 		w.silentUntilEnd()
 	})
 }
@@ -421,17 +401,13 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 	synctest.Wait() // the first is being written, the second waits
 	w.send(cancelLine("1"))
 	synctest.Wait()
-	if got := describe(w.next()); got != protocol.NotifyProgress {
-		t.Errorf("got %s, want what was on its way", got)
-	}
+	wantEqual(t, "the result", describe(w.next()), protocol.NotifyProgress)
 	w.send(callLine("2", "x"))
 	w.succeeds("2")
 	if err := <-told; err == nil {
 		t.Error("handler was not told that nobody listens")
 	}
-	if err := w.end(); err != nil {
-		t.Errorf("stream ended with %v", err)
-	}
+	noError(t, w.end())
 	w.silentUntilEnd()
 }
 
@@ -540,9 +516,7 @@ func TestEndOfInput(t *testing.T) {
 				start := time.Now()
 				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
 					test.opts)
-				if took := time.Since(start); took != test.after {
-					t.Errorf("took %v, want %v", took, test.after)
-				}
+				wantEqual(t, "took", time.Since(start), test.after)
 				if (err == nil) != (test.err == "") ||
 					!strings.Contains(fmt.Sprint(err), test.err) {
 					t.Errorf("stream ended with %v, want %q", err, test.err)
@@ -576,9 +550,7 @@ func TestStreamContext(t *testing.T) {
 			<-started
 			w.next() // acknowledged
 			cancel(quit)
-			if cause := <-causes; cause != quit {
-				t.Errorf("handler was ended by %v, want %v", cause, quit)
-			}
+			wantEqual(t, "handler was ended by", <-causes, quit)
 			var got []string
 			for len(got) < 3 {
 				switch m := describe(w.next()); m {
@@ -592,9 +564,7 @@ func TestStreamContext(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 			w.in.Close() // frees the goroutine that reads
 		})
 	})
@@ -607,9 +577,7 @@ func TestStreamContext(t *testing.T) {
 			w.send("garbage", callLine("1", "x"), "garbage")
 			synctest.Wait()
 			cancel(quit)
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 		})
 	})
 	t.Run("with a request that takes its time", func(t *testing.T) {
@@ -632,9 +600,7 @@ func TestStreamContext(t *testing.T) {
 			w.fails("2", protocol.CodeBusy) // too late
 			close(release)
 			w.succeeds("1")
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 		})
 	})
 	t.Run("before it begins", func(t *testing.T) {
@@ -642,9 +608,7 @@ func TestStreamContext(t *testing.T) {
 			h := newHarness(t, nil)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(quit)
-			if err := <-h.serve(ctx, nil).ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-h.serve(ctx, nil).ended, quit)
 		})
 	})
 }
@@ -672,9 +636,7 @@ func TestUnreadPipe(t *testing.T) {
 	h := newHarness(t, nil)
 	h.plain()
 	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer outR.Close()
 	// Fill the pipe.
 	outW.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
@@ -772,9 +734,7 @@ func TestStreamSubscriptions(t *testing.T) {
 		if !strings.Contains(string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`) {
 			t.Errorf("got %s, want the id in _meta", r.Result)
 		}
-		if err := <-w.ended; err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, <-w.ended)
 		w.silentUntilEnd()
 	})
 }
@@ -789,18 +749,12 @@ func TestShutdownTellsStreams(t *testing.T) {
 		w.next()
 		down := make(chan error, 1)
 		go func() { down <- h.Shutdown(t.Context()) }()
-		if got := describe(w.next()); got != protocol.NotifyCancelled {
-			t.Errorf("got %s, want %s", got, protocol.NotifyCancelled)
-		}
+		wantEqual(t, "the result", describe(w.next()), protocol.NotifyCancelled)
 		w.succeeds("1")
-		if err := <-down; err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
+		noError(t, <-down)
 		w.send(callLine("2", "x"))
 		w.fails("2", protocol.CodeBusy)
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 	})
 }
 
@@ -844,19 +798,13 @@ func TestServeStdio(t *testing.T) {
 
 func BenchmarkServeStream(b *testing.B) {
 	s, err := server.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	request := []byte(callLine("1", "x") + "\n")
 	in, requests, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	responses, out, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStream(context.Background(), in, out, nil) }()
 	reader := bufio.NewReader(responses)
@@ -870,9 +818,7 @@ func BenchmarkServeStream(b *testing.B) {
 		}
 	}
 	requests.Close()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
+	noError(b, <-ended)
 }
 
 // FuzzServeStream sends arbitrary bytes. Whatever comes back is a message.
@@ -893,17 +839,13 @@ func FuzzServeStream(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s, err := server.New(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out bytes.Buffer
 		err := s.ServeStream(t.Context(), bytes.NewReader(in), &out,
 			&server.StreamOptions{MaxLineBytes: 2000, MaxInFlight: 3})
-		if err != nil {
-			t.Fatalf("stream ended with %v", err)
-		}
+		noError(t, err)
 		lines := 0
 		for text := range bytes.Lines(out.Bytes()) {
 			if len(text) == 0 || text[len(text)-1] != '\n' {

@@ -77,9 +77,7 @@ func TestArguments(t *testing.T) {
 			r := h.call("order", tt.arguments)
 			if tt.field == "" {
 				r.text("ordered tea")
-				if len(*seen) != 1 {
-					t.Errorf("handler ran %d times", len(*seen))
-				}
+				wantEqual(t, "handler ran times", len(*seen), 1)
 				return
 			}
 			r.failed("invalid arguments", tt.field)
@@ -251,9 +249,7 @@ func TestToolCall(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "x"},
 		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
 			got = c
-			if err := c.Notify(ctx, &protocol.Notification{Method: "x/y"}); err != nil {
-				t.Errorf("Notify without a way back: %v", err)
-			}
+			noError(t, c.Notify(ctx, &protocol.Notification{Method: "x/y"}))
 			return server.Text(""), nil
 		})
 	alice := protocol.Principal{Issuer: "i", Subject: "alice"}
@@ -420,11 +416,7 @@ func TestNullArgumentsBind(t *testing.T) {
 	yes := answers(`"sure":{"action":"accept","content":{"sure":true}}`)
 	ran = ""
 	h.call("ask", `{}`, yes, asked.state()).refused(protocol.CodeInvalidParams)
-	if ran != "" {
-		t.Errorf("the handler ran with %s", ran)
-	}
+	wantEqual(t, "the handler ran with", ran, "")
 	h.call("ask", given, yes, asked.state()).text("done")
-	if ran != `{}` {
-		t.Errorf("the handler got %q, want {}", ran)
-	}
+	wantEqual(t, "the handler", ran, `{}`)
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -21,9 +22,7 @@ func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "payer"},
 		Roundtrip: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	said := &protocol.Notification{Method: protocol.NotifyMessage,
 		Params: json.RawMessage(`{"level":"info","data":"about to ask"}`)}
@@ -71,14 +70,10 @@ func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
 			time.Sleep(after)
 			return &protocol.ElicitResult{Action: action}, nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), tool, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text, _, _ := strings.Cut(result.Content[0].(*protocol.TextContent).Text, ":")
 	return text
 }
@@ -129,10 +124,8 @@ func TestUnseenOnAWire(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				peer := serveLines(t, newPayer(t, roundtrip.Options{}),
 					func(w io.WriteCloser) io.WriteCloser { return w })
-				if got := callAfter(t, peer, era, tc.tool, tc.after, tc.action); got != tc.want {
-					t.Errorf("%v, %s, %s after %v: got %q, want %q", era, tc.tool, tc.action,
-						tc.after, got, tc.want)
-				}
+				wantEqual(t, fmt.Sprintf("%v, %s, %s after %v", era, tc.tool, tc.action, tc.after),
+					callAfter(t, peer, era, tc.tool, tc.after, tc.action), tc.want)
 			})
 		}
 	}
@@ -157,10 +150,8 @@ func TestUnseenBehindAStuckClient(t *testing.T) {
 			peer := serveLines(t, srv, func(w io.WriteCloser) io.WriteCloser {
 				return stuckWriter{w}
 			})
-			if got := callAfter(t, peer, protocol.Legacy, tool, 0,
-				protocol.ActionDecline); got != "unseen" {
-				t.Errorf("%s: got %q, want unseen", tool, got)
-			}
+			wantEqual(t, tool,
+				callAfter(t, peer, protocol.Legacy, tool, 0, protocol.ActionDecline), "unseen")
 		})
 	}
 }
@@ -180,11 +171,8 @@ func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 				kit := roundtriptest.Server(func() (*server.Server, error) {
 					return newPayer(t, opts), nil
 				})
-				if got := callAfter(t, kit.Connect(t, ""), era, tool, 0,
-					protocol.ActionDecline); got != want {
-					t.Errorf("in the test kit, %v, %v, %s: got %q, want %q", min, era, tool, got,
-						want)
-				}
+				wantEqual(t, fmt.Sprintf("in the test kit, %v, %v, %s", min, era, tool),
+					callAfter(t, kit.Connect(t, ""), era, tool, 0, protocol.ActionDecline), want)
 			}
 		}
 	}

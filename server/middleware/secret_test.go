@@ -112,9 +112,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	log := middleware.NewLog(zaplog.New(logger), nil)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
 		Observer: both,
@@ -124,9 +122,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 			middleware.Timeout(time.Minute),
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { s.Close() })
 	register(s)
 	leaky(s)
@@ -144,9 +140,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		}
 	}
 	for what, recorded := range map[string]string{"the log": text, "the metrics": r.exposition()} {
-		if line := lineWith(recorded, canary); line != "" {
-			t.Errorf("%s shows the canary: %s", what, line)
-		}
+		wantEqual(t, fmt.Sprintf("%s shows the canary", what), lineWith(recorded, canary), "")
 		testkit.CheckSecret(t, []byte(canary), recorded)
 		for _, state := range states {
 			if strings.Contains(recorded, state[len(state)/2:]) {

@@ -72,9 +72,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	log := middleware.NewLog(zaplog.New(zap.New(core, signal)), &opts.log)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), &opts.metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	both := event.Observers(log, metrics)
 	if opts.funnel.MinHumanTime == 0 { // who answers here is a test, at once
 		opts.funnel.MinHumanTime = -1
@@ -84,9 +82,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		Roundtrip:  opts.funnel,
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
 		registry: registry, logged: logged, entered: make(chan struct{}, 1)}
 	addPayments(srv, w.entered)
@@ -182,9 +178,7 @@ func discard(response *http.Response) {
 func (w *wire) post(ctx context.Context, body string, change ...string) *http.Response {
 	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(body))
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Authorization": {w.bearer},
@@ -197,9 +191,7 @@ func (w *wire) post(ctx context.Context, body string, change ...string) *http.Re
 		r.Header.Set(change[i], change[i+1])
 	}
 	response, err := w.Client().Do(r)
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	return response
 }
 
@@ -282,9 +274,7 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	events := sse.NewReader(response.Body, 0)
 	for {
 		e, err := events.Next()
-		if err != nil {
-			w.Fatal(err)
-		}
+		noError(w, err)
 		var m message
 		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
 			continue
@@ -339,9 +329,8 @@ func (w *wire) entry(name string) observer.LoggedEntry {
 
 func (w *wire) wantValue(want float64, name string, labels ...string) {
 	w.Helper()
-	if got := value(w.TB, w.registry, name, labels...); got != want {
-		w.Errorf("%s%q = %v, want %v", name, labels, got, want)
-	}
+	wantEqual(w, fmt.Sprintf("%s%q =", name, labels),
+		value(w.TB, w.registry, name, labels...), want)
 }
 
 func TestWireAnswered(t *testing.T) {
@@ -385,9 +374,7 @@ func TestWireIgnoredDecline(t *testing.T) {
 		e := w.entry("mcp.decline_ignored")
 		wantFields(t, e, map[string]any{"key": "payment", "outcome": "declined",
 			"target": "pay_anyway"})
-		if e.Level != zap.WarnLevel {
-			t.Errorf("level %s", e.Level)
-		}
+		wantEqual(t, "level", e.Level, zap.WarnLevel)
 		w.wantValue(1, "rondo_ignored_declines_total")
 	})
 }
@@ -405,9 +392,7 @@ func TestWireHandlerFailed(t *testing.T) {
 		e := w.entry("mcp.handler_failed")
 		wantFields(t, e, map[string]any{"error": logged, "error_type": "*errors.errorString",
 			"target": "charge", "reference": nil})
-		if e.Level != zap.WarnLevel {
-			t.Errorf("level %s", e.Level)
-		}
+		wantEqual(t, "level", e.Level, zap.WarnLevel)
 		w.wantValue(1, "rondo_handler_failures_total")
 	})
 }
@@ -528,9 +513,7 @@ func (w *wire) leaveSlow() {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "POST", w.URL,
 		strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Authorization":        {w.bearer},

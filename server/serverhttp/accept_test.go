@@ -107,9 +107,7 @@ func TestAcceptCannotCarry(t *testing.T) {
 	}
 	html := headers("tools/list", "", "Accept", "text/html")
 	got = do(t, ts, "POST", html, body("tools/list", ""))
-	if got.status != 406 {
-		t.Errorf("text/html: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "text/html", got, 406)
 }
 
 // TestAcceptErrorStatus holds that an error keeps its status and its JSON for a client that
@@ -117,9 +115,7 @@ func TestAcceptCannotCarry(t *testing.T) {
 func TestAcceptErrorStatus(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("nope", "", "Accept", onlyEvents), body("nope", ""))
-	if got.status != 404 || got.code() != -32601 {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantRefusal(t, "the answer", got, 404, -32601)
 }
 
 // openSessionAccepting opens a session whose every POST has one Accept header.
@@ -172,9 +168,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 			for range map[string]int{"elicit": 1, "wizard": 3}[tool] {
 				m := get.expect("elicitation/create")
 				var q struct{ Params struct{ Message string } }
-				if err := json.Unmarshal([]byte(m.raw), &q); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, json.Unmarshal([]byte(m.raw), &q))
 				c.answer(m.ID, byAnn(strings.Replace(q.Params.Message, "Name", "Who", 1)))
 			}
 			text := oneResponse(t, <-answered, onlyJSON)

@@ -558,9 +558,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 
 	before := authority.identifications()
 	wantChallenge(t, through.call(7, "scoped"), 403, insufficient)
-	if got := authority.identifications() - before; got != 2 {
-		t.Errorf("the request was identified %d times, want by both replicas", got)
-	}
+	wantEqual(t, "the request was identified times", authority.identifications()-before, 2)
 	got := through.call(8, "scoped", "Authorization", "Bearer ann:read,write")
 	if got.status != 200 || got.Result.Content[0].Text != "ann may read,write" {
 		t.Errorf("got status %d: %s", got.status, got.body)

@@ -29,9 +29,7 @@ func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench",
 		Version: "1.0.0"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	type message struct {
 		Message string `json:"message"`
 		Upper   bool   `json:"upper,omitempty"`
@@ -162,9 +160,7 @@ func BenchmarkLoopback(b *testing.B) {
 	for b.Loop() {
 		response, err := ts.Client().Do(newRequest(b, ts, "POST", headers("tools/call", "echo"),
 			message))
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}

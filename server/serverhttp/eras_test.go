@@ -143,9 +143,7 @@ func runLegacy(t *testing.T, c *legacyClient, id int, name string) (got transcri
 			return got
 		}
 		var q struct{ Params struct{ Message string } }
-		if err := json.Unmarshal([]byte(m.raw), &q); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(m.raw), &q))
 		got.asked = append(got.asked, q.Params.Message)
 		c.answer(m.ID, accept(q.Params.Message, name))
 	}
@@ -226,7 +224,5 @@ func TestOneSessionBothEras(t *testing.T) {
 	}
 	// A version in _meta is modern, and then the header must say so too.
 	got = read(t, c.post(body("tools/list", "")))
-	if got.status != 400 || got.code() != -32020 {
-		t.Errorf("modern _meta, legacy header: got status %d: %s", got.status, got.body)
-	}
+	wantRefusal(t, "modern _meta, legacy header", got, 400, -32020)
 }

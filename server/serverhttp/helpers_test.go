@@ -28,9 +28,7 @@ type echoInput struct {
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome,
 		error) {
 		return server.Text(in.Message), nil
@@ -157,9 +155,7 @@ func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header,
 	body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Header = h
 	r.Host = h.Get("Host")
 	return r
@@ -168,9 +164,7 @@ func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header,
 func send(t testing.TB, ts *httptest.Server, r *http.Request) *reply {
 	t.Helper()
 	response, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response)
 }
 
@@ -179,9 +173,7 @@ func read(t testing.TB, response *http.Response) *reply {
 	t.Helper()
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("body of the response: %v", err)
-	}
+	noError(t, err)
 	got := &reply{status: response.StatusCode, header: response.Header, body: string(data)}
 	if response.Header.Get("Content-Type") != "application/json" || len(data) == 0 {
 		return got // 202, events, or the answer to HEAD
@@ -210,18 +202,14 @@ func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *re
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response)
 }
 
 func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", ts.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
 }
@@ -247,4 +235,37 @@ func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)
 	return ts
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantStatus checks the status of a response.
+func wantStatus(t testing.TB, what string, got *reply, status int) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("%s: got status %d, want %d: %s", what, got.status, status, got.body)
+	}
+}
+
+// wantRefusal checks the status of a response, and the code of its error, 0 for none.
+func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) {
+	t.Helper()
+	wantStatus(t, what, got, status)
+	if got.code() != code {
+		t.Errorf("%s: got code %d, want %d: %s", what, got.code(), code, got.body)
+	}
+}
+
+// wantEqual says what is got in place of what is wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }

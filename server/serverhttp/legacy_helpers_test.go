@@ -77,14 +77,10 @@ func (c *legacyClient) do(ctx context.Context, method, body string,
 	change ...string) *http.Response {
 	c.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, c.ts.URL, strings.NewReader(body))
-	if err != nil {
-		c.Fatal(err)
-	}
+	noError(c, err)
 	r.Header = c.header(change...)
 	response, err := c.client.Do(r)
-	if err != nil {
-		c.Fatal(err)
-	}
+	noError(c, err)
 	return response
 }
 
@@ -158,9 +154,7 @@ type said struct {
 func (f *flow) next() said {
 	f.Helper()
 	event, err := f.Next()
-	if err != nil {
-		f.Fatalf("the stream ends with %v, want a message", err)
-	}
+	noError(f, err)
 	m := said{raw: string(event.Data)}
 	if err := json.Unmarshal(event.Data, &m); err != nil {
 		f.Fatalf("%v: %s", err, event.Data)
@@ -190,9 +184,7 @@ func (f *flow) end() {
 func (c *legacyClient) answer(id json.RawMessage, result string) {
 	c.Helper()
 	got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`))
-	if got.status != 202 {
-		c.Errorf("answer: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(c, "answer", got, 202)
 }
 
 // steps is a tool whose every step the test allows.
@@ -276,8 +268,6 @@ func readAll(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(data)
 }

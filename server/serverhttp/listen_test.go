@@ -38,9 +38,7 @@ func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 ||
 		got != "text/event-stream" {
 		t.Fatalf("got status %d and %s, want a stream", response.StatusCode, got)
@@ -111,9 +109,7 @@ func TestListen(t *testing.T) {
 			events := subscribe(t, dial(t, ts), toTools)
 			addTool(srv, "new")
 			wantEvent(t, events, toolsChanged)
-			if err := test.end(srv, h); err != nil {
-				t.Error(err)
-			}
+			noError(t, test.end(srv, h))
 			wantFinal(t, events)
 		})
 	}
@@ -193,9 +189,7 @@ func TestListenSlowReader(t *testing.T) {
 	}
 	conn := dial(t, ts)
 	subscribe(t, conn, `"notifications":{"resourceSubscriptions":[`+strings.Join(quoted, ",")+`]}`)
-	if err := conn.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.SetReadBuffer(4<<10))
 	changes := time.NewTicker(time.Millisecond)
 	defer changes.Stop()
 	for rounds := 1; ; rounds++ {
@@ -218,9 +212,7 @@ func TestListenSlowReader(t *testing.T) {
 // arrivals sends when each comment and event of a stream arrives.
 func arrivals(t *testing.T, conn net.Conn) <-chan string {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	began, seen := time.Now(), make(chan string, 100)
 	go func() {
 		defer close(seen)
@@ -261,16 +253,12 @@ func TestListenKeepAlive(t *testing.T) {
 				time.Sleep(40 * time.Second)
 				addTool(srv, "new")
 				time.Sleep(80 * time.Second)
-				if err := h.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				noError(t, h.Shutdown(t.Context()))
 				var got []string
 				for s := range seen {
 					got = append(got, s)
 				}
-				if got := strings.Join(got, ", "); got != test.want {
-					t.Errorf("got %s, want %s", got, test.want)
-				}
+				wantEqual(t, "the result", strings.Join(got, ", "), test.want)
 			})
 		})
 	}
@@ -290,9 +278,7 @@ func TestDeadPeer(t *testing.T) {
 			t.Error("the subscription ended well")
 		}
 		want := (25 * time.Second) + (30 * time.Second)
-		if got := time.Since(began); got != want {
-			t.Errorf("found out after %s, want %s", got, want)
-		}
+		wantEqual(t, "found out after", time.Since(began), want)
 		subscribe(t, dial(), toTools) // there is room again
 	})
 }

@@ -238,9 +238,7 @@ func TestPanicOfInitialize(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if got := read(t, response); got.code() != protocol.CodeInternalError ||
 					got.header.Get("Mcp-Session-Id") != "" {
 					t.Errorf("got status %d: %s, want an internal error", got.status, got.body)

@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -106,18 +107,13 @@ func TestResume(t *testing.T) {
 					f.LastEventID() + "99", " " + f.LastEventID() + "x",
 					strings.Replace(f.LastEventID(), "-", "-0", 1), strings.Repeat("9", 5000),
 				} {
-					if got := read(t, other.do(t.Context(), "GET", "", "Last-Event-ID",
-						id)); got.status != 400 || got.code() != -32600 {
-						t.Errorf("%.40q in another session: got status %d: %s", id, got.status,
-							got.body)
-					}
+					wantRefusal(t, fmt.Sprintf("%.40q in another session", id),
+						read(t, other.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400, -32600)
 					if id == f.LastEventID() {
 						continue
 					}
-					if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
-						id)); got.status != 400 {
-						t.Errorf("%.40q: got status %d: %s", id, got.status, got.body)
-					}
+					wantStatus(t, fmt.Sprintf("%.40q", id),
+						read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400)
 				}
 				for range 3 {
 					steps.allow <- struct{}{}
@@ -195,11 +191,8 @@ func TestEvicted(t *testing.T) {
 			if used := serverhttp.EventBytes(h); used > 10*size {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
-			if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
-				first)); got.status != 400 {
-				t.Errorf("resuming from what was dropped: got status %d: %.200s", got.status,
-					got.body)
-			}
+			wantStatus(t, "resuming from what was dropped",
+				read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", first)), 400)
 			// A client that is connected gets it all, however much that is.
 			g := c.callFlow(2, "chatter")
 			g.expect("first")
@@ -213,12 +206,8 @@ func TestEvicted(t *testing.T) {
 			if used := serverhttp.EventBytes(h); used > 10*size {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
-			if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
-				t.Errorf("DELETE: got status %d", got.status)
-			}
-			if used := serverhttp.EventBytes(h); used != 0 {
-				t.Errorf("%d bytes are kept without a session", used)
-			}
+			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
+			wantEqual(t, "bytes are kept without a session", serverhttp.EventBytes(h), 0)
 		})
 	}
 	select {

@@ -92,16 +92,12 @@ func TestStream(t *testing.T) {
 		t.Run(tt.tool, func(t *testing.T) {
 			got := do(t, ts, "POST", headers("tools/call", tt.tool),
 				body("tools/call", `"name":"`+tt.tool+`"`))
-			if got.status != 200 {
-				t.Errorf("got status %d, want 200", got.status)
-			}
+			wantStatus(t, "the answer", got, 200)
 			for key, want := range map[string]string{
 				"Content-Type": "text/event-stream", "Cache-Control": "no-store",
 				"X-Accel-Buffering": "no",
 			} {
-				if value := got.header.Get(key); value != want {
-					t.Errorf("%s: got %q, want %q", key, value, want)
-				}
+				wantEqual(t, key, got.header.Get(key), want)
 			}
 			list := events(t, strings.NewReader(got.body))
 			if len(list) != len(tt.events) {
@@ -129,9 +125,7 @@ func TestStreamIsFlushed(t *testing.T) {
 	ts, _ := serve(t, gate.server(t, keep), nil)
 	response, err := ts.Client().Do(newRequest(t, ts, "POST",
 		headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer response.Body.Close()
 	reader := sse.NewReader(response.Body, 0)
 	if event, err := reader.Next(); err != nil ||
@@ -175,9 +169,7 @@ func TestNotifyRefuses(t *testing.T) {
 		})
 	ts, _ := serve(t, srv, nil)
 	got := do(t, ts, "POST", headers("tools/call", "bad"), body("tools/call", `"name":"bad"`))
-	if got.header.Get("Content-Type") != "application/json" {
-		t.Errorf("got %s, want JSON: nothing was sent", got.header.Get("Content-Type"))
-	}
+	wantEqual(t, "the result", got.header.Get("Content-Type"), "application/json")
 }
 
 // TestDisconnect covers clients that go away while a handler runs, whole or
@@ -284,12 +276,8 @@ func checkSlowReader(t *testing.T, tool string) {
 	}
 	// The request ends although the client never reads on.
 	began := time.Now()
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(began); took != limit {
-		t.Errorf("it ended after %v, want %v", took, limit)
-	}
+	noError(t, h.Shutdown(t.Context()))
+	wantEqual(t, "it ended after", time.Since(began), limit)
 	if tool == "flood" {
 		if err := <-failed; err == nil {
 			t.Error("the handler was not told")
@@ -310,9 +298,7 @@ func TestHTTP2(t *testing.T) {
 		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"),
 			body("tools/call", `"name":"`+tool+`"`))
 		response, err := ts.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := response.Header.Get("Content-Type"); response.ProtoMajor != 2 ||
 			response.StatusCode != 200 || got != want {
 			t.Errorf("%s: got %s with status %d and type %s, want %s", tool, response.Proto,
@@ -349,9 +335,7 @@ func TestKeepAlive(t *testing.T) {
 		response, err := ts.Client().Do(
 			newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"),
 				body("tools/call", `"name":"gate, streaming"`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer response.Body.Close()
 		lines := bufio.NewScanner(response.Body)
 		for comments := 0; comments < 3 && lines.Scan(); {

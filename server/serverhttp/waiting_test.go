@@ -99,9 +99,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 				c := openSession(t, ts, "2025-11-25")
 				f := c.callFlow(1, tool)
 				question := f.expect("elicitation/create")
-				if err := shutdown(srv, h); err != nil {
-					t.Errorf("got %v, want nil: nothing runs but what waits for a person", err)
-				}
+				noError(t, shutdown(srv, h))
 				f.expect(`"requestId":` + string(question.ID) + `,"reason":"the server is closing"`)
 				answer := f.expect(`"isError":true`)
 				if !strings.Contains(answer.raw, "the server is closing, call again") {
@@ -195,9 +193,7 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 				}
 				late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
 					`,"result":{"action":"accept"}}`))
-				if late.status != 404 {
-					t.Errorf("a late answer: status %d", late.status)
-				}
+				wantEqual(t, "a late answer: status", late.status, 404)
 				synctest.Wait() // until the handler has noticed
 				second := other.callFlow(2, tool)
 				question = second.expect("elicitation/create")
@@ -261,9 +257,7 @@ func recommendedMiddleware(t *testing.T) *server.Options {
 		zapcore.AddSync(io.Discard), zap.InfoLevel)
 	observer, chain, err := middleware.Production(zaplog.New(zap.New(core)),
 		prom.New(prometheus.NewRegistry()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &server.Options{Observer: observer, Middleware: chain}
 }
 
@@ -292,9 +286,7 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	if stack > maxWaitStack && !testkit.Race {
 		t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack, maxWaitStack)
 	}
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 }
 
 // waitAlone makes a call that asks, and returns when it waits and its client is gone.
@@ -334,9 +326,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 			if n := came.held(); n > 0 {
 				t.Errorf("%d of %d bodies are held while %d calls wait", n, len(came.list), calls)
 			}
-			if err := h.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, h.Shutdown(t.Context()))
 		})
 	}
 }
