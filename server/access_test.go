@@ -90,7 +90,7 @@ func TestScopesThatNobodyCanGrantAreRefusedAtRegistration(t *testing.T) {
 	}
 }
 
-func noTool(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+func noTool(context.Context, *server.ToolCall) (toolOutcome, error) {
 	return server.Text("done"), nil
 }
 
@@ -185,9 +185,7 @@ func ExampleTool_scopes() {
 		return
 	}
 	server.AddRawTool(srv, server.Tool{Name: "delete", Scopes: []string{"files:write"}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("deleted"), nil
-		})
+		says("deleted"))
 	call := func(a *server.Access) {
 		ctx := server.WithAccess(context.Background(), a)
 		response, err := srv.Handle(ctx, &protocol.Request{ID: protocol.IntID(1),
@@ -211,8 +209,7 @@ func ExampleTool_scopes() {
 
 // A handler checks scopes that depend on the arguments itself.
 func ExampleScopeError() {
-	deleteFile := func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
-		error) {
+	deleteFile := func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
 		if err := call.Access.Check("files:write", "files:delete"); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ type deployInput struct {
 var confirmDeploy = roundtrip.MustQuestion[confirmation]("confirm")
 
 func deploy(ctx context.Context, _ *server.ToolCall,
-	in deployInput) (protocol.CallToolOutcome, error) {
+	in deployInput) (toolOutcome, error) {
 	if answer, ok := confirmDeploy.AcceptedContent(ctx); ok && answer.OK {
 		return server.Text("deployed to " + in.Env), nil
 	}
@@ -36,8 +36,7 @@ func benchServer(b *testing.B) *server.Server {
 	b.Cleanup(func() { s.Close() })
 	server.AddTool(s, server.Tool{Name: "deploy", Description: "Deploys."}, deploy)
 	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome,
-			error) {
+		func(_ context.Context, _ *server.ToolCall, in deployInput) (toolOutcome, error) {
 			return server.Text(in.Env), nil
 		})
 	server.AddToolOut(s, server.Tool{Name: "double"},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,10 +34,9 @@ func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 func TestStdioPanicOutsideHandlers(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	noError(t, err)
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("in the handler")
-		})
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("in the handler")
+	})
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan error, 1)
@@ -86,11 +84,10 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		})})
 	noError(t, err)
 	var back server.Call
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			back = call.Call
-			panic("in the handler")
-		})
+	addTool(srv, "panic", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
+		back = call.Call
+		panic("in the handler")
+	})
 	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` +
 		goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
 		t.Run(method, func(t *testing.T) {
@@ -127,20 +124,13 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r,
 			x.Version())
 	}
-	if r := send(protocol.MethodInitialize, hello+`good"}}`); r.Error != nil {
-		t.Errorf("initialize once more: %v", r.Error)
-	}
-	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil ||
-		r.Error.Code != protocol.CodeInternalError {
-		t.Errorf("got %+v, want an internal error", r)
-	}
+	wantCode(t, "the response", send(protocol.MethodInitialize, hello+`good"}}`), 0)
+	wantCode(t, "the response",
+		send(protocol.MethodCallTool, `{"name":"panic"}`), protocol.CodeInternalError)
 	if r := send(protocol.MethodPing, `{}`); r.Error != nil || server.Running(x) != 0 {
 		t.Errorf("ping: %v, %d requests run, want none", r.Error, server.Running(x))
 	}
-	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told,
-		want) {
-		t.Errorf("told of %v, want %v", told, want)
-	}
+	wantList(t, "told of", told, []string{protocol.MethodInitialize, protocol.MethodCallTool})
 	noError(t, srv.Shutdown(t.Context()))
 }
 
@@ -149,10 +139,9 @@ func TestPanicOutsideHandlers(t *testing.T) {
 func TestPanicOfTheTransport(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	noError(t, err)
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("in the handler")
-		})
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("in the handler")
+	})
 	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
 		server.Delivery{
@@ -183,9 +172,7 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 			return nil, nil
 		})
 	c := h.enter(protocol.V20251125, `{}`)
-	if r := c.request(protocol.MethodSubscribe, `{"uri":"test://secret"}`); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	wantCode(t, "the response", c.request(protocol.MethodSubscribe, `{"uri":"test://secret"}`), 0)
 	h.ResourceUpdated("test://secret")
 	<-told
 	broken = false
@@ -204,10 +191,8 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 			told <- p.Method
 		}
 	})})
-	tool := func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text("x"), nil
-	}
-	server.AddRawTool(h.Server, server.Tool{Name: "a"}, tool)
+	tool := says("x")
+	h.tool("a", tool)
 	broken := true
 	x := h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
 		if broken {
@@ -220,13 +205,11 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	defer x.Close()
 	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)},
 		server.Delivery{})
-	if r := h.Serve(t.Context(), in); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	wantCode(t, "the response", h.Serve(t.Context(), in), 0)
 	x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
-	server.AddRawTool(h.Server, server.Tool{Name: "b"}, tool)
+	h.tool("b", tool)
 	wantEqual(t, "told of", <-told, protocol.NotifyToolsChanged)
-	server.AddRawTool(h.Server, server.Tool{Name: "c"}, tool)
+	h.tool("c", tool)
 	wantEqual(t, "sent", <-sent, protocol.NotifyToolsChanged)
 }
 
@@ -239,11 +222,10 @@ func (panicky) MarshalJSON() ([]byte, error) { panic("marshal") }
 // even so, and the id is free again. So it does where the encoding of a result panics.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "leave"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			runtime.Goexit()
-			return nil, nil
-		})
+	h.tool("leave", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
 	server.AddToolOut(h.Server, server.Tool{Name: "panicky"},
 		func(context.Context, *server.ToolCall, none) (map[string]panicky, error) {
 			return map[string]panicky{"a": {}}, nil

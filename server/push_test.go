@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -22,24 +21,21 @@ func TestPushesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		failed := make(chan error, 100+1)
-		server.AddRawTool(h.Server, server.Tool{Name: "push"},
-			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for i := range 100 + 1 {
-					go func() {
-						// the first that fails would end the others
-						_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
-							roundtrip.IfPossible())
-						failed <- err
-					}()
-				}
-				// for all to be on their way, or refused: what was never sent is not withdrawn
-				synctest.Wait()
-				return server.Text((<-failed).Error()), nil
-			})
+		h.tool("push", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+			for i := range 100 + 1 {
+				go func() {
+					// the first that fails would end the others
+					_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
+						roundtrip.IfPossible())
+					failed <- err
+				}()
+			}
+			// for all to be on their way, or refused: what was never sent is not withdrawn
+			synctest.Wait()
+			return server.Text((<-failed).Error()), nil
+		})
 		c := h.enter(protocol.V20251125, allCapabilities)
-		if got := c.call("push", "{}"); !strings.Contains(got, "too many questions") {
-			t.Errorf("got %q", got)
-		}
+		wantPart(t, "the result", c.call("push", "{}"), "too many questions")
 		// What the handler left behind is withdrawn before the answer goes out.
 		for range 100 {
 			if err := <-failed; err == nil {
@@ -54,11 +50,10 @@ func TestPushesAreBounded(t *testing.T) {
 func TestPushAfterTheEnd(t *testing.T) {
 	h := newHarness(t, nil)
 	kept := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "keep"},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			kept <- call
-			return server.Text("done"), nil
-		})
+	h.tool("keep", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
+		kept <- call
+		return server.Text("done"), nil
+	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.call("keep", "{}")
 	call := <-kept
@@ -73,11 +68,10 @@ func TestPushAfterTheEnd(t *testing.T) {
 func TestElicitationComplete(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "visit"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			calls <- call
-			return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
-		})
+	h.tool("visit", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		calls <- call
+		return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
+	})
 	other := h.enter(protocol.V20251125, allCapabilities)
 	for _, v := range append([]protocol.Version{protocol.V20260728}, legacyVersions...) {
 		var c *visitor

@@ -70,9 +70,7 @@ func TestRefusedLinesAreObserved(t *testing.T) {
 				&server.StreamOptions{MaxLineBytes: 500}); err != nil {
 				t.Fatal(err)
 			}
-			if got := seen.take(); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			wantList(t, "the result", seen.take(), tt.want)
 		})
 	}
 }

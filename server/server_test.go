@@ -41,14 +41,11 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 		l.add(h.Server, "listed")
 	}
 	shared := &protocol.CallToolResult{Meta: protocol.Meta(`{"mine":1}`)}
-	server.AddRawTool(h.Server, server.Tool{Name: "meta"}, outcome(shared, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "empty meta"},
-		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
+	h.tool("meta", outcome(shared, nil))
+	h.tool("empty meta", outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
 	own := protocol.Meta(`{"` + protocol.MetaServerInfo + `":{"name":"gateway","version":"1"}}`)
-	server.AddRawTool(h.Server, server.Tool{Name: "own"},
-		outcome(&protocol.CallToolResult{Meta: own}, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "bad"},
-		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
+	h.tool("own", outcome(&protocol.CallToolResult{Meta: own}, nil))
+	h.tool("bad", outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
 	replies := []reply{h.send(protocol.MethodDiscover, ""), h.call("meta", ""), h.call("meta", ""),
 		h.call("empty meta", ""), h.call("listed", "")}
 	for _, l := range lists {
@@ -74,8 +71,8 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 
 func TestStateIsBound(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	server.AddRawTool(h.Server, server.Tool{Name: "other"}, asksCount)
+	h.tool("ask", asksCount)
+	h.tool("other", asksCount)
 	answer := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	state := h.call("ask", `{"a":1}`).state()
 	frozen := func(r reply) {
@@ -95,7 +92,7 @@ func TestStateIsBound(t *testing.T) {
 	h.call("ask", `{ "\u0061": 1 }`, answer, state).text(`{"n":1}`)
 
 	other := newHarness(t, nil)
-	server.AddRawTool(other.Server, server.Tool{Name: "ask"}, asksCount)
+	addTool(other.Server, "ask", asksCount)
 	frozen(other.call("ask", `{"a":1}`, answer, state))
 }
 
@@ -115,7 +112,7 @@ func TestAudienceIsTheName(t *testing.T) {
 	named := func(name string) *harness {
 		h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: name},
 			Roundtrip: roundtrip.Options{Sealer: ring}})
-		server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+		h.tool("ask", asksCount)
 		return h
 	}
 	state := named("shop").call("ask", "").state()
@@ -125,15 +122,14 @@ func TestAudienceIsTheName(t *testing.T) {
 }
 
 func waits(h *harness) {
-	server.AddRawTool(h.Server, server.Tool{Name: "wait"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			select {
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case <-time.After(time.Minute):
-				return server.Text("waited"), nil
-			}
-		})
+	h.tool("wait", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Minute):
+			return server.Text("waited"), nil
+		}
+	})
 }
 
 func TestClose(t *testing.T) {
@@ -236,10 +232,9 @@ func (b *back) Notify(_ context.Context, n *protocol.Notification) error {
 
 func TestNotify(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
-		})
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
+	})
 	var way back
 	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
@@ -255,7 +250,7 @@ func TestNotify(t *testing.T) {
 
 func TestConcurrentFlows(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+	h.tool("ask", asksCount)
 	var done sync.WaitGroup
 	for range 8 {
 		done.Go(func() {

@@ -177,14 +177,13 @@ func TestStdioBatches(t *testing.T) {
 	const ping, list = `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`
 	h := newHarness(t, nil)
 	h.plain()
-	server.AddRawTool(h.Server, server.Tool{Name: "roots"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			roots, err := call.Push(ctx, &protocol.ListRoots{})
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(roots)), nil
-		})
+	h.tool("roots", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		roots, err := call.Push(ctx, &protocol.ListRoots{})
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(roots)), nil
+	})
 	c := h.pipes("2025-03-26", nil)
 	c.say(initializeLine("1", "2025-03-26"))
 	c.expect(`"id":1`)

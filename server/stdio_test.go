@@ -41,7 +41,7 @@ func cancelLine(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
 }
 
-type rawTool = func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)
+type rawTool = func(context.Context, *server.ToolCall) (toolOutcome, error)
 
 // A wire is a client of one stream that writes and reads by hand.
 type wire struct {
@@ -118,16 +118,12 @@ func (w *wire) response(id string) *protocol.Response {
 
 func (w *wire) succeeds(id string) {
 	w.Helper()
-	if r := w.response(id); r.Error != nil {
-		w.Errorf("request %s: got %v, want a result", id, r.Error)
-	}
+	wantCode(w, "the response", w.response(id), 0)
 }
 
 func (w *wire) fails(id string, code int64) {
 	w.Helper()
-	if r := w.response(id); r.Error == nil || r.Error.Code != code {
-		w.Errorf("request %s: got %s, %v, want an error with code %d", id, r.Result, r.Error, code)
-	}
+	wantCode(w, "request", w.response(id), code)
 }
 
 // silentUntilEnd fails if anything more is written before the stream ends.
@@ -162,26 +158,25 @@ func describe(m protocol.Message) string {
 // its context ends, whose cause it then passes on.
 func (h *harness) blocking() (started chan string, release chan struct{}, causes chan error) {
 	started, release, causes = make(chan string, 16), make(chan struct{}), make(chan error, 16)
-	server.AddRawTool(h.Server, server.Tool{Name: "block"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			started <- call.Meta.ProgressToken.String()
-			select {
-			case <-release:
-			case <-ctx.Done():
-				causes <- context.Cause(ctx)
-				if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
-					context.Cause(ctx) != server.ErrClosed {
-					// Whether the client learns of it is for the test to see.
-					_ = call.Log(ctx, protocol.LevelError, "", "too late")
-				}
+	h.tool("block", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		started <- call.Meta.ProgressToken.String()
+		select {
+		case <-release:
+		case <-ctx.Done():
+			causes <- context.Cause(ctx)
+			if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
+				context.Cause(ctx) != server.ErrClosed {
+				// Whether the client learns of it is for the test to see.
+				_ = call.Log(ctx, protocol.LevelError, "", "too late")
 			}
-			return server.Text("done"), nil
-		})
+		}
+		return server.Text("done"), nil
+	})
 	return started, release, causes
 }
 
 func (h *harness) plain() {
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	h.tool("x", says("x"))
 }
 
 // TestStreamsOfEveryKind serves over what streams really are.
@@ -281,9 +276,7 @@ func TestStreamInput(t *testing.T) {
 			for text := range bytes.Lines(out.Bytes()) {
 				got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			wantList(t, "the result", got, test.want)
 		})
 	}
 }
@@ -350,9 +343,7 @@ func TestStreamCancellation(t *testing.T) {
 		<-started
 		<-started
 		w.send(cancelLine("1"))
-		if cause := <-causes; !strings.Contains(fmt.Sprint(cause), "cancelled") {
-			t.Errorf("context ended with %v, want the client's cancellation", cause)
-		}
+		wantPart(t, "context ended with", fmt.Sprint(<-causes), "cancelled")
 		synctest.Wait() // it has returned, and tried to speak
 		select {
 		case cause := <-causes:
@@ -386,16 +377,15 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 	h := newHarness(t, nil)
 	h.plain()
 	told := make(chan error, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "talk"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 3 {
-				if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
-					told <- err
-					return nil, err
-				}
+	h.tool("talk", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for i := range 3 {
+			if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
+				told <- err
+				return nil, err
 			}
-			return server.Text("done"), nil
-		})
+		}
+		return server.Text("done"), nil
+	})
 	w := h.serve(t.Context(), nil)
 	w.send(callLine("1", "talk"))
 	synctest.Wait() // the first is being written, the second waits
@@ -414,16 +404,15 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 func TestStreamKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "talk"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for i := range 20 {
-					if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""),
-						call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
-						return nil, err
-					}
+		h.tool("talk", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+			for i := range 20 {
+				if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""),
+					call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
+					return nil, err
 				}
-				return server.Text("done"), nil
-			})
+			}
+			return server.Text("done"), nil
+		})
 		w := h.serve(t.Context(), nil)
 		w.send(callLine("7", "talk"))
 		for i := range 20 {
@@ -455,11 +444,10 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			var got error
-			server.AddRawTool(h.Server, server.Tool{Name: "bad"},
-				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					got = call.Notify(ctx, n)
-					return server.Text("x"), nil
-				})
+			h.tool("bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+				got = call.Notify(ctx, n)
+				return server.Text("x"), nil
+			})
 			var out bytes.Buffer
 			err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "bad")), &out, nil)
 			if err != nil || got == nil {
@@ -475,7 +463,7 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 func TestEndOfInput(t *testing.T) {
 	// slow answers after a while, whatever happens to its context.
 	slow := func(d time.Duration) rawTool {
-		return func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			time.Sleep(d) // the time of a test bubble
 			return server.Text("late"), nil
 		}
@@ -504,14 +492,13 @@ func TestEndOfInput(t *testing.T) {
 				h := newHarness(t, nil)
 				tool := test.tool
 				if tool == nil {
-					tool = func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-						error) {
+					tool = func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 						<-ctx.Done()
 						return nil, protocol.Errorf(protocol.CodeInternalError, "%v",
 							context.Cause(ctx))
 					}
 				}
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, tool)
+				h.tool("t", tool)
 				var out bytes.Buffer
 				start := time.Now()
 				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
@@ -527,9 +514,7 @@ func TestEndOfInput(t *testing.T) {
 				for text := range bytes.Lines(out.Bytes()) {
 					got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 				}
-				if !slices.Equal(got, test.want) {
-					t.Errorf("got %q, want %q", got, test.want)
-				}
+				wantList(t, "the result", got, test.want)
 			})
 		})
 	}
@@ -561,9 +546,7 @@ func TestStreamContext(t *testing.T) {
 			}
 			slices.Sort(got)
 			want := []string{"1+", "2+", protocol.NotifyCancelled}
-			if !slices.Equal(got, want) {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			wantList(t, "the result", got, want)
 			wantEqual(t, "stream ended with", <-w.ended, quit)
 			w.in.Close() // frees the goroutine that reads
 		})
@@ -585,11 +568,10 @@ func TestStreamContext(t *testing.T) {
 			h := newHarness(t, nil)
 			h.plain()
 			release := make(chan struct{})
-			server.AddRawTool(h.Server, server.Tool{Name: "slow"},
-				func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-					<-release
-					return server.Text("done"), nil
-				})
+			h.tool("slow", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+				<-release
+				return server.Text("done"), nil
+			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := h.serve(ctx, nil)
 			w.send(callLine("1", "slow"))
@@ -731,9 +713,7 @@ func TestStreamSubscriptions(t *testing.T) {
 			t.Fatalf("got %+v, want notifications/cancelled", n)
 		}
 		r := w.response(`"1"`)
-		if !strings.Contains(string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`) {
-			t.Errorf("got %s, want the id in _meta", r.Result)
-		}
+		wantPart(t, "the result", string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`)
 		noError(t, <-w.ended)
 		w.silentUntilEnd()
 	})
@@ -791,15 +771,13 @@ func TestServeStdio(t *testing.T) {
 		got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 	}
 	slices.Sort(got)
-	if want := []string{"!-32700", "1+", "2+"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantList(t, "the result", got, []string{"!-32700", "1+", "2+"})
 }
 
 func BenchmarkServeStream(b *testing.B) {
 	s, err := server.New(nil)
 	noError(b, err)
-	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	addTool(s, "x", says("x"))
 	request := []byte(callLine("1", "x") + "\n")
 	in, requests, err := os.Pipe()
 	noError(b, err)
@@ -840,7 +818,7 @@ func FuzzServeStream(f *testing.F) {
 	}
 	s, err := server.New(nil)
 	noError(f, err)
-	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	addTool(s, "x", says("x"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out bytes.Buffer
 		err := s.ServeStream(t.Context(), bytes.NewReader(in), &out,

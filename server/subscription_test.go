@@ -391,11 +391,10 @@ func TestMaxSubscriptions(t *testing.T) {
 func TestListenKeepsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: declaresAll()})
-		server.AddRawTool(h.Server, server.Tool{Name: "x"},
-			func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-				return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
-					c.Progress(ctx, 1, 2, ""))
-			})
+		h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+			return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
+				c.Progress(ctx, 1, 2, ""))
+		})
 		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel +
 			`":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}

@@ -26,38 +26,35 @@ func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
 	t.Cleanup(func() { _ = srv.Close() })
 	said := &protocol.Notification{Method: protocol.NotifyMessage,
 		Params: json.RawMessage(`{"level":"info","data":"about to ask"}`)}
-	server.AddRawTool(srv, server.Tool{Name: "flow"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = call.Notify(ctx, said)
-			if _, err := roundtrip.Ask[struct{}](ctx, "pay", "Pay?"); err != nil {
-				return nil, err
-			}
+	addTool(srv, "flow", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		_ = call.Notify(ctx, said)
+		if _, err := roundtrip.Ask[struct{}](ctx, "pay", "Pay?"); err != nil {
+			return nil, err
+		}
+		return server.Text("paid"), nil
+	})
+	addTool(srv, "guard", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		_ = call.Notify(ctx, said)
+		switch roundtrip.Answer[struct{}](ctx, "pay").Outcome {
+		case roundtrip.Accepted:
 			return server.Text("paid"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "guard"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = call.Notify(ctx, said)
-			switch roundtrip.Answer[struct{}](ctx, "pay").Outcome {
-			case roundtrip.Accepted:
-				return server.Text("paid"), nil
-			case roundtrip.Declined, roundtrip.Cancelled:
-				return server.Text("declined: nothing was paid"), nil
-			}
-			return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "push"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Pay?",
-				Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
-			if err != nil {
-				return nil, err
-			}
-			answer, err := protocol.DecodeElicitResult(raw)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text("declined? " + string(answer.Action)), nil
-		})
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text("declined: nothing was paid"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
+	})
+	addTool(srv, "push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Pay?",
+			Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		if err != nil {
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text("declined? " + string(answer.Action)), nil
+	})
 	return srv
 }
 

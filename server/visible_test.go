@@ -41,7 +41,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "secret",
 		InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
 		Needs:       protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			ran = true
 			return server.Text("x"), nil
 		})

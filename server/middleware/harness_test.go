@@ -81,27 +81,27 @@ type input struct {
 
 func register(s *server.Server) {
 	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Text(in.Note), nil
 		})
 	server.AddTool(s, server.Tool{Name: "fail"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return nil, errors.New("cannot use " + in.Note)
 		})
 	server.AddTool(s, server.Tool{Name: "refuse"},
-		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
 			return nil, protocol.Errorf(4711, "not today")
 		})
 	server.AddTool(s, server.Tool{Name: "panic"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			panic("no idea what to do with " + in.Note)
 		})
 	server.AddTool(s, server.Tool{Name: "bug"},
-		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
 			return &protocol.InputRequiredResult{}, nil
 		})
 	server.AddTool(s, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			switch answer := confirm.Answer(ctx); answer.Outcome {
 			case roundtrip.Accepted:
 				return server.Text("deployed " + answer.Content.Reason), nil
@@ -263,9 +263,7 @@ func wantCode(t testing.TB, response *protocol.Response, code int64, words ...st
 		t.Fatalf("response is %s %v, want code %d", response.Result, response.Error, code)
 	}
 	for _, w := range words {
-		if !strings.Contains(response.Error.Message+string(response.Error.Data), w) {
-			t.Errorf("error %v %s does not say %q", response.Error, response.Error.Data, w)
-		}
+		wantPart(t, "error", response.Error.Message+string(response.Error.Data), w)
 	}
 }
 
@@ -316,5 +314,37 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type (
+	toolOutcome = protocol.CallToolOutcome
+	rawTool     = func(context.Context, *server.ToolCall) (toolOutcome, error)
+)
+
+func addTool(srv *server.Server, name string, handle rawTool) {
+	server.AddRawTool(srv, server.Tool{Name: name}, handle)
+}
+
+// says is a handler that answers with a text.
+func says(text ...string) rawTool {
+	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return server.Text(text...), nil
+	}
+}
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantPart says in what a part is missing.
+func wantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
 }

@@ -168,9 +168,7 @@ func TestLogOfEvents(t *testing.T) {
 
 	e = r.entry("mcp.ephemeral_key")
 	for _, word := range []string{"replica", "rollout", "KeyringFromEnv"} {
-		if !strings.Contains(fmt.Sprint(e.ContextMap()["meaning"]), word) {
-			t.Errorf("ephemeral_key does not speak of %q", word)
-		}
+		wantPart(t, "ephemeral_key does not speak of", fmt.Sprint(e.ContextMap()["meaning"]), word)
 	}
 	if e.Level != zap.WarnLevel || e.ContextMap()["key_id"] == "" {
 		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
@@ -319,7 +317,7 @@ func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
 	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 			inner.raw(ctx, protocol.MethodCallTool,
 				params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
 					answers(`"confirm":{"action":"decline"}`), inner.state(asked)))

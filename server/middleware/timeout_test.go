@@ -134,8 +134,7 @@ func TestTimeoutIsAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, middleware.Timeout(time.Second))
 		server.AddTool(r.Server, server.Tool{Name: "slow"},
-			func(ctx context.Context, _ *server.ToolCall,
-				_ input) (protocol.CallToolOutcome, error) {
+			func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})

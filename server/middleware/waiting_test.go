@@ -208,9 +208,7 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 			t.Errorf("the caller left: got %v", err)
 		}
 		began := time.Now()
-		if got := spell(nil, <-results); !strings.Contains(got, "timed out after 3s") {
-			t.Errorf("got %s", got)
-		}
+		wantPart(t, "the result", spell(nil, <-results), "timed out after 3s")
 		wantEqual(t, "timed out after another", time.Since(began), 2500*time.Millisecond)
 		release()
 		<-blocked

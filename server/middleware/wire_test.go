@@ -119,7 +119,7 @@ type payment struct {
 // addPayments adds handlers in both styles, and some that go wrong.
 func addPayments(srv *server.Server, entered chan<- struct{}) {
 	server.AddTool(srv, server.Tool{Name: "pay"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
 			if err != nil {
 				return nil, err
@@ -127,7 +127,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return server.Text(fmt.Sprint("paid ", p.Amount)), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "pay_guard"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
 			case roundtrip.Accepted:
 				return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
@@ -137,7 +137,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			if roundtrip.RoundOf(ctx).Number == 1 {
 				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
 					nil
@@ -145,7 +145,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return server.Text("paid all the same"), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "charge"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
 			if err != nil {
 				return nil, err
@@ -154,7 +154,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 				"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
 		})
 	server.AddTool(srv, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 			entered <- struct{}{}
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
@@ -413,9 +413,7 @@ func TestWireHiddenErrors(t *testing.T) {
 					reference) || strings.Contains(got, "10.0.0.7") {
 					t.Errorf("the client has %q, the log %q", got, reference)
 				}
-				if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
-					t.Errorf("the log has no text: %v", fields)
-				}
+				wantPart(t, "the log has no text", fmt.Sprint(fields["error"]), "10.0.0.7")
 				for _, secret := range []string{"token-of-ada", "Felix"} {
 					if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) ||
 						strings.Contains(got, secret) {

@@ -35,7 +35,7 @@ func benchServer(b *testing.B) *server.Server {
 		Upper   bool   `json:"upper,omitempty"`
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in message) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in message) (toolOutcome, error) {
 			return server.Text(in.Message), nil
 		})
 	type deployment struct {
@@ -44,8 +44,7 @@ func benchServer(b *testing.B) *server.Server {
 	}
 	confirm := roundtrip.MustQuestion[confirmation]("confirm")
 	server.AddTool(srv, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in deployment) (protocol.CallToolOutcome,
-			error) {
+		func(ctx context.Context, _ *server.ToolCall, in deployment) (toolOutcome, error) {
 			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted &&
 				answer.Content.Approve {
 				return server.Text("deployed " + in.Version + " to " + in.Environment), nil

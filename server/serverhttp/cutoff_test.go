@@ -100,8 +100,7 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	}
 	srv, err := server.New(&opts)
 	noError(t, err)
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context,
-		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		c.reach(ctx, "handler")
 		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
 			return nil, err
@@ -234,8 +233,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 	}
 	srv := newServer(t, opts)
 	var effects, looks atomic.Int32
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context,
-		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		s.reach("handler")
 		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -82,11 +81,10 @@ func TestShutdownCancels(t *testing.T) {
 // test does, is answered for, and its session and the handler can end.
 func TestLegacyEndOfGoroutine(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "exit"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			runtime.Goexit()
-			return nil, nil
-		})
+	addTool(srv, "exit", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -116,7 +114,7 @@ func TestServerCloseEndsStreams(t *testing.T) {
 			ts, _ := serve(t, srv, nil)
 			c := openSession(t, ts, "2025-11-25")
 			get := c.listen("")
-			addTool(srv, "new")
+			addTool(srv, "new", says("x"))
 			get.expect("list_changed")
 			if tc.resume {
 				get = c.listen(get.LastEventID())

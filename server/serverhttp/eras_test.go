@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -36,23 +35,22 @@ var (
 // addWizard adds a tool that asks three questions in three rounds. It does not
 // know which era its client is of.
 func addWizard(srv *server.Server) {
-	server.AddRawTool(srv, server.Tool{Name: "wizard"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			name, ok := who.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(who.Elicit("Who?")), nil
-			}
-			paint, ok := shade.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")),
-					nil
-			}
-			n, ok := many.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
-			}
-			return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
-		})
+	addTool(srv, "wizard", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		name, ok := who.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(who.Elicit("Who?")), nil
+		}
+		paint, ok := shade.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")),
+				nil
+		}
+		n, ok := many.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
+		}
+		return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
+	})
 }
 
 // accept is what the person says to a question, the

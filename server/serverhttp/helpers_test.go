@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,41 +30,33 @@ func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(opts)
 	noError(t, err)
-	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome,
-		error) {
+	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (toolOutcome, error) {
 		return server.Text(in.Message), nil
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"}, echo)
 	server.AddTool(srv, server.Tool{Name: "wörk"}, echo)
 	server.AddTool(srv, server.Tool{Name: "=?base64?YQ==?="}, echo)
-	server.AddRawTool(srv, server.Tool{Name: "notify"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 2 {
-				if err := call.Notify(ctx, progress(i)); err != nil {
-					return nil, err
-				}
+	addTool(srv, "notify", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for i := range 2 {
+			if err := call.Notify(ctx, progress(i)); err != nil {
+				return nil, err
 			}
-			return server.Text("done"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "notify then fail"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		}
+		return server.Text("done"), nil
+	})
+	addTool(srv, "notify then fail",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			_ = call.Notify(ctx, progress(0))
 			return nil, protocol.Errorf(protocol.CodeMissingRequiredClientCapability,
 				"too late for a status")
 		})
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("on purpose")
-		})
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("on purpose")
+	})
 	server.AddRawTool(srv, server.Tool{Name: "sample",
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("never"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "large"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(strings.Repeat("large ", 50_000)), nil
-		})
+		says("never"))
+	addTool(srv, "large", says(strings.Repeat("large ", 50_000)))
 	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return &protocol.ReadResourceResult{
@@ -267,5 +260,37 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type (
+	toolOutcome = protocol.CallToolOutcome
+	rawTool     = func(context.Context, *server.ToolCall) (toolOutcome, error)
+)
+
+func addTool(srv *server.Server, name string, handle rawTool) {
+	server.AddRawTool(srv, server.Tool{Name: name}, handle)
+}
+
+// says is a handler that answers with a text.
+func says(text ...string) rawTool {
+	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return server.Text(text...), nil
+	}
+}
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantPart says in what a part is missing.
+func wantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
 }

@@ -209,48 +209,45 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 		}
 	}
 	// Sends progress 1, 2 and 3, one each time it is allowed to, and then ends.
-	server.AddRawTool(srv, server.Tool{Name: "steps"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			s.entered <- ctx
-			for i := range 3 {
-				if !wait(ctx) {
-					return server.Text("cancelled"), nil
-				}
-				if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
-					if ctx.Err() != nil {
-						s.ended <- context.Cause(ctx)
-					}
-					return nil, err
-				}
-			}
+	addTool(srv, "steps", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		s.entered <- ctx
+		for i := range 3 {
 			if !wait(ctx) {
 				return server.Text("cancelled"), nil
 			}
-			return server.Text("all steps"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "wait"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			s.entered <- ctx
-			if !wait(ctx) {
-				return server.Text("cancelled"), nil
-			}
-			return server.Text("waited"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "elicit"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
-			if err != nil {
-				s.ended <- err
+			if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
+				if ctx.Err() != nil {
+					s.ended <- context.Cause(ctx)
+				}
 				return nil, err
 			}
-			answer, err := protocol.DecodeElicitResult(raw)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "reconnect"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		}
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("all steps"), nil
+	})
+	addTool(srv, "wait", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		s.entered <- ctx
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("waited"), nil
+	})
+	addTool(srv, "elicit", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+		if err != nil {
+			s.ended <- err
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	})
+	addTool(srv, "reconnect",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
 				return server.Text(err.Error()), nil
 			}

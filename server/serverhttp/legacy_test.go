@@ -354,7 +354,7 @@ func TestPush(t *testing.T) {
 		f.end()
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
-		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
+		addTool(srv, "late", lateElicit(steps))
 		h := servertest.NewHandler(t, srv, nil)
 		session := serveDirect(t.Context(), h, "POST", "",
 			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
@@ -377,12 +377,11 @@ func TestPush(t *testing.T) {
 func TestDeleteWhileRunning(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	stubborn := make(chan struct{})
-	server.AddRawTool(srv, server.Tool{Name: "stubborn"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			steps.entered <- ctx
-			<-stubborn
-			return server.Text("at last"), nil
-		})
+	addTool(srv, "stubborn", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		steps.entered <- ctx
+		<-stubborn
+		return server.Text("at last"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	for _, tool := range []string{"wait", "stubborn"} {
 		c := openSession(t, ts, "2025-11-25")
@@ -426,8 +425,8 @@ func TestInitializeSize(t *testing.T) {
 func TestLegacySlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
-		server.AddRawTool(srv, server.Tool{Name: "flood"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		addTool(srv, "flood",
+			func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 				params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
 				for range 40 {
 					if err := call.Notify(ctx,
@@ -482,7 +481,7 @@ func TestLegacyHTTP2(t *testing.T) {
 	g.expect(`"progress":3`)
 	g.expect(`"id":1,"result"`)
 	g.end()
-	addTool(srv, "new")
+	addTool(srv, "new", says("x"))
 	get.expect("list_changed")
 	if f.response.ProtoMajor != 2 {
 		t.Errorf("got %s", f.response.Proto)

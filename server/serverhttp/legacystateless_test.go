@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -14,13 +13,12 @@ import (
 
 func TestStatelessLegacy(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "ask"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if name, ok := who.AcceptedContent(ctx); ok {
-				return server.Text("hello, " + name.Name), nil
-			}
-			return roundtrip.InputRequired(who.Elicit("Who?")), nil
-		})
+	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		if name, ok := who.AcceptedContent(ctx); ok {
+			return server.Text("hello, " + name.Name), nil
+		}
+		return roundtrip.InputRequired(who.Elicit("Who?")), nil
+	})
 	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	got := read(t, c.post(initializeBody("2025-11-25")))

@@ -75,13 +75,6 @@ func wantFinal(t testing.TB, events *sse.Reader) {
 
 const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
 
-func addTool(srv *server.Server, name string) {
-	server.AddRawTool(srv, server.Tool{Name: name},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("x"), nil
-		})
-}
-
 // TestListen has a subscription ended by all who can end it in good order.
 func TestListen(t *testing.T) {
 	for _, test := range []struct {
@@ -107,7 +100,7 @@ func TestListen(t *testing.T) {
 			// Nothing changes before the acknowledgment has been read: it does
 			// not wait for company.
 			events := subscribe(t, dial(t, ts), toTools)
-			addTool(srv, "new")
+			addTool(srv, "new", says("x"))
 			wantEvent(t, events, toolsChanged)
 			noError(t, test.end(srv, h))
 			wantFinal(t, events)
@@ -251,7 +244,7 @@ func TestListenKeepAlive(t *testing.T) {
 				}
 				seen := arrivals(t, conn)
 				time.Sleep(40 * time.Second)
-				addTool(srv, "new")
+				addTool(srv, "new", says("x"))
 				time.Sleep(80 * time.Second)
 				noError(t, h.Shutdown(t.Context()))
 				var got []string

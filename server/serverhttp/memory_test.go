@@ -103,13 +103,13 @@ func TestManyStreams(t *testing.T) {
 	}
 
 	began := time.Now()
-	addTool(srv, "new")
+	addTool(srv, "new", says("x"))
 	c.each(t, endOfEvent, "list_changed")
 	t.Logf("a change reached all of them after %s", time.Since(began))
 
 	stop := load(t, ts.URL, func(i int) {
 		name := fmt.Sprint("t", i)
-		addTool(srv, name)
+		addTool(srv, name, says("x"))
 		srv.RemoveTool(name)
 	})
 	began = time.Now()

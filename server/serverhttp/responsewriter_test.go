@@ -49,8 +49,7 @@ func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 		N         int
 	}
 	server.AddTool(srv, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall, in input) (protocol.CallToolOutcome,
-			error) {
+		func(ctx context.Context, call *server.ToolCall, in input) (toolOutcome, error) {
 			k.keep(ctx, call.Arguments, json.RawMessage(call.Meta.Extra))
 			switch in.How {
 			case "broken":
@@ -148,9 +147,8 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 					}
 				})})
 				noError(t, err)
-				server.AddRawTool(srv, server.Tool{Name: "fall"},
-					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
-						error) {
+				addTool(srv, "fall",
+					func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 						if err := call.Notify(ctx, progress(0)); err != nil {
 							t.Error(err)
 						}

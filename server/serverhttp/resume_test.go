@@ -15,9 +15,8 @@ import (
 )
 
 // lateElicit asks once it is allowed to.
-func lateElicit(s *steps) func(context.Context,
-	*server.ToolCall) (protocol.CallToolOutcome, error) {
-	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+func lateElicit(s *steps) func(context.Context, *server.ToolCall) (toolOutcome, error) {
+	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		s.entered <- ctx
 		<-s.allow
 		_, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
@@ -130,8 +129,8 @@ func TestResume(t *testing.T) {
 // TestPushSurvives answers a question that arrived on a second connection.
 func TestPushSurvives(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "progress, then ask"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "progress, then ask",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.Progress(ctx, 1, 0, ""); err != nil {
 				return nil, err
 			}
@@ -158,22 +157,21 @@ func TestPushSurvives(t *testing.T) {
 func TestEvicted(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	const size = 10 << 10
-	server.AddRawTool(srv, server.Tool{Name: "chatter"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.Progress(ctx, 1, 0, "first"); err != nil {
+	addTool(srv, "chatter", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.Progress(ctx, 1, 0, "first"); err != nil {
+			return nil, err
+		}
+		steps.entered <- ctx
+		<-steps.allow
+		for i := range 100 {
+			if err := call.Progress(ctx, float64(i+2), 0,
+				strings.Repeat("x", size)); err != nil {
+				steps.ended <- err
 				return nil, err
 			}
-			steps.entered <- ctx
-			<-steps.allow
-			for i := range 100 {
-				if err := call.Progress(ctx, float64(i+2), 0,
-					strings.Repeat("x", size)); err != nil {
-					steps.ended <- err
-					return nil, err
-				}
-			}
-			return server.Text("chatted"), nil
-		})
+		}
+		return server.Text("chatted"), nil
+	})
 	for name, tuning := range map[string]serverhttp.Tuning{
 		"session": {BytesPerSession: 10 * size},
 		"total":   {EventBytes: 10 * size},
@@ -254,23 +252,20 @@ func TestReconnect(t *testing.T) {
 	}
 	got := do(t, ts, "POST", headers("tools/call", "reconnect"),
 		body("tools/call", `"name":"reconnect"`))
-	if !strings.Contains(got.body, server.ErrCannotClose.Error()) {
-		t.Errorf("modern: got %s", got.body)
-	}
+	wantPart(t, "modern", got.body, server.ErrCannotClose.Error())
 }
 
 // TestCloseStreamRefuses covers what a handler may do wrong.
 func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
-	server.AddRawTool(srv, server.Tool{Name: "negative"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.CloseStream(ctx, -1); err == nil {
-				t.Error("a negative retry is accepted")
-			}
-			kept = call
-			return server.Text("fine"), nil
-		})
+	addTool(srv, "negative", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.CloseStream(ctx, -1); err == nil {
+			t.Error("a negative retry is accepted")
+		}
+		kept = call
+		return server.Text("fine"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	openSession(t, ts, "2025-11-25").call(1, "negative")
 	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {

@@ -39,9 +39,9 @@ func newGate() *gate {
 // first.
 func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
 	srv := newServer(t, &server.Options{Middleware: middleware})
-	server.AddRawTool(srv, server.Tool{Name: "gate"}, g.handle)
-	server.AddRawTool(srv, server.Tool{Name: "gate, streaming"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "gate", g.handle)
+	addTool(srv, "gate, streaming",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.Notify(ctx, progress(0)); err != nil {
 				return nil, err
 			}
@@ -51,7 +51,7 @@ func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Ser
 }
 
 func (g *gate) handle(ctx context.Context,
-	call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	call *server.ToolCall) (toolOutcome, error) {
 	g.calls <- call
 	g.entered <- ctx
 	select {
@@ -151,22 +151,21 @@ func TestStreamIsFlushed(t *testing.T) {
 // TestNotifyRefuses covers notifications that cannot be sent.
 func TestNotifyRefuses(t *testing.T) {
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "bad"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			cancelled, cancel := context.WithCancel(ctx)
-			cancel()
-			if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
-				t.Errorf("with a cancelled context: got %v", err)
-			}
-			if err := call.Notify(ctx, nil); err == nil {
-				t.Error("nil is accepted")
-			}
-			if err := call.Notify(ctx, &protocol.Notification{Method: "x",
-				Params: []byte("[]")}); err == nil {
-				t.Error("params that are no object are accepted")
-			}
-			return server.Text("fine"), nil
-		})
+	addTool(srv, "bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled context: got %v", err)
+		}
+		if err := call.Notify(ctx, nil); err == nil {
+			t.Error("nil is accepted")
+		}
+		if err := call.Notify(ctx, &protocol.Notification{Method: "x",
+			Params: []byte("[]")}); err == nil {
+			t.Error("params that are no object are accepted")
+		}
+		return server.Text("fine"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	got := do(t, ts, "POST", headers("tools/call", "bad"), body("tools/call", `"name":"bad"`))
 	wantEqual(t, "the result", got.header.Get("Content-Type"), "application/json")
@@ -245,21 +244,17 @@ func TestSlowReader(t *testing.T) {
 func checkSlowReader(t *testing.T, tool string) {
 	failed := make(chan error, 1)
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "flood"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
-			for {
-				if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
-					Params: params}); err != nil {
-					failed <- err
-					return nil, err
-				}
+	addTool(srv, "flood", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+		for {
+			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
+				Params: params}); err != nil {
+				failed <- err
+				return nil, err
 			}
-		})
-	server.AddRawTool(srv, server.Tool{Name: "huge"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(strings.Repeat("x", 1<<20)), nil
-		})
+		}
+	})
+	addTool(srv, "huge", says(strings.Repeat("x", 1<<20)))
 	// It is over before a comment is due: what waits for a mutex stops the clock of a bubble.
 	const limit = time.Second
 	h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
