@@ -59,9 +59,7 @@ func TestAScopeErrorIsWhatTheClientGets(t *testing.T) {
 		t.Errorf("got %+v", wire)
 	}
 	const text = "delete: server: insufficient scope: needs a b: not yours"
-	if got := err.Error(); got != text {
-		t.Errorf("got %q, want %q", got, text)
-	}
+	wantEqual(t, "the result", err.Error(), text)
 	wire, ok = protocol.AsError((*server.ScopeError)(nil))
 	if !ok || wire.Message != "insufficient scope" || string(wire.Data) != `{"scopes":[]}` {
 		t.Errorf("a nil one: got %+v", wire)
@@ -70,9 +68,7 @@ func TestAScopeErrorIsWhatTheClientGets(t *testing.T) {
 
 func TestScopesThatNobodyCanGrantAreRefusedAtRegistration(t *testing.T) {
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, scope := range []string{"", "a b", `"`, `a\b`, "ü", "a\n"} {
 		t.Run(scope, func(t *testing.T) {
 			bad := []string{"good", scope}
@@ -94,7 +90,7 @@ func TestScopesThatNobodyCanGrantAreRefusedAtRegistration(t *testing.T) {
 	}
 }
 
-func noTool(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+func noTool(context.Context, *server.ToolCall) (toolOutcome, error) {
 	return server.Text("done"), nil
 }
 
@@ -110,9 +106,7 @@ func noResource(context.Context, *server.ResourceCall) (protocol.ReadResourceOut
 func newScoped(t *testing.T) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "t", Scopes: []string{"write"}}, noTool)
 	return srv
 }
@@ -142,9 +136,7 @@ func TestAccessOfCallersInProcess(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			response, err := srv.Handle(tt.ctx, &protocol.Request{ID: protocol.IntID(1),
 				Method: protocol.MethodCallTool, Params: []byte(callScoped)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if ok := response.Error == nil; ok != tt.ok {
 				t.Errorf("got the error %v, want ok: %t", response.Error, tt.ok)
 			}
@@ -177,9 +169,7 @@ func TestAccessOfCallersOnALineStream(t *testing.T) {
 			t.Run(tt.name+" "+era, func(t *testing.T) {
 				var out bytes.Buffer
 				err := newScoped(t).ServeStream(t.Context(), strings.NewReader(in), &out, tt.opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if ok := !strings.Contains(out.String(), `"code":23226`); ok != tt.ok {
 					t.Errorf("got %s, want ok: %t", out.String(), tt.ok)
 				}
@@ -195,9 +185,7 @@ func ExampleTool_scopes() {
 		return
 	}
 	server.AddRawTool(srv, server.Tool{Name: "delete", Scopes: []string{"files:write"}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("deleted"), nil
-		})
+		says("deleted"))
 	call := func(a *server.Access) {
 		ctx := server.WithAccess(context.Background(), a)
 		response, err := srv.Handle(ctx, &protocol.Request{ID: protocol.IntID(1),
@@ -221,8 +209,7 @@ func ExampleTool_scopes() {
 
 // A handler checks scopes that depend on the arguments itself.
 func ExampleScopeError() {
-	deleteFile := func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
-		error) {
+	deleteFile := func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
 		if err := call.Access.Check("files:write", "files:delete"); err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func TestAdmit(t *testing.T) {
 				strings.Repeat("]", 99) + `}}`, -32700, "parse error"},
 	}
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	h.tool("x", says("x"))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := h.raw(t.Context(), tt.method, tt.params)
@@ -97,7 +97,7 @@ func TestNilRequest(t *testing.T) {
 
 func TestFirstRefusalCounts(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	h.tool("x", says("x"))
 	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool,
 		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
 	admitted := h.Admit(req, server.Delivery{Principal: protocol.LocalPrincipal()})
@@ -137,7 +137,7 @@ func TestMiddleware(t *testing.T) {
 		}
 	}
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{mark("a"), mark("b")}})
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, asksCount)
+	h.tool("x", asksCount)
 	first := h.call("x", "")
 	h.call("x", "", answers(`"n":{"action":"decline"}`), first.state()).text("declined")
 	h.send("x/y", "")
@@ -198,20 +198,14 @@ func TestMiddlewareMayFilterLists(t *testing.T) {
 		}
 	}
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{hide}, PrivateLists: true})
-	server.AddRawTool(h.Server, server.Tool{Name: "secret"}, outcome(server.Text("x"), nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "open"}, outcome(server.Text("x"), nil))
+	h.tool("secret", says("x"))
+	h.tool("open", says("x"))
 	for range 2 {
 		anonymous := h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodListTools,
 			"{"+goodMeta+"}")
-		if got := anonymous.names("tools"); !slices.Equal(got, []string{"open"}) {
-			t.Errorf("anonymous sees %q", got)
-		}
+		wantList(t, "anonymous sees", anonymous.names("tools"), []string{"open"})
 		local := h.send(protocol.MethodListTools, "")
-		if got := local.names("tools"); !slices.Equal(got, []string{"secret", "open"}) {
-			t.Errorf("local sees %q", got)
-		}
-		if local.result["cacheScope"] != "private" {
-			t.Errorf("scope is %v, want private", local.result["cacheScope"])
-		}
+		wantList(t, "local sees", local.names("tools"), []string{"secret", "open"})
+		wantEqual(t, "scope is", local.result["cacheScope"], "private")
 	}
 }

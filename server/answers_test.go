@@ -17,7 +17,7 @@ import (
 func answerCount(t *testing.T, raw string) (*harness, reply) {
 	t.Helper()
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+	h.tool("ask", asksCount)
 	first := h.call("ask", "")
 	first.asks("n")
 	return h, h.call("ask", "", answers(raw), first.state())
@@ -59,11 +59,10 @@ func TestMembersOfAnswersAreCaseSensitive(t *testing.T) {
 func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	h := newHarness(t, nil)
 	var dropped []event.Dropped
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			dropped = roundtrip.DroppedAnswers(ctx)
-			return asksCount(ctx, call)
-		})
+	h.tool("ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		dropped = roundtrip.DroppedAnswers(ctx)
+		return asksCount(ctx, call)
+	})
 	forged := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	h.call("ask", "", forged).asks("n")
 	if want := (event.Dropped{Key: "n",
@@ -77,7 +76,7 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 
 func TestRequestStateIsCaseSensitive(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+	h.tool("ask", asksCount)
 	first := h.call("ask", "")
 	wrong := strings.Replace(first.state(), "requestState", "RequestState", 1)
 	h.call("ask", "", answers(`"n":{"action":"accept","content":{"n":1}}`), wrong).asks("n")
@@ -85,7 +84,7 @@ func TestRequestStateIsCaseSensitive(t *testing.T) {
 
 func TestRetryMembersOfTheWrongTypeAreRefused(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+	h.tool("ask", asksCount)
 	for _, member := range []string{`"inputResponses":[]`, `"inputResponses":"x"`,
 		`"inputResponses":null`, `"requestState":1`, `"requestState":null`, `"requestState":{}`} {
 		h.call("ask", "", member).refused(protocol.CodeInvalidParams, strings.Split(member, `"`)[1])
@@ -102,10 +101,9 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 		return fmt.Sprintf("accepted %v, state %v, round %d", accepted, state,
 			roundtrip.RoundOf(ctx).Number)
 	}
-	server.AddRawTool(inner.Server, server.Tool{Name: "look"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(look(ctx)), nil
-		})
+	inner.tool("look", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		return server.Text(look(ctx)), nil
+	})
 	server.AddPrompt(inner.Server, server.Prompt{
 		Name: "look",
 		Complete: func(ctx context.Context, _ *server.CompleteCall) ([]string, error) {
@@ -119,8 +117,8 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 
 	outer := newHarness(t, nil)
 	var tool, prompt, completion reply
-	server.AddRawTool(outer.Server, server.Tool{Name: "ask"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(outer.Server, "ask",
+		func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			if _, ok := roundtrip.AcceptedContent[count](ctx, "n"); !ok {
 				return roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"),
 					roundtrip.WithState(7)), nil

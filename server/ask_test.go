@@ -74,9 +74,8 @@ func TestFailedPushesRefuse(t *testing.T) {
 			t.Run(name+" "+tc.name, func(t *testing.T) {
 				h := newHarness(t, nil)
 				var ended error
-				server.AddRawTool(h.Server, server.Tool{Name: "delete"},
-					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
-						error) {
+				h.tool("delete",
+					func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 						if push(ctx, call) == nil {
 							t.Error("somebody was asked")
 						}
@@ -98,9 +97,7 @@ func TestFailedPushesRefuse(t *testing.T) {
 				if tc.answer != nil {
 					want = 1
 				}
-				if asked != want {
-					t.Errorf("%d questions, want %d", asked, want)
-				}
+				wantEqual(t, "questions", asked, want)
 				if ended == nil {
 					t.Error("the handler's context goes on")
 				}
@@ -118,21 +115,20 @@ func TestFailedPushesRefuse(t *testing.T) {
 func TestWithdrawnPushesEndNothing(t *testing.T) {
 	h := newHarness(t, nil)
 	var withdraw func()
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			short, cancel := context.WithCancel(ctx)
-			withdraw = cancel
-			if _, err := call.Push(short,
-				&protocol.ElicitForm{Message: "?", Schema: reasonForm}); !errors.Is(err,
-				context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-			answer, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(answer)), nil
-		})
+	h.tool("t", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		short, cancel := context.WithCancel(ctx)
+		withdraw = cancel
+		if _, err := call.Push(short,
+			&protocol.ElicitForm{Message: "?", Schema: reasonForm}); !errors.Is(err,
+			context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		answer, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer)), nil
+	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = func(req *protocol.Request) *protocol.Response {
 		if len(c.asked()) == 1 {
@@ -141,9 +137,7 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 		}
 		return answerAll(req)
 	}
-	if got := c.call("t", "{}"); got != acceptedNow {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "the result", c.call("t", "{}"), acceptedNow)
 	if list := failedPushes(h.events); len(list) != 0 {
 		t.Errorf("events %+v", list)
 	}
@@ -166,32 +160,27 @@ func answerAll(req *protocol.Request) *protocol.Response {
 // TestPush asks from within a handler, on the stream of its request.
 func TestPush(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "push"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			var answers []string
-			for _, q := range []protocol.InputRequest{
-				&protocol.ElicitForm{Message: "?", Schema: reasonForm},
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"},
-				aMessage(), &protocol.ListRoots{}} {
-				raw, err := call.Push(ctx, q)
-				if err != nil {
-					return nil, err
-				}
-				answers = append(answers, string(raw))
+	h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		var answers []string
+		for _, q := range []protocol.InputRequest{
+			&protocol.ElicitForm{Message: "?", Schema: reasonForm},
+			&protocol.ElicitURL{Message: "?", URL: "https://id.example"},
+			aMessage(), &protocol.ListRoots{}} {
+			raw, err := call.Push(ctx, q)
+			if err != nil {
+				return nil, err
 			}
-			return server.Text(strings.Join(answers, "\n")), nil
-		})
+			answers = append(answers, string(raw))
+		}
+		return server.Text(strings.Join(answers, "\n")), nil
+	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answerAll
 	want := strings.Join([]string{acceptedNow, `{"action":"accept"}`,
 		`{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`,
 		`{"roots":[{"uri":"file:///src"}]}`}, "\n")
-	if got := c.call("push", "{}"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if url := string(c.asked()[1].Params); !strings.Contains(url, `"elicitationId":"`) {
-		t.Errorf("URL question without an id: %s", url)
-	}
+	wantEqual(t, "the result", c.call("push", "{}"), want)
+	wantPart(t, "URL question without an id", string(c.asked()[1].Params), `"elicitationId":"`)
 }
 
 // TestPushOutcomes are those of returned questions.
@@ -206,15 +195,14 @@ func TestPushOutcomes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
-			server.AddRawTool(h.Server, server.Tool{Name: "push"},
-				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?",
-						Schema: reasonForm})
-					if err != nil {
-						return nil, err
-					}
-					return server.Text(string(raw)), nil
-				})
+			h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?",
+					Schema: reasonForm})
+				if err != nil {
+					return nil, err
+				}
+				return server.Text(string(raw)), nil
+			})
 			c := h.visit(protocol.V20251125)
 			c.initialize("2025-11-25", `{"elicitation":{}}`)
 			c.answer = answering(tc.answer)
@@ -237,11 +225,10 @@ func TestPushOutcomes(t *testing.T) {
 func TestPushCannot(t *testing.T) {
 	h := newHarness(t, nil)
 	var failure error
-	server.AddRawTool(h.Server, server.Tool{Name: "push"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_, failure = call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			return server.Text("went on"), nil
-		})
+	h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		_, failure = call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+		return server.Text("went on"), nil
+	})
 	check := func(name, words string) {
 		t.Helper()
 		if _, ok := errors.AsType[*roundtrip.PushError](failure); !ok ||
@@ -258,9 +245,7 @@ func TestPushCannot(t *testing.T) {
 	c = h.enter(protocol.V20250326, allCapabilities)
 	c.call("push", "{}")
 	check("no elicitation", "2025-03-26")
-	if n := len(c.asked()); n != 0 {
-		t.Errorf("%d questions", n)
-	}
+	wantEqual(t, "questions", len(c.asked()), 0)
 	c = h.enter(protocol.V20251125, allCapabilities)
 	in := c.admitWith(protocol.MethodCallTool, `{"name":"push"}`, server.Delivery{})
 	c.serve(in)

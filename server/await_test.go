@@ -23,7 +23,7 @@ const loginURL = "https://id.example/login"
 // awaiting are the styles of a handler that waits for a visit.
 func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 	return map[string]rawTool{
-		"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"flow": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			if err := roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL); err != nil {
 				return nil, err
 			}
@@ -32,7 +32,7 @@ func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 			}
 			return server.Text("signed in"), nil
 		},
-		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"guard": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			switch err := roundtrip.Await(ctx, "login", done); {
 			case errors.Is(err, roundtrip.ErrNotFinished):
 				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.",
@@ -42,8 +42,7 @@ func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 			}
 			return server.Text("signed in"), nil
 		},
-		"flow that drops errors": func(ctx context.Context,
-			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"flow that drops errors": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
 			_ = roundtrip.Await(ctx, "login", done)
 			return server.Text("signed in"), nil
@@ -75,14 +74,12 @@ func TestAwaitHolds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, nil)
 				done, _ := finishedAfter(40*time.Second + time.Second/2)
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)[style])
+				h.tool("t", awaiting(done)[style])
 				first := h.call("t", "{}")
 				first.asks("login")
 				start := time.Now()
 				second := h.call("t", "{}", answers(agreed), first.state())
-				if held := time.Since(start); held != roundtrip.MaxVisitHold {
-					t.Errorf("held for %v, want %v", held, roundtrip.MaxVisitHold)
-				}
+				wantEqual(t, "held for", time.Since(start), roundtrip.MaxVisitHold)
 				second.asks("login")
 				if text := fmt.Sprint(second.result); !strings.Contains(text,
 					"Not finished yet. Please sign in.") ||
@@ -91,9 +88,7 @@ func TestAwaitHolds(t *testing.T) {
 				}
 				third := h.call("t", "{}", answers(agreed), second.state())
 				third.text("signed in")
-				if passed := time.Since(start); passed != 41*time.Second {
-					t.Errorf("done after %v, want 41s", passed)
-				}
+				wantEqual(t, "done after", time.Since(start), 41*time.Second)
 			})
 		})
 	}
@@ -107,16 +102,12 @@ func TestAwaitInASession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, nil)
 				done, _ := finishedAfter(90 * time.Second)
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)[style])
+				h.tool("t", awaiting(done)[style])
 				c := h.enter(protocol.V20251125, allCapabilities)
 				c.answer = answerAll
 				start := time.Now()
-				if got := c.call("t", "{}"); got != "signed in" {
-					t.Errorf("got %q", got)
-				}
-				if passed := time.Since(start); passed != 90*time.Second {
-					t.Errorf("done after %v", passed)
-				}
+				wantEqual(t, "the result", c.call("t", "{}"), "signed in")
+				wantEqual(t, "done after", time.Since(start), 90*time.Second)
 				var asked struct {
 					ID string `json:"elicitationId"`
 				}
@@ -140,16 +131,14 @@ func TestAwaitGivesUp(t *testing.T) {
 		t.Run(style, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, nil)
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+				h.tool("t", handler)
 				c := h.enter(protocol.V20251125, allCapabilities)
 				c.answer = answerAll
 				start := time.Now()
 				if got := c.call("t", "{}"); got != `error: the visit "login" was not finished in time; finish at the link, then call again` {
 					t.Errorf("got %q", got)
 				}
-				if passed := time.Since(start); passed != (10 * time.Minute) {
-					t.Errorf("gave up after %v", passed)
-				}
+				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
 				r := h.call("t", "{}")
 				start = time.Now()
 				for range (10 * time.Minute) / roundtrip.MaxVisitHold {
@@ -157,9 +146,7 @@ func TestAwaitGivesUp(t *testing.T) {
 					r = h.call("t", "{}", answers(agreed), r.state())
 				}
 				r.failed("was not finished in time", "finish at the link, then call again")
-				if passed := time.Since(start); passed != (10 * time.Minute) {
-					t.Errorf("gave up after %v", passed)
-				}
+				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
 			})
 		})
 	}
@@ -171,7 +158,7 @@ func TestAwaitRefusals(t *testing.T) {
 	handlers := awaiting(never)
 	for _, style := range []string{"flow", "guard"} {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, handlers[style])
+		h.tool("t", handlers[style])
 		first := h.call("t", "{}")
 		first.asks("login")
 		h.call("t", "{}", answers(left), first.state()).failed("declined: login")
@@ -191,7 +178,7 @@ func TestAwaitErrors(t *testing.T) {
 			continue
 		}
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+		h.tool("t", handler)
 		if style == "flow" {
 			first := h.call("t", "{}")
 			h.call("t", "{}", answers(agreed), first.state()).failed("no such login")
@@ -208,24 +195,20 @@ func TestAwaitMisused(t *testing.T) {
 		t.Errorf("outside of a handler: %v", err)
 	}
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "nil"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = roundtrip.Await(ctx, "login", nil)
-			return server.Text("done"), nil
-		})
-	server.AddRawTool(h.Server, server.Tool{Name: "ignores"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = roundtrip.Await(ctx, "login",
-				func(context.Context) (bool, error) { return false, nil })
-			return server.Text("DELETED"), nil
-		})
+	h.tool("nil", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		_ = roundtrip.Await(ctx, "login", nil)
+		return server.Text("done"), nil
+	})
+	h.tool("ignores", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		_ = roundtrip.Await(ctx, "login",
+			func(context.Context) (bool, error) { return false, nil })
+		return server.Text("DELETED"), nil
+	})
 	h.call("nil", "{}").refused(protocol.CodeInternalError)
 	h.call("ignores", "{}").failed("is not finished")
 	h.wantBug(`the visit "login" is not finished, nor has it been asked for: call AskURL`)
 	c := h.enter(protocol.V20251125, allCapabilities)
-	if got := c.call("ignores", "{}"); !strings.Contains(got, "is not finished") {
-		t.Errorf("got %q", got)
-	}
+	wantPart(t, "the result", c.call("ignores", "{}"), "is not finished")
 }
 
 // TestAwaitOfAnotherQuestion: a question that is no visit cannot be waited for, even if the
@@ -236,7 +219,7 @@ func TestAwaitOfAnotherQuestion(t *testing.T) {
 		done := func(context.Context) (bool, error) { return finished, nil }
 		t.Run(fmt.Sprint("flow ", finished), func(t *testing.T) {
 			wantNoVisit(t, `{"action":"accept","content":{"region":"eu"}}`,
-				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 					if _, err := roundtrip.Ask[Both](ctx, "login", "Where?"); err != nil {
 						return nil, err
 					}
@@ -264,7 +247,7 @@ func TestAwaitOfAnotherQuestion(t *testing.T) {
 // wantNoVisit calls a handler that waits for a form as if it were a visit, in both eras.
 func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+	h.tool("t", handler)
 	first := h.call("t", "{}")
 	h.call("t", "{}", answers(`"login":`+answer), first.state()).refused(
 		protocol.CodeInternalError)
@@ -272,9 +255,7 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 		`AskURL or ElicitURL asks for`)
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answering(answer)
-	if got := c.call("t", "{}"); got != "code -32603" {
-		t.Errorf("2025-11-25: got %q", got)
-	}
+	wantEqual(t, "2025-11-25", c.call("t", "{}"), "code -32603")
 }
 
 // TestAwaitOfNoQuestion: the error names the key and the calls that ask for a visit, unless it has
@@ -282,14 +263,13 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 func TestAwaitOfNoQuestion(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			err := roundtrip.Await(ctx, "login", never)
-			if !errors.Is(err, roundtrip.ErrNotFinished) {
-				t.Errorf("got %v", err)
-			}
-			return nil, err
-		})
+	h.tool("t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		err := roundtrip.Await(ctx, "login", never)
+		if !errors.Is(err, roundtrip.ErrNotFinished) {
+			t.Errorf("got %v", err)
+		}
+		return nil, err
+	})
 	const want = `the visit is not finished: "login" has not been asked for; call AskURL with this ` +
 		`key before Await, or return ElicitURL with it`
 	h.call("t", "{}").failed(want)
@@ -300,17 +280,16 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 
 	h = newHarness(t, nil)
 	asked := 0
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			err := roundtrip.Await(ctx, "login", never)
-			if asked++; asked == 1 {
-				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "?", loginURL)), nil
-			}
-			if strings.Contains(err.Error(), "has not been asked for") {
-				t.Errorf("it has been asked for: %v", err)
-			}
-			return nil, err
-		})
+	h.tool("t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		err := roundtrip.Await(ctx, "login", never)
+		if asked++; asked == 1 {
+			return roundtrip.InputRequired(roundtrip.ElicitURL("login", "?", loginURL)), nil
+		}
+		if strings.Contains(err.Error(), "has not been asked for") {
+			t.Errorf("it has been asked for: %v", err)
+		}
+		return nil, err
+	})
 	first := h.call("t", "{}")
 	h.call("t", "{}", first.state()).failed("the visit is not finished: login")
 }
@@ -320,23 +299,20 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 func TestAwaitRemembers(t *testing.T) {
 	done, calls := finishedAfter(0)
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := roundtrip.Await(ctx, "login", done); err != nil {
-				return nil, err
-			}
-			answer, err := roundtrip.Ask[Reason](ctx, "why", "Why?")
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(answer.Reason), nil
-		})
+	h.tool("t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		if err := roundtrip.Await(ctx, "login", done); err != nil {
+			return nil, err
+		}
+		answer, err := roundtrip.Ask[Reason](ctx, "why", "Why?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(answer.Reason), nil
+	})
 	first := h.call("t", "{}")
 	first.asks("why")
 	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
-	if calls.Load() != 1 {
-		t.Errorf("looked %d times, want once", calls.Load())
-	}
+	wantEqual(t, "looked times", calls.Load(), 1)
 }
 
 // TestAwaitLongPoll: a function that waits itself is not waited for twice, and is
@@ -358,14 +334,12 @@ func TestAwaitLongPoll(t *testing.T) {
 			}
 		}
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)["guard"])
+		h.tool("t", awaiting(done)["guard"])
 		first := h.call("t", "{}")
 		start := time.Now()
 		second := h.call("t", "{}", answers(agreed), first.state())
 		second.asks("login")
-		if held := time.Since(start); held != roundtrip.MaxVisitHold {
-			t.Errorf("held for %v", held)
-		}
+		wantEqual(t, "held for", time.Since(start), roundtrip.MaxVisitHold)
 		looks = 1
 		go func() {
 			time.Sleep(7300 * time.Millisecond)
@@ -373,9 +347,7 @@ func TestAwaitLongPoll(t *testing.T) {
 		}()
 		start = time.Now()
 		h.call("t", "{}", answers(agreed), second.state()).text("signed in")
-		if held := time.Since(start); held != 7300*time.Millisecond {
-			t.Errorf("held for %v", held)
-		}
+		wantEqual(t, "held for", time.Since(start), 7300*time.Millisecond)
 	})
 }
 
@@ -402,7 +374,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch},
 			Roundtrip: roundtrip.Options{Limits: roundtrip.Limits{Waiting: 1}}})
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(never)["flow"])
+		h.tool("t", awaiting(never)["flow"])
 		first, other := h.call("t", "{}"), h.call("t", "{}")
 		over := make(chan bool)
 		go func() {
@@ -415,9 +387,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		start := time.Now()
 		h.call("t", "{}", answers(agreed), other.state()).asks("login")
-		if held := time.Since(start); held != 0 {
-			t.Errorf("the second was held for %v", held)
-		}
+		wantEqual(t, "the second was held for", time.Since(start), 0)
 		<-over
 		if got := told(); len(got) != 2 || got[1] {
 			t.Errorf("told %v", got)

@@ -18,7 +18,7 @@ type deployInput struct {
 var confirmDeploy = roundtrip.MustQuestion[confirmation]("confirm")
 
 func deploy(ctx context.Context, _ *server.ToolCall,
-	in deployInput) (protocol.CallToolOutcome, error) {
+	in deployInput) (toolOutcome, error) {
 	if answer, ok := confirmDeploy.AcceptedContent(ctx); ok && answer.OK {
 		return server.Text("deployed to " + in.Env), nil
 	}
@@ -32,14 +32,11 @@ const benchMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-2
 func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	s, err := server.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	b.Cleanup(func() { s.Close() })
 	server.AddTool(s, server.Tool{Name: "deploy", Description: "Deploys."}, deploy)
 	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome,
-			error) {
+		func(_ context.Context, _ *server.ToolCall, in deployInput) (toolOutcome, error) {
 			return server.Text(in.Env), nil
 		})
 	server.AddToolOut(s, server.Tool{Name: "double"},
@@ -71,9 +68,7 @@ func BenchmarkTwoLegs(b *testing.B) {
 	for b.Loop() {
 		asked := benchHandle(b, s, first)
 		result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, asked.Result)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		benchHandle(b, s, benchRetry(result))
 	}
 }
@@ -90,9 +85,7 @@ func BenchmarkLegs(b *testing.B) {
 	first := benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`)
 	asked, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
 		benchHandle(b, s, first).Result)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	for name, req := range map[string]*protocol.Request{"first": first,
 		"retry": benchRetry(asked)} {
 		b.Run(name, func(b *testing.B) {

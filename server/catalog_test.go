@@ -13,7 +13,7 @@ import (
 func sayTool(s server.Registrar, name, description, text string) {
 	server.AddTool(s, server.Tool{Name: name, Description: description}, func(
 		context.Context, *server.ToolCall, struct{},
-	) (protocol.CallToolOutcome, error) {
+	) (toolOutcome, error) {
 		return server.Text(text), nil
 	})
 }

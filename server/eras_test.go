@@ -25,7 +25,7 @@ type Both struct {
 func styles() map[string]rawTool {
 	both := roundtrip.MustQuestion[Both]("both")
 	return map[string]rawTool{
-		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"guard": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			switch reply := both.Answer(ctx); reply.Outcome {
 			case roundtrip.Accepted:
 				return server.Text(fmt.Sprintf("%+v", reply.Content)), nil
@@ -34,15 +34,13 @@ func styles() map[string]rawTool {
 			}
 			return roundtrip.InputRequired(both.Elicit("Where?")), nil
 		},
-		"short guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"short guard": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			if content, ok := both.AcceptedContent(ctx); ok {
 				return server.Text(fmt.Sprintf("%+v", content)), nil
 			}
 			return roundtrip.InputRequired(both.Elicit("Where?")), nil
 		},
-		"two rounds": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"two rounds": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			first, ok := both.AcceptedContent(ctx)
 			if !ok {
 				return roundtrip.InputRequired(both.Elicit("Where?")), nil
@@ -55,8 +53,7 @@ func styles() map[string]rawTool {
 			size, _ := roundtrip.State[int](ctx)
 			return server.Text(fmt.Sprintf("%+v %+v %d", first, second, size)), nil
 		},
-		"raw form": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"raw form": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			reply := roundtrip.RawAnswer(ctx, "raw")
 			if reply.Outcome == roundtrip.Missing {
 				return roundtrip.InputRequired(
@@ -65,16 +62,14 @@ func styles() map[string]rawTool {
 			}
 			return server.Text(reply.Outcome.String() + " " + string(reply.Content)), nil
 		},
-		"error value": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"error value": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			if content, ok := both.AcceptedContent(ctx); ok {
 				return server.Text(fmt.Sprintf("%+v", content)), nil
 			}
 			return nil, fmt.Errorf("wrapped: %w",
 				&server.InputRequiredError{Result: roundtrip.InputRequired(both.Elicit("Where?"))})
 		},
-		"sampling and roots": func(ctx context.Context,
-			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"sampling and roots": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			message, ok := roundtrip.Sampled(ctx, "model")
 			roots, also := roundtrip.Roots(ctx, "roots")
 			if !ok || !also {
@@ -85,13 +80,11 @@ func styles() map[string]rawTool {
 			}
 			return server.Text(message.Model + " " + roots[0].URI), nil
 		},
-		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q",
 				roundtrip.RoundOf(ctx).Number), "?")), nil
 		},
-		"fails after": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"fails after": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			if roundtrip.RoundOf(ctx).Number == 1 {
 				return roundtrip.InputRequired(both.Elicit("Where?")), nil
 			}
@@ -139,7 +132,7 @@ func TestWriteOnce(t *testing.T) {
 		for person, form := range people {
 			t.Run(style+" "+person, func(t *testing.T) {
 				h := newHarness(t, nil)
-				server.AddRawTool(h.Server, server.Tool{Name: "tool"}, handler)
+				h.tool("tool", handler)
 				answer := func(method string) string {
 					switch method {
 					case protocol.MethodListRoots:
@@ -192,9 +185,7 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 		})
 	tools := h.send(protocol.MethodListTools, "").result["tools"]
 	listed, err := json.Marshal(at(tools.([]any)[0], "inputSchema", "properties"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := `{"more":{"type":["null","number"]},"n":{"default":2.50,"type":"number"}}`
 	if got := string(listed); got != want && got != strings.Replace(want, "2.50", "2.5", 1) {
 		t.Errorf("listed %s, want %s", got, want)
@@ -209,14 +200,9 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 		}
 		c := h.enter(protocol.V20251125, allCapabilities)
 		c.answer = answering(answer)
-		if got := c.call("tool", `{}`); got != want {
-			t.Errorf("2025-11-25: got %s, want %s", got, want)
-		}
+		wantEqual(t, "2025-11-25", c.call("tool", `{}`), want)
 		schema := string(c.asked()[0].Params)
-		if want := `"rate":{"type":"number","minimum":1,"default":7.50}`; !strings.Contains(schema,
-			want) {
-			t.Errorf("asked %s, want %s in it", schema, want)
-		}
+		wantPart(t, "asked", schema, `"rate":{"type":"number","minimum":1,"default":7.50}`)
 	}
 	h.call("tool", `{"n":"2.50"}`).failed(`field "n"`, "must be a number, got string")
 }
@@ -225,34 +211,30 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 func TestJSONNumbersInAnyValue(t *testing.T) {
 	value := map[string]any{"n": json.Number("1.50")}
 	meta, err := protocol.Meta(nil).With("example.com/n", value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "tool"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			kept, err := roundtrip.Memo(ctx, "memo",
-				func(context.Context) (map[string]json.Number, error) {
-					return map[string]json.Number{"n": "1.50"}, nil
-				})
-			if err != nil {
-				return nil, err
-			}
-			if _, ok := roundtrip.AcceptedContent[Rate](ctx, "rate"); !ok {
-				return roundtrip.InputRequired(roundtrip.Elicit[Rate]("rate", "?"),
-					roundtrip.WithState(value)), nil
-			}
-			state, _ := roundtrip.State[json.RawMessage](ctx)
-			result, err := server.Structured([]any{kept, state, value})
-			if err == nil {
-				result.Meta = meta
-			}
-			return result, err
-		})
-	server.AddRawTool(h.Server, server.Tool{Name: "fails"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return nil, protocol.Errorf(-32050, "no").WithData(value)
-		})
+	h.tool("tool", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		kept, err := roundtrip.Memo(ctx, "memo",
+			func(context.Context) (map[string]json.Number, error) {
+				return map[string]json.Number{"n": "1.50"}, nil
+			})
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := roundtrip.AcceptedContent[Rate](ctx, "rate"); !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[Rate]("rate", "?"),
+				roundtrip.WithState(value)), nil
+		}
+		state, _ := roundtrip.State[json.RawMessage](ctx)
+		result, err := server.Structured([]any{kept, state, value})
+		if err == nil {
+			result.Meta = meta
+		}
+		return result, err
+	})
+	h.tool("fails", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return nil, protocol.Errorf(-32050, "no").WithData(value)
+	})
 	const want = `[{"n":1.50},{"n":1.50},{"n":1.50}]`
 	answer := `{"action":"accept"}`
 	if got := runModern(h, "tool", func(string) string { return answer }); got != want {
@@ -266,9 +248,7 @@ func TestJSONNumbersInAnyValue(t *testing.T) {
 	raw := string(c.request(protocol.MethodCallTool, `{"name":"tool","arguments":{}}`).Result)
 	for _, part := range []string{strings.ReplaceAll(want, `"`, `\"`),
 		`"example.com/n":{"n":1.50}`} {
-		if !strings.Contains(raw, part) {
-			t.Errorf("2025-11-25: got %s, want %s in it", raw, part)
-		}
+		wantPart(t, "2025-11-25", raw, part)
 	}
 	failed := c.request(protocol.MethodCallTool, `{"name":"fails","arguments":{}}`)
 	if e := failed.Error; e == nil || string(e.Data) != `{"n":1.50}` {

@@ -22,9 +22,7 @@ func echoExtension(name, method string) server.Extension {
 
 func TestExtensionIsServedToThoseWhoDeclareIt(t *testing.T) {
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer srv.Close()
 	server.AddExtension(srv, echoExtension("example.com/echo", "echo/echo"))
 	for _, row := range []struct{ name, declared, want string }{
@@ -38,9 +36,7 @@ func TestExtensionIsServedToThoseWhoDeclareIt(t *testing.T) {
 					`"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 					`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}` +
 					row.declared + `}}}`)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			got := string(resp.Result)
 			if resp.Error != nil {
 				got = string(resp.Error.Data)
@@ -71,9 +67,7 @@ func TestExtensionsThatAreWrongPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, err := server.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer srv.Close()
 			server.AddExtension(srv, echoExtension("example.com/taken", "taken/echo"))
 			defer func() {

@@ -17,9 +17,7 @@ import (
 func FuzzHandle(f *testing.F) {
 	seen := &events{}
 	s, err := server.New(&server.Options{Observer: seen})
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	server.AddTool(s, server.Tool{Name: "deploy"}, deploy)
 	server.AddRawTool(s, server.Tool{Name: "cold", AcceptUnsolicited: true}, asksCount)
 	server.AddPrompt(s, server.Prompt{Name: "p",
@@ -32,9 +30,7 @@ func FuzzHandle(f *testing.F) {
 		f.Fatal(err, asked.Error)
 	}
 	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, asked.Result)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	seeds := []*protocol.Request{
 		benchRetry(result),
 		benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`),
@@ -80,9 +76,7 @@ func FuzzHandle(f *testing.F) {
 func FuzzTemplates(f *testing.F) {
 	h := struct{ variables map[string]string }{}
 	s, err := server.New(&server.Options{Roundtrip: roundtrip.Options{Audience: "fuzz"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:{a}/{+b}", Name: "x"},
 		func(_ context.Context, c *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			h.variables = c.Variables

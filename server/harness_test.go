@@ -39,9 +39,7 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 		o.Roundtrip.MinHumanTime = -1
 	}
 	s, err := server.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return &harness{T: t, Server: s, capabilities: allCapabilities, events: seen}
 }
@@ -109,9 +107,7 @@ func (h *harness) raw(ctx context.Context, method, params string) reply {
 		req.Params = json.RawMessage(params)
 	}
 	response, err := h.Handle(ctx, req, nil)
-	if err != nil {
-		h.Fatalf("Handle: %v", err)
-	}
+	noError(h, err)
 	return h.read(req, response)
 }
 
@@ -127,13 +123,9 @@ func (h *harness) read(req *protocol.Request, response *protocol.Response) reply
 	if response == nil {
 		h.Fatal("no response")
 	}
-	if response.ID != req.ID {
-		h.Errorf("response has id %v, want %v", response.ID, req.ID)
-	}
+	wantEqual(h, "response has id", response.ID, req.ID)
 	line, err := protocol.AppendMessage(nil, response)
-	if err != nil {
-		h.Fatalf("response cannot be sent: %v", err)
-	}
+	noError(h, err)
 	if (response.Error == nil) == (response.Result == nil) {
 		h.Errorf("response must have a result or an error: %s", line)
 	}
@@ -191,9 +183,7 @@ func (r reply) failed(words ...string) {
 		return
 	}
 	for _, w := range words {
-		if !strings.Contains(r.firstText(), w) {
-			r.Errorf("error %q does not say %q", r.firstText(), w)
-		}
+		wantPart(r, "error", r.firstText(), w)
 	}
 }
 
@@ -219,9 +209,7 @@ func (r reply) refused(code int64, words ...string) {
 		return
 	}
 	for _, w := range words {
-		if !strings.Contains(r.err.Message, w) {
-			r.Errorf("error %q does not say %q", r.err.Message, w)
-		}
+		wantPart(r, "error", r.err.Message, w)
 	}
 }
 
@@ -243,9 +231,7 @@ func (r reply) asks(keys ...string) {
 	if present && len(requests) == 0 {
 		r.Errorf("inputRequests is there and empty: %s", r.raw)
 	}
-	if got := slices.Sorted(maps.Keys(requests)); !slices.Equal(got, keys) {
-		r.Errorf("asks for %q, want %q", got, keys)
-	}
+	wantList(r, "asks for", slices.Sorted(maps.Keys(requests)), keys)
 }
 
 // at returns the value at a path of member names.
@@ -259,9 +245,7 @@ func at(v any, path ...string) any {
 
 func (h *harness) wantBug(word string) {
 	h.Helper()
-	if got := h.events.bugs(); !strings.Contains(got, word) {
-		h.Errorf("observer was told of the bugs %q, want %q among them", got, word)
-	}
+	wantPart(h, "observer was told of the bugs", h.events.bugs(), word)
 }
 
 func wantPanic(t *testing.T, word string, f func()) {
@@ -269,11 +253,64 @@ func wantPanic(t *testing.T, word string, f func()) {
 	defer func() {
 		t.Helper()
 		got := fmt.Sprint(recover())
-		if !strings.Contains(got, word) {
-			t.Errorf("panic is %q, want one that says %q", got, word)
-		}
+		wantPart(t, "panic is", got, word)
 	}()
 	f()
 }
 
 type none struct{}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEqual says what is got in place of what is wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type toolOutcome = protocol.CallToolOutcome
+
+func (h *harness) tool(name string, handle rawTool) { addTool(h.Server, name, handle) }
+
+func addTool(srv *server.Server, name string, handle rawTool) {
+	server.AddRawTool(srv, server.Tool{Name: name}, handle)
+}
+
+// says is a handler that answers with a text.
+func says(text ...string) rawTool { return outcome(server.Text(text...), nil) }
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantPart says in what a part is missing.
+func wantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
+	}
+}
+
+// wantCode checks the code of the error of a response, 0 for none.
+func wantCode(t testing.TB, what string, r *protocol.Response, code int64) {
+	t.Helper()
+	var got int64
+	if r.Error != nil {
+		got = r.Error.Code
+	}
+	if got != code {
+		t.Errorf("%s: got %s, %v, want code %d", what, r.Result, r.Error, code)
+	}
+}

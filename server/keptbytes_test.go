@@ -17,11 +17,10 @@ import (
 func TestLongMetaIsDropped(t *testing.T) {
 	var got protocol.Meta
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			got = call.Meta.Extra
-			return server.Text("x"), nil
-		})
+	h.tool("x", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
+		got = call.Meta.Extra
+		return server.Text("x"), nil
+	})
 	const token = `"progressToken":7,"traceparent":"00-1-1-01"`
 	long := `,"x":"` + strings.Repeat("x", 16<<10) + `"`
 	wantDropped := func(t *testing.T) {
@@ -33,9 +32,7 @@ func TestLongMetaIsDropped(t *testing.T) {
 			t.Errorf("the handler got %d bytes, progressToken %s, traceparent %s", len(got), token,
 				trace)
 		}
-		if n := quotaEvents(h.events, "meta"); n != 1 {
-			t.Errorf("observed %d drops, want 1", n)
-		}
+		wantEqual(t, "observed drops", quotaEvents(h.events, "meta"), 1)
 	}
 	h.callWith(token + long)
 	wantDropped(t)

@@ -45,7 +45,7 @@ var lists = []struct {
 	remove         func(s *server.Server, name string) bool
 }{
 	{protocol.MethodListTools, "tools", func(s *server.Server, name string) {
-		server.AddRawTool(s, server.Tool{Name: name}, outcome(server.Text("x"), nil))
+		addTool(s, name, says("x"))
 	}, (*server.Server).RemoveTool},
 	{protocol.MethodListPrompts, "prompts", func(s *server.Server, name string) {
 		server.AddPrompt(s, server.Prompt{Name: name}, getNothing)
@@ -75,9 +75,7 @@ func TestEmptyLists(t *testing.T) {
 	h := newHarness(t, &server.Options{Capabilities: declaresAll()})
 	for _, l := range lists {
 		r := h.send(l.method, "")
-		if !strings.Contains(r.raw, `"`+l.member+`":[]`) {
-			t.Errorf("%s: %s, want an empty list", l.method, r.raw)
-		}
+		wantPart(t, "the result", r.raw, `"`+l.member+`":[]`)
 		if _, ok := r.result["nextCursor"]; ok {
 			t.Errorf("%s: cursor beyond the end", l.method)
 		}
@@ -185,10 +183,7 @@ func TestChangesWhileRunning(t *testing.T) {
 			}
 			l.add(h.Server, "c")
 			l.add(h.Server, "a")
-			if got := h.send(l.method, "").names(l.member); !slices.Equal(got,
-				[]string{"b", "c", "a"}) {
-				t.Errorf("list is %q", got)
-			}
+			wantList(t, "list is", h.send(l.method, "").names(l.member), []string{"b", "c", "a"})
 			for _, name := range []string{"a", "b", "c"} {
 				l.remove(h.Server, name)
 			}
@@ -220,10 +215,7 @@ func TestConcurrentChanges(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got,
-		[]string{"first"}) {
-		t.Errorf("list is %q", got)
-	}
+	wantList(t, "list is", h.send(protocol.MethodListTools, "").names("tools"), []string{"first"})
 }
 
 // A client in process may do with a list what it likes.
@@ -234,10 +226,7 @@ func TestListsAreNotShared(t *testing.T) {
 		Params: json.RawMessage("{" + goodMeta + "}")}
 	first, _ := h.Handle(t.Context(), req, nil)
 	clear(first.Result)
-	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got,
-		[]string{"a"}) {
-		t.Errorf("list is %q", got)
-	}
+	wantList(t, "list is", h.send(protocol.MethodListTools, "").names("tools"), []string{"a"})
 }
 
 func TestDiscover(t *testing.T) {
@@ -246,9 +235,7 @@ func TestDiscover(t *testing.T) {
 		Instructions: "Buy.",
 	})
 	r := h.send(protocol.MethodDiscover, "")
-	if got := at(r.result, "_meta", protocol.MetaServerInfo, "name"); got != "shop" {
-		t.Errorf("server is %v", got)
-	}
+	wantEqual(t, "server is", at(r.result, "_meta", protocol.MetaServerInfo, "name"), "shop")
 	if r.result["instructions"] != "Buy." ||
 		fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
 		t.Errorf("discover says %s", r.raw)
@@ -288,7 +275,7 @@ func TestDefinitionsAreRelayed(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{
 		Name: "t", Title: "T", Description: "d", Icons: icons, Meta: meta,
 		Annotations: &protocol.ToolAnnotations{Title: "a", ReadOnlyHint: &yes},
-	}, outcome(server.Text("x"), nil))
+	}, says("x"))
 	server.AddPrompt(h.Server, server.Prompt{Name: "p", Title: "T", Description: "d", Icons: icons,
 		Meta: meta,
 		Arguments: []protocol.PromptArgument{{Name: "a", Title: "A", Description: "e",
@@ -313,9 +300,7 @@ func TestDefinitionsAreRelayed(t *testing.T) {
 	} {
 		r := h.send(method, "")
 		for _, part := range parts {
-			if !strings.Contains(r.raw, part) {
-				t.Errorf("%s: %s lacks %s", method, r.raw, part)
-			}
+			wantPart(t, method, r.raw, part)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -34,13 +33,10 @@ func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 // and not the process, which has other clients.
 func TestStdioPanicOutsideHandlers(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("in the handler")
-		})
+	noError(t, err)
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("in the handler")
+	})
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan error, 1)
@@ -86,15 +82,12 @@ func TestPanicOutsideHandlers(t *testing.T) {
 				panic(e)
 			}
 		})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var back server.Call
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			back = call.Call
-			panic("in the handler")
-		})
+	addTool(srv, "panic", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
+		back = call.Call
+		panic("in the handler")
+	})
 	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` +
 		goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
 		t.Run(method, func(t *testing.T) {
@@ -131,36 +124,24 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r,
 			x.Version())
 	}
-	if r := send(protocol.MethodInitialize, hello+`good"}}`); r.Error != nil {
-		t.Errorf("initialize once more: %v", r.Error)
-	}
-	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil ||
-		r.Error.Code != protocol.CodeInternalError {
-		t.Errorf("got %+v, want an internal error", r)
-	}
+	wantCode(t, "the response", send(protocol.MethodInitialize, hello+`good"}}`), 0)
+	wantCode(t, "the response",
+		send(protocol.MethodCallTool, `{"name":"panic"}`), protocol.CodeInternalError)
 	if r := send(protocol.MethodPing, `{}`); r.Error != nil || server.Running(x) != 0 {
 		t.Errorf("ping: %v, %d requests run, want none", r.Error, server.Running(x))
 	}
-	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told,
-		want) {
-		t.Errorf("told of %v, want %v", told, want)
-	}
-	if err := srv.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	wantList(t, "told of", told, []string{protocol.MethodInitialize, protocol.MethodCallTool})
+	noError(t, srv.Shutdown(t.Context()))
 }
 
 // TestPanicOfTheTransport: what Panicked panics with goes on to the caller of
 // Serve, and the server is rid of the request.
 func TestPanicOfTheTransport(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("in the handler")
-		})
+	noError(t, err)
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("in the handler")
+	})
 	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
 		server.Delivery{
@@ -168,9 +149,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 			Panicked:  func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) },
 		})
 	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
-	if err := srv.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, srv.Shutdown(t.Context()))
 }
 
 // TestSessionNewsOutlivePanics: who decides what a client may learn panics. It is
@@ -193,9 +172,7 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 			return nil, nil
 		})
 	c := h.enter(protocol.V20251125, `{}`)
-	if r := c.request(protocol.MethodSubscribe, `{"uri":"test://secret"}`); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	wantCode(t, "the response", c.request(protocol.MethodSubscribe, `{"uri":"test://secret"}`), 0)
 	h.ResourceUpdated("test://secret")
 	<-told
 	broken = false
@@ -214,10 +191,8 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 			told <- p.Method
 		}
 	})})
-	tool := func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text("x"), nil
-	}
-	server.AddRawTool(h.Server, server.Tool{Name: "a"}, tool)
+	tool := says("x")
+	h.tool("a", tool)
 	broken := true
 	x := h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
 		if broken {
@@ -230,18 +205,12 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	defer x.Close()
 	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)},
 		server.Delivery{})
-	if r := h.Serve(t.Context(), in); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	wantCode(t, "the response", h.Serve(t.Context(), in), 0)
 	x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
-	server.AddRawTool(h.Server, server.Tool{Name: "b"}, tool)
-	if got := <-told; got != protocol.NotifyToolsChanged {
-		t.Errorf("told of %s, want %s", got, protocol.NotifyToolsChanged)
-	}
-	server.AddRawTool(h.Server, server.Tool{Name: "c"}, tool)
-	if got := <-sent; got != protocol.NotifyToolsChanged {
-		t.Errorf("sent %s, want %s", got, protocol.NotifyToolsChanged)
-	}
+	h.tool("b", tool)
+	wantEqual(t, "told of", <-told, protocol.NotifyToolsChanged)
+	h.tool("c", tool)
+	wantEqual(t, "sent", <-sent, protocol.NotifyToolsChanged)
 }
 
 // panicky panics where no middleware catches it: while a result is encoded.
@@ -253,11 +222,10 @@ func (panicky) MarshalJSON() ([]byte, error) { panic("marshal") }
 // even so, and the id is free again. So it does where the encoding of a result panics.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "leave"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			runtime.Goexit()
-			return nil, nil
-		})
+	h.tool("leave", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
 	server.AddToolOut(h.Server, server.Tool{Name: "panicky"},
 		func(context.Context, *server.ToolCall, none) (map[string]panicky, error) {
 			return map[string]panicky{"a": {}}, nil
@@ -267,7 +235,5 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 		w.send(callLine("1", tool))
 		w.fails("1", protocol.CodeInternalError)
 	}
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	noError(t, w.end())
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +25,7 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage("{" + strings.TrimSuffix(goodMeta, "}") + meta + `},"name":"x"}`)}
 	response, err := h.Handle(h.Context(), req, &way)
-	if err != nil {
-		h.Fatal(err)
-	}
+	noError(h, err)
 	return h.read(req, response), way
 }
 
@@ -81,16 +78,15 @@ func TestProgress(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, nil)
-			server.AddRawTool(h.Server, server.Tool{Name: "x"},
-				func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-					for _, s := range steps {
-						err := c.Progress(ctx, s.progress, s.total, s.message)
-						if (err == nil) != (s.ok || tt.token == "") {
-							t.Errorf("%+v: %v", s, err)
-						}
+			h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+				for _, s := range steps {
+					err := c.Progress(ctx, s.progress, s.total, s.message)
+					if (err == nil) != (s.ok || tt.token == "") {
+						t.Errorf("%+v: %v", s, err)
 					}
-					return server.Text("x"), nil
-				})
+				}
+				return server.Text("x"), nil
+			})
 			meta := ""
 			if tt.token != "" {
 				meta = `"progressToken":` + tt.token
@@ -107,9 +103,7 @@ func TestProgress(t *testing.T) {
 					want = append(want, `{"progressToken":`+tt.token+`,`+s)
 				}
 			}
-			if got := paramsOf(t, protocol.NotifyProgress, way); !slices.Equal(got, want) {
-				t.Errorf("sent %s, want %s", got, want)
-			}
+			wantList(t, "sent", paramsOf(t, protocol.NotifyProgress, way), want)
 		})
 	}
 }
@@ -117,19 +111,18 @@ func TestProgress(t *testing.T) {
 // TestConcurrentProgress holds that what is sent increases, however many report.
 func TestConcurrentProgress(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			var done sync.WaitGroup
-			for range 8 {
-				done.Go(func() {
-					for i := range 100 {
-						_ = c.Progress(ctx, float64(i), 100, "")
-					}
-				})
-			}
-			done.Wait()
-			return server.Text("x"), nil
-		})
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		var done sync.WaitGroup
+		for range 8 {
+			done.Go(func() {
+				for i := range 100 {
+					_ = c.Progress(ctx, float64(i), 100, "")
+				}
+			})
+		}
+		done.Wait()
+		return server.Text("x"), nil
+	})
 	_, way := h.callWith(`"progressToken":1`)
 	last := -1.0
 	for _, n := range way {
@@ -139,20 +132,17 @@ func TestConcurrentProgress(t *testing.T) {
 		}
 		last = p.Progress
 	}
-	if last != 99 {
-		t.Errorf("the last progress is %v, want 99", last)
-	}
+	wantEqual(t, "the last progress is", last, 99)
 }
 
 // TestNothingFollowsTheResponse has handlers that leave goroutines behind.
 func TestNothingFollowsTheResponse(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			calls <- c
-			return server.Text("x"), c.Progress(ctx, 5, 0, "")
-		})
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		calls <- c
+		return server.Text("x"), c.Progress(ctx, 5, 0, "")
+	})
 	_, way := h.callWith(`"progressToken":1,"` + protocol.MetaLogLevel + `":"debug"`)
 	c, ctx := <-calls, context.Background()
 	for name, err := range map[string]error{
@@ -175,15 +165,14 @@ func TestLog(t *testing.T) {
 		protocol.LevelWarning,
 		protocol.LevelError, protocol.LevelCritical, protocol.LevelAlert, protocol.LevelEmergency}
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i, level := range levels {
-				if err := c.Log(ctx, level, "", i); err != nil {
-					t.Errorf("%s: %v", level, err)
-				}
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		for i, level := range levels {
+			if err := c.Log(ctx, level, "", i); err != nil {
+				t.Errorf("%s: %v", level, err)
 			}
-			return server.Text("x"), nil
-		})
+		}
+		return server.Text("x"), nil
+	})
 	for i, level := range levels {
 		r, way := h.callWith(`"` + protocol.MetaLogLevel + `":"` + string(level) + `"`)
 		r.text("x")
@@ -191,9 +180,7 @@ func TestLog(t *testing.T) {
 		for j := i; j < len(levels); j++ {
 			want = append(want, fmt.Sprintf(`{"level":%q,"data":%d}`, levels[j], j))
 		}
-		if got := paramsOf(t, protocol.NotifyMessage, way); !slices.Equal(got, want) {
-			t.Errorf("from %s on: sent %s, want %s", level, got, want)
-		}
+		wantList(t, "from", paramsOf(t, protocol.NotifyMessage, way), want)
 	}
 	if _, way := h.callWith(""); len(way) > 0 {
 		t.Errorf("without a level: sent %v", way)
@@ -209,57 +196,51 @@ func TestLog(t *testing.T) {
 
 func TestLogData(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}},
-				json.RawMessage(`{"b":1}`)} {
-				if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
-					t.Errorf("%v: %v", data, err)
-				}
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}},
+			json.RawMessage(`{"b":1}`)} {
+			if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
+				t.Errorf("%v: %v", data, err)
 			}
-			for name, err := range map[string]error{
-				"a channel":       c.Log(ctx, protocol.LevelInfo, "", make(chan int)),
-				"not JSON":        c.Log(ctx, protocol.LevelInfo, "", json.RawMessage(`{`)),
-				"unknown level":   c.Log(ctx, "loud", "", 1),
-				"no level at all": c.Log(ctx, "", "", 1),
-			} {
-				if err == nil {
-					t.Errorf("%s is accepted", name)
-				}
+		}
+		for name, err := range map[string]error{
+			"a channel":       c.Log(ctx, protocol.LevelInfo, "", make(chan int)),
+			"not JSON":        c.Log(ctx, protocol.LevelInfo, "", json.RawMessage(`{`)),
+			"unknown level":   c.Log(ctx, "loud", "", 1),
+			"no level at all": c.Log(ctx, "", "", 1),
+		} {
+			if err == nil {
+				t.Errorf("%s is accepted", name)
 			}
-			return server.Text("x"), nil
-		})
+		}
+		return server.Text("x"), nil
+	})
 	_, way := h.callWith(`"` + protocol.MetaLogLevel + `":"debug"`)
 	want := []string{`null`, `"line\nbreak"`, `{"a":[1]}`, `{"b":1}`}
 	for i := range want {
 		want[i] = `{"level":"info","logger":"db","data":` + want[i] + `}`
 	}
-	if got := paramsOf(t, protocol.NotifyMessage, way); !slices.Equal(got, want) {
-		t.Errorf("sent %s, want %s", got, want)
-	}
+	wantList(t, "sent", paramsOf(t, protocol.NotifyMessage, way), want)
 }
 
 // TestServerItselfDoesNotLog holds that what goes wrong inside stays inside,
 // even for a client that wants to hear everything.
 func TestServerItselfDoesNotLog(t *testing.T) {
-	handlers := map[string]func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-		error){
-		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+	handlers := map[string]func(context.Context, *server.ToolCall) (toolOutcome, error){
+		"panic": func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			panic("secret")
 		},
-		"nil": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"nil": func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			return nil, nil
 		},
-		"bug": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"bug": func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			return server.Structured(func() { _ = "secret" })
 		},
 		"asks": asksCount,
 	}
 	for name, handler := range handlers {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "x"}, handler)
+		h.tool("x", handler)
 		r, way := h.callWith(`"progressToken":1,"` + protocol.MetaLogLevel + `":"debug"`)
 		if len(way) > 0 || strings.Contains(r.raw, "secret") {
 			t.Errorf("%s: sent %v and %s", name, way, r.raw)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -22,33 +21,28 @@ func TestPushesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		failed := make(chan error, 100+1)
-		server.AddRawTool(h.Server, server.Tool{Name: "push"},
-			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for i := range 100 + 1 {
-					go func() {
-						// the first that fails would end the others
-						_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
-							roundtrip.IfPossible())
-						failed <- err
-					}()
-				}
-				// for all to be on their way, or refused: what was never sent is not withdrawn
-				synctest.Wait()
-				return server.Text((<-failed).Error()), nil
-			})
+		h.tool("push", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+			for i := range 100 + 1 {
+				go func() {
+					// the first that fails would end the others
+					_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
+						roundtrip.IfPossible())
+					failed <- err
+				}()
+			}
+			// for all to be on their way, or refused: what was never sent is not withdrawn
+			synctest.Wait()
+			return server.Text((<-failed).Error()), nil
+		})
 		c := h.enter(protocol.V20251125, allCapabilities)
-		if got := c.call("push", "{}"); !strings.Contains(got, "too many questions") {
-			t.Errorf("got %q", got)
-		}
+		wantPart(t, "the result", c.call("push", "{}"), "too many questions")
 		// What the handler left behind is withdrawn before the answer goes out.
 		for range 100 {
 			if err := <-failed; err == nil {
 				t.Error("a question of an answered request was answered")
 			}
 		}
-		if n := len(c.noted(protocol.NotifyCancelled)); n != 100 {
-			t.Errorf("%d withdrawn, want %d", n, 100)
-		}
+		wantEqual(t, "withdrawn", len(c.noted(protocol.NotifyCancelled)), 100)
 	})
 }
 
@@ -56,11 +50,10 @@ func TestPushesAreBounded(t *testing.T) {
 func TestPushAfterTheEnd(t *testing.T) {
 	h := newHarness(t, nil)
 	kept := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "keep"},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			kept <- call
-			return server.Text("done"), nil
-		})
+	h.tool("keep", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
+		kept <- call
+		return server.Text("done"), nil
+	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.call("keep", "{}")
 	call := <-kept
@@ -75,11 +68,10 @@ func TestPushAfterTheEnd(t *testing.T) {
 func TestElicitationComplete(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "visit"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			calls <- call
-			return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
-		})
+	h.tool("visit", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		calls <- call
+		return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
+	})
 	other := h.enter(protocol.V20251125, allCapabilities)
 	for _, v := range append([]protocol.Version{protocol.V20260728}, legacyVersions...) {
 		var c *visitor
@@ -87,9 +79,7 @@ func TestElicitationComplete(t *testing.T) {
 			h.call("visit", "{}").text("done")
 		} else {
 			c = h.enter(v, allCapabilities)
-			if got := c.call("visit", "{}"); got != "done" {
-				t.Errorf("%s: got %q", v, got)
-			}
+			wantEqual(t, string(v), c.call("visit", "{}"), "done")
 		}
 		call := <-calls
 		if err := call.ElicitationComplete(t.Context(), "id-2"); err != nil {
@@ -100,9 +90,7 @@ func TestElicitationComplete(t *testing.T) {
 		}
 		during, after := c.noted(protocol.NotifyElicitationCompleted), len(c.news)
 		if v != protocol.V20251125 {
-			if len(during)+after != 0 {
-				t.Errorf("%s: %d notifications, want none", v, len(during)+after)
-			}
+			wantEqual(t, fmt.Sprintf("%s: notifications", v), len(during)+after, 0)
 			continue
 		}
 		if len(during) != 1 || during[0] != `{"elicitationId":"id-1"}` || after != 1 {

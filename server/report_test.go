@@ -70,9 +70,7 @@ func TestRefusedLinesAreObserved(t *testing.T) {
 				&server.StreamOptions{MaxLineBytes: 500}); err != nil {
 				t.Fatal(err)
 			}
-			if got := seen.take(); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			wantList(t, "the result", seen.take(), tt.want)
 		})
 	}
 }
@@ -103,8 +101,6 @@ func TestRefusedForRoomIsObserved(t *testing.T) {
 		if got, want := seen.take(), []string{" closing 23223 4"}; !slices.Equal(got, want) {
 			t.Errorf("after Close: got %q, want %q", got, want)
 		}
-		if err := w.end(); err != nil {
-			t.Error(err)
-		}
+		noError(t, w.end())
 	})
 }

@@ -47,7 +47,7 @@ func book[In any](s *server.Server, schema string) (said string) {
 		}
 	}()
 	server.AddTool(s, server.Tool{Name: "book", InputSchema: json.RawMessage(schema)},
-		func(_ context.Context, _ *server.ToolCall, in In) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in In) (toolOutcome, error) {
 			return server.Structured(in)
 		})
 	return ""
@@ -102,17 +102,14 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		})
 	}
 	h := newHarness(t, nil)
-	if said := book[int](h.Server, `{"type":"object"}`); !strings.Contains(said, "int") {
-		t.Errorf("an object for an int: %q", said)
-	}
+	wantPart(t, "an object for an int", book[int](h.Server, `{"type":"object"}`), "int")
 	if said := book[struct {
 		V int `json:"v" minumum:"1"`
 	}](h.Server, `{"type":"object","properties":{"v":{"type":"integer"}}}`); !strings.Contains(said, "minumum") {
 		t.Errorf("a mistaken tag beside a schema: %q", said)
 	}
-	if said := book[map[string]any](h.Server, object(`"x":{"type":"string"}`, "")); said != "" {
-		t.Errorf("a map takes everything, but: %q", said)
-	}
+	wantEqual(t, "a map takes everything, but",
+		book[map[string]any](h.Server, object(`"x":{"type":"string"}`, "")), "")
 }
 
 // TestLargeBoundsAreListedExactly, as no float64 could.
@@ -128,15 +125,13 @@ func TestLargeBoundsAreListedExactly(t *testing.T) {
 	}
 	h := newHarness(t, nil)
 	server.AddTool(h.Server, server.Tool{Name: "large"},
-		func(_ context.Context, _ *server.ToolCall, in large) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in large) (toolOutcome, error) {
 			return server.Text(fmt.Sprint(in.Max)), nil
 		})
 	list := h.send(protocol.MethodListTools, "").raw
 	for _, want := range []string{`"maximum":9007199254740993`, `"maximum":18446744073709551615`,
 		`"maximum":100.5`, `"minimum":-9007199254740993`} {
-		if !strings.Contains(list, want) {
-			t.Errorf("list lacks %s: %s", want, list)
-		}
+		wantPart(t, "list lacks", list, want)
 	}
 	h.call("large", `{"max":9007199254740993,"wide":18446744073709551615,"list":[{"n":-9007199254740993}]}`).text("9007199254740993")
 	h.call("large", `{"max":9007199254740994}`).failed("max")
@@ -166,7 +161,7 @@ func TestDefaultsOfArguments(t *testing.T) {
 	}
 	h := newHarness(t, nil)
 	server.AddTool(h.Server, server.Tool{Name: "order"},
-		func(_ context.Context, call *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, call *server.ToolCall, in order) (toolOutcome, error) {
 			text, err := json.Marshal(in)
 			return server.Text(string(text) + " of " + string(call.Arguments)), err
 		})
@@ -181,9 +176,7 @@ func TestDefaultsOfArguments(t *testing.T) {
 	h.call("order", `{"lines":[{"unit":"c"}]}`).failed("unit")
 	list := h.send(protocol.MethodListTools, "").raw
 	for _, want := range []string{`"default":"dev"`, `"default":["x","y"]`, `"oneOf":[{"title":"A","const":"a"},{"title":"B","const":"b"}]`} {
-		if !strings.Contains(list, want) {
-			t.Errorf("list lacks %s: %s", want, list)
-		}
+		wantPart(t, "list lacks", list, want)
 	}
 	if strings.Contains(list, `"required"`) {
 		t.Errorf("what has a default is required: %s", list)

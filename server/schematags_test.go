@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -31,8 +29,7 @@ func tagged[T any](values ...string) taggedField {
 		form: func() (*form.Form, error) { return form.Derive(t, form.Options{}) },
 		tool: func(s *server.Server) {
 			server.AddTool(s, server.Tool{Name: "tool"},
-				func(_ context.Context, _ *server.ToolCall, in T) (protocol.CallToolOutcome,
-					error) {
+				func(_ context.Context, _ *server.ToolCall, in T) (toolOutcome, error) {
 					return server.Structured(in)
 				})
 		},
@@ -222,9 +219,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 			if tt.values == nil {
 				for who, text := range map[string]string{"form": fmt.Sprint(err),
 					"tool": fmt.Sprint(said)} {
-					if !strings.Contains(text, ".V: ") {
-						t.Errorf("the %s does not name type and field: %s", who, text)
-					}
+					wantPart(t, who, text, ".V: ")
 				}
 				return
 			}
@@ -248,9 +243,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 					continue
 				}
 				want, err := tt.decode(accepted)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				text, _ := json.Marshal(want)
 				r.text(string(text))
 			}
@@ -300,7 +293,7 @@ func TestTagsBoundArguments(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			server.AddTool(h.Server, server.Tool{Name: "refund"},
-				func(context.Context, *server.ToolCall, refund) (protocol.CallToolOutcome, error) {
+				func(context.Context, *server.ToolCall, refund) (toolOutcome, error) {
 					return server.Text("refunded"), nil
 				})
 			got := h.call("refund", tc.arguments)

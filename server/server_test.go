@@ -43,14 +43,11 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 		l.add(h.Server, "listed")
 	}
 	shared := &protocol.CallToolResult{Meta: protocol.Meta(`{"mine":1}`)}
-	server.AddRawTool(h.Server, server.Tool{Name: "meta"}, outcome(shared, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "empty meta"},
-		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
+	h.tool("meta", outcome(shared, nil))
+	h.tool("empty meta", outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
 	own := protocol.Meta(`{"` + protocol.MetaServerInfo + `":{"name":"gateway","version":"1"}}`)
-	server.AddRawTool(h.Server, server.Tool{Name: "own"},
-		outcome(&protocol.CallToolResult{Meta: own}, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "bad"},
-		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
+	h.tool("own", outcome(&protocol.CallToolResult{Meta: own}, nil))
+	h.tool("bad", outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
 	replies := []reply{h.send(protocol.MethodDiscover, ""), h.call("meta", ""), h.call("meta", ""),
 		h.call("empty meta", ""), h.call("listed", "")}
 	for _, l := range lists {
@@ -157,13 +154,9 @@ func TestStateIsBound(t *testing.T) {
 func sharedRing(t *testing.T) *keys.Keyring {
 	t.Helper()
 	key, err := keys.NewKey("k", make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return ring
 }
 
@@ -173,7 +166,7 @@ func TestAudienceIsTheName(t *testing.T) {
 	named := func(name string) *harness {
 		h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: name},
 			Roundtrip: roundtrip.Options{Sealer: ring}})
-		server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
+		h.tool("ask", asksCount)
 		return h
 	}
 	state := named("shop").call("ask", "").state()
@@ -183,15 +176,14 @@ func TestAudienceIsTheName(t *testing.T) {
 }
 
 func waits(h *harness) {
-	server.AddRawTool(h.Server, server.Tool{Name: "wait"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			select {
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case <-time.After(time.Minute):
-				return server.Text("waited"), nil
-			}
-		})
+	h.tool("wait", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Minute):
+			return server.Text("waited"), nil
+		}
+	})
 }
 
 func TestClose(t *testing.T) {
@@ -201,14 +193,10 @@ func TestClose(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { h.call("wait", "").failed(server.ErrClosed.Error()) })
 		synctest.Wait()
-		if err := h.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		noError(t, h.Close())
 		done.Wait()
 		h.call("wait", "").refused(protocol.CodeBusy, "closing")
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Errorf("Shutdown after Close: %v", err)
-		}
+		noError(t, h.Shutdown(t.Context()))
 	})
 }
 
@@ -298,10 +286,9 @@ func (b *back) Notify(_ context.Context, n *protocol.Notification) error {
 
 func TestNotify(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
-		})
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
+	})
 	var way back
 	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
 		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}

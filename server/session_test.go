@@ -60,9 +60,7 @@ func (h *harness) visit(v protocol.Version) *visitor {
 func (h *harness) enter(v protocol.Version, capabilities string) *visitor {
 	h.Helper()
 	c := h.visit(v)
-	if r := c.initialize(string(v), capabilities); r.Error != nil {
-		c.Fatalf("initialize: %v", r.Error)
-	}
+	wantCode(c, "the response", c.initialize(string(v), capabilities), 0)
 	c.notify(protocol.NotifyInitialized, "")
 	return c
 }
@@ -247,10 +245,7 @@ func TestSessionLifecycle(t *testing.T) {
 		protocol.MethodDiscover, "unheard/of"} {
 		early := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method},
 			server.Delivery{})
-		if r := c.h.Serve(t.Context(), early); r.Error == nil ||
-			r.Error.Code != protocol.CodeInvalidRequest {
-			t.Errorf("%s before initialize: got %v", method, r.Error)
-		}
+		wantCode(t, "the response", c.h.Serve(t.Context(), early), protocol.CodeInvalidRequest)
 	}
 	if r := c.request(protocol.MethodPing, ""); string(r.Result) != "{}" {
 		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
@@ -262,22 +257,15 @@ func TestSessionLifecycle(t *testing.T) {
 		r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
 		t.Errorf("bad initialize: got %v", r.Error)
 	}
-	if r := c.initialize("2025-11-25", `{}`); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	wantCode(t, "the response", c.initialize("2025-11-25", `{}`), 0)
 	r := c.initialize("2025-11-25", `{}`)
-	if r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
-		t.Errorf("second initialize: got %s, %v", r.Result, r.Error)
-	}
+	wantCode(t, "second initialize", r, protocol.CodeInvalidRequest)
 	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of",
 		protocol.MethodListPrompts, protocol.MethodSubscribe} {
 		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
 			Params: json.RawMessage(`{"uri":"a"}`)},
 			server.Delivery{})
-		if r := c.h.Serve(t.Context(), in); r.Error == nil ||
-			r.Error.Code != protocol.CodeMethodNotFound {
-			t.Errorf("%s: got %s, %v, want method not found", method, r.Result, r.Error)
-		}
+		wantCode(t, "the response", c.h.Serve(t.Context(), in), protocol.CodeMethodNotFound)
 	}
 	c.session.Close()
 	if r := c.request(protocol.MethodListTools, ""); r.Error == nil ||
@@ -414,10 +402,8 @@ func TestSessionMethods(t *testing.T) {
 						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
 							Method: bad.method}, server.Delivery{})
 					}
-					if r := c.h.Serve(t.Context(), in); r.Error == nil ||
-						r.Error.Code != protocol.CodeInvalidParams {
-						t.Errorf("%s %s: got %s, %v", bad.method, bad.params, r.Result, r.Error)
-					}
+					wantCode(t, "the response",
+						c.h.Serve(t.Context(), in), protocol.CodeInvalidParams)
 				}
 			})
 		}
@@ -455,7 +441,7 @@ func TestSessionCapabilities(t *testing.T) {
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" ||
 				roundtrip.RoundOf(ctx).Number != 1 {
 				t.Errorf("capabilities %s of %+v in round %d", call.Capabilities(),
@@ -491,16 +477,15 @@ const acceptedNow = `{"action":"accept","content":{"reason":"now"}}`
 // TestSessionLogLevel: info until the client sets it, each session for itself.
 func TestSessionLogLevel(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "log"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for _, level := range []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo,
-				protocol.LevelError} {
-				if err := call.Log(ctx, level, "", string(level)); err != nil {
-					t.Error(err)
-				}
+	h.tool("log", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for _, level := range []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo,
+			protocol.LevelError} {
+			if err := call.Log(ctx, level, "", string(level)); err != nil {
+				t.Error(err)
 			}
-			return server.Text("done"), nil
-		})
+		}
+		return server.Text("done"), nil
+	})
 	a, b := h.enter(protocol.V20251125, `{}`), h.enter(protocol.V20241105, `{}`)
 	for _, step := range []struct {
 		c     *visitor
@@ -512,9 +497,8 @@ func TestSessionLogLevel(t *testing.T) {
 		}
 		before := len(step.c.noted(protocol.NotifyMessage))
 		step.c.call("log", "{}")
-		if got := len(step.c.noted(protocol.NotifyMessage)) - before; got != step.want {
-			t.Errorf("level %q: %d messages, want %d", step.level, got, step.want)
-		}
+		wantEqual(t, fmt.Sprintf("level %q: messages", step.level),
+			len(step.c.noted(protocol.NotifyMessage))-before, step.want)
 	}
 }
 
@@ -540,7 +524,7 @@ func TestSessionNews(t *testing.T) {
 		}
 		add("test://a")
 		add("test://hidden")
-		server.AddRawTool(h.Server, server.Tool{Name: "more"}, outcome(nil, nil))
+		h.tool("more", outcome(nil, nil))
 		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"},
 			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
 				error) {
@@ -568,9 +552,7 @@ func TestSessionNews(t *testing.T) {
 		h.ResourceUpdated("test://hidden")
 		h.ResourceUpdated("test://unknown")
 		want := []string{"notifications/resources/list_changed {}", "notifications/tools/list_changed {}", `notifications/resources/updated {"uri":"test://a"}`}
-		if list := got(); !slices.Equal(list, want) {
-			t.Errorf("after initialized: %q, want %q", list, want)
-		}
+		wantList(t, "after initialized", got(), want)
 		h.ResourceUpdated("test://a")
 		if list := got(); len(list) != 1 {
 			t.Errorf("update: %q", list)
@@ -605,7 +587,7 @@ func TestSessionNewsAreBounded(t *testing.T) {
 			Method: protocol.MethodInitialize, Params: params}, server.Delivery{}))
 		x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 		change := func() {
-			server.AddRawTool(h.Server, server.Tool{Name: "new"}, outcome(nil, nil))
+			h.tool("new", outcome(nil, nil))
 			h.RemoveTool("new")
 		}
 		change()
@@ -615,9 +597,7 @@ func TestSessionNewsAreBounded(t *testing.T) {
 		}
 		close(hold)
 		synctest.Wait()
-		if len(sent) != 2 {
-			t.Errorf("%d notifications for 1001 changes, want 2", len(sent))
-		}
+		wantEqual(t, "notifications for 1001 changes", len(sent), 2)
 	})
 }
 
@@ -666,9 +646,7 @@ func TestSessionCancel(t *testing.T) {
 			twice.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("the same id twice: %v", twice.Error)
 		}
-		if n := server.Running(c.session); n != 1 {
-			t.Errorf("%d running", n)
-		}
+		wantEqual(t, "running", server.Running(c.session), 1)
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
 		// a string: another id
 		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID))
@@ -680,9 +658,7 @@ func TestSessionCancel(t *testing.T) {
 			!strings.Contains(gone[0], c.asked()[0].ID.String()) {
 			t.Errorf("withdrawn %q", gone)
 		}
-		if n := server.Running(c.session); n != 0 {
-			t.Errorf("%d running", n)
-		}
+		wantEqual(t, "running", server.Running(c.session), 0)
 		late := &protocol.Response{ID: c.asked()[0].ID, Result: json.RawMessage(acceptedNow)}
 		if c.session.Deliver(late) {
 			t.Error("a late answer is taken")
@@ -692,16 +668,15 @@ func TestSessionCancel(t *testing.T) {
 
 // addAsker adds a tool that returns a question.
 func addAsker(h *harness) {
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
-			case roundtrip.Accepted:
-				return server.Text(reply.Content.Reason), nil
-			case roundtrip.Declined, roundtrip.Cancelled:
-				return server.Text(reply.Outcome.String()), nil
-			}
-			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
-		})
+	h.tool("ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
+		case roundtrip.Accepted:
+			return server.Text(reply.Content.Reason), nil
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text(reply.Outcome.String()), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+	})
 }
 
 // TestSessionProgressExtends: the token is in the question, and the client's
@@ -727,9 +702,7 @@ func TestSessionProgressExtends(t *testing.T) {
 			}
 			return &protocol.Response{Result: json.RawMessage(acceptedNow)}
 		}
-		if got := c.call("ask", "{}"); got != "now" {
-			t.Errorf("got %q", got)
-		}
+		wantEqual(t, "the result", c.call("ask", "{}"), "now")
 		c.answer = nil
 		start := time.Now()
 		if got := c.call("ask", "{}"); !strings.Contains(got, "nobody answered in time") ||
@@ -743,21 +716,20 @@ func TestSessionProgressExtends(t *testing.T) {
 // as it may, and the client hears of each step once.
 func TestSessionProgressAgain(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "slow"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 2 {
-				if err := call.Progress(ctx, float64(i), 3, ""); err != nil {
-					return nil, err
-				}
+	h.tool("slow", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for i := range 2 {
+			if err := call.Progress(ctx, float64(i), 3, ""); err != nil {
+				return nil, err
 			}
-			if err := call.Progress(ctx, 1, 3, ""); err == nil {
-				t.Error("progress that does not increase is no error")
-			}
-			if _, ok := roundtrip.AcceptedContent[Reason](ctx, "confirm"); !ok {
-				return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
-			}
-			return server.Text("done"), call.Progress(ctx, 2, 3, "")
-		})
+		}
+		if err := call.Progress(ctx, 1, 3, ""); err == nil {
+			t.Error("progress that does not increase is no error")
+		}
+		if _, ok := roundtrip.AcceptedContent[Reason](ctx, "confirm"); !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+		}
+		return server.Text("done"), call.Progress(ctx, 2, 3, "")
+	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answering(acceptedNow)
 	if got := told(c.request(protocol.MethodCallTool, `{"name":"slow","_meta":{"progressToken":"p"}}`)); got != "done" {
@@ -766,9 +738,7 @@ func TestSessionProgressAgain(t *testing.T) {
 	want := []string{
 		`{"progressToken":"p","progress":0,"total":3}`, `{"progressToken":"p","progress":1,"total":3}`, `{"progressToken":"p","progress":2,"total":3}`,
 	}
-	if got := c.noted(protocol.NotifyProgress); !slices.Equal(got, want) {
-		t.Errorf("sent %s, want %s", got, want)
-	}
+	wantList(t, "sent", c.noted(protocol.NotifyProgress), want)
 }
 
 // TestSessionDelivers to its own questions only.
@@ -807,9 +777,7 @@ func TestSessionDelivers(t *testing.T) {
 		a.answer = func(*protocol.Request) *protocol.Response {
 			return &protocol.Response{Error: protocol.Errorf(-32602, "no such mode")}
 		}
-		if got := a.call("ask", "{}"); !strings.Contains(got, "no such mode") {
-			t.Errorf("got %q", got)
-		}
+		wantPart(t, "the result", a.call("ask", "{}"), "no such mode")
 		if ids := a.asked(); ids[0].ID == ids[1].ID {
 			t.Errorf("id %s was used twice", ids[0].ID)
 		}
@@ -844,9 +812,7 @@ func TestSessionWithoutBack(t *testing.T) {
 	c := h.enter(protocol.V20251125, allCapabilities)
 	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`,
 		server.Delivery{})
-	if got := told(c.serve(in)); !strings.Contains(got, "no session") {
-		t.Errorf("got %q", got)
-	}
+	wantPart(t, "the result", told(c.serve(in)), "no session")
 }
 
 // TestSessionNeeds gates before the handler, in the manner of the family.
@@ -854,7 +820,7 @@ func TestSessionNeeds(t *testing.T) {
 	h := newHarness(t, nil)
 	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
 	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs},
-		outcome(server.Text("ran"), nil))
+		says("ran"))
 	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("ran")
@@ -865,9 +831,7 @@ func TestSessionNeeds(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`)
-	if r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {
-		t.Errorf("got %s, %v", r.Result, r.Error)
-	}
+	wantCode(t, "the response", r, protocol.CodeCannotAsk)
 }
 
 // TestSessionPrincipal binds what is done in it, and middleware sees it once a
@@ -893,17 +857,11 @@ func TestSessionPrincipal(t *testing.T) {
 	c.session = h.NewSession(ada, nil)
 	defer c.session.Close()
 	c.initialize("2025-06-18", `{"elicitation":{}}`)
-	if got := c.call("ask", "{}"); got != "now" {
-		t.Errorf("got %q", got)
-	}
-	if want := []string{"initialize 2025-06-18 i ada",
-		"tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
-		t.Errorf("middleware saw %q, want %q", seen, want)
-	}
+	wantEqual(t, "the result", c.call("ask", "{}"), "now")
+	wantList(t, "middleware saw",
+		seen, []string{"initialize 2025-06-18 i ada", "tools/call 2025-06-18 i ada"})
 	got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}")
-	if got != "code -32602" {
-		t.Errorf("somebody else got %q", got)
-	}
+	wantEqual(t, "somebody else", got, "code -32602")
 }
 
 // TestSessionWithoutNews promises none where they cannot be sent.
@@ -917,9 +875,7 @@ func TestSessionWithoutNews(t *testing.T) {
 		t.Errorf("news are promised: %s", r.Result)
 	}
 	r := c.request(protocol.MethodSubscribe, `{"uri":"test://r"}`)
-	if r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
-		t.Errorf("subscribe: got %s, %v", r.Result, r.Error)
-	}
+	wantCode(t, "subscribe", r, protocol.CodeMethodNotFound)
 	h.RemoveTool("x")
 	c.notify(protocol.NotifyInitialized, "")
 	if again := full(t, nil).enter(protocol.V20251125, `{}`); again.session.Version() == "" {
@@ -938,14 +894,10 @@ func TestRequestsWithoutASession(t *testing.T) {
 					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
 				}, v, server.Delivery{Principal: protocol.LocalPrincipal()})
 				defer end()
-				if in.Request().Version != v {
-					t.Errorf("served in %q", in.Request().Version)
-				}
+				wantEqual(t, "served in", in.Request().Version, v)
 				return h.Serve(t.Context(), in)
 			}
-			if r := serve(protocol.MethodListTools, `{}`); r.Error != nil {
-				t.Error(r.Error)
-			}
+			wantCode(t, "the response", serve(protocol.MethodListTools, `{}`), 0)
 			r := serve(protocol.MethodCallTool, `{"name":"ask","arguments":{}}`)
 			if r.Error != nil || !strings.Contains(string(r.Result), "it has no session") {
 				t.Errorf("got %s, %v", r.Result, r.Error)
@@ -1028,11 +980,10 @@ func TestMalformedInitialize(t *testing.T) {
 func counting(t *testing.T) (c *visitor, runs *int) {
 	h := newHarness(t, nil)
 	runs = new(int)
-	server.AddRawTool(h.Server, server.Tool{Name: "count"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			*runs++
-			return server.Text("counted"), nil
-		})
+	h.tool("count", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		*runs++
+		return server.Text("counted"), nil
+	})
 	return h.enter(protocol.V20251125, `{}`), runs
 }
 

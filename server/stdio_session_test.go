@@ -30,13 +30,9 @@ type pipeClient struct {
 func (h *harness) pipes(version string, opts *server.StreamOptions) *pipeClient {
 	h.Helper()
 	inR, inW, err := os.Pipe()
-	if err != nil {
-		h.Fatal(err)
-	}
+	noError(h, err)
 	outR, outW, err := os.Pipe()
-	if err != nil {
-		h.Fatal(err)
-	}
+	noError(h, err)
 	c := &pipeClient{T: h.T, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
 	go func() {
 		c.ended <- h.ServeStream(context.Background(), inR, outW, opts)
@@ -45,9 +41,7 @@ func (h *harness) pipes(version string, opts *server.StreamOptions) *pipeClient 
 	}()
 	h.Cleanup(func() {
 		inW.Close()
-		if err := <-c.ended; err != nil {
-			c.Errorf("stream ended with %v", err)
-		}
+		noError(c, <-c.ended)
 		rest, _ := io.ReadAll(outR)
 		if len(rest) > 0 {
 			c.Errorf("more was written: %s", rest)
@@ -183,14 +177,13 @@ func TestStdioBatches(t *testing.T) {
 	const ping, list = `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`
 	h := newHarness(t, nil)
 	h.plain()
-	server.AddRawTool(h.Server, server.Tool{Name: "roots"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			roots, err := call.Push(ctx, &protocol.ListRoots{})
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(roots)), nil
-		})
+	h.tool("roots", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		roots, err := call.Push(ctx, &protocol.ListRoots{})
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(roots)), nil
+	})
 	c := h.pipes("2025-03-26", nil)
 	c.say(initializeLine("1", "2025-03-26"))
 	c.expect(`"id":1`)

@@ -41,7 +41,7 @@ func cancelLine(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
 }
 
-type rawTool = func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)
+type rawTool = func(context.Context, *server.ToolCall) (toolOutcome, error)
 
 // A wire is a client of one stream that writes and reads by hand.
 type wire struct {
@@ -118,16 +118,12 @@ func (w *wire) response(id string) *protocol.Response {
 
 func (w *wire) succeeds(id string) {
 	w.Helper()
-	if r := w.response(id); r.Error != nil {
-		w.Errorf("request %s: got %v, want a result", id, r.Error)
-	}
+	wantCode(w, "the response", w.response(id), 0)
 }
 
 func (w *wire) fails(id string, code int64) {
 	w.Helper()
-	if r := w.response(id); r.Error == nil || r.Error.Code != code {
-		w.Errorf("request %s: got %s, %v, want an error with code %d", id, r.Result, r.Error, code)
-	}
+	wantCode(w, "request", w.response(id), code)
 }
 
 // silentUntilEnd fails if anything more is written before the stream ends.
@@ -162,26 +158,25 @@ func describe(m protocol.Message) string {
 // its context ends, whose cause it then passes on.
 func (h *harness) blocking() (started chan string, release chan struct{}, causes chan error) {
 	started, release, causes = make(chan string, 16), make(chan struct{}), make(chan error, 16)
-	server.AddRawTool(h.Server, server.Tool{Name: "block"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			started <- call.Meta.ProgressToken.String()
-			select {
-			case <-release:
-			case <-ctx.Done():
-				causes <- context.Cause(ctx)
-				if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
-					context.Cause(ctx) != server.ErrClosed {
-					// Whether the client learns of it is for the test to see.
-					_ = call.Log(ctx, protocol.LevelError, "", "too late")
-				}
+	h.tool("block", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		started <- call.Meta.ProgressToken.String()
+		select {
+		case <-release:
+		case <-ctx.Done():
+			causes <- context.Cause(ctx)
+			if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
+				context.Cause(ctx) != server.ErrClosed {
+				// Whether the client learns of it is for the test to see.
+				_ = call.Log(ctx, protocol.LevelError, "", "too late")
 			}
-			return server.Text("done"), nil
-		})
+		}
+		return server.Text("done"), nil
+	})
 	return started, release, causes
 }
 
 func (h *harness) plain() {
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	h.tool("x", says("x"))
 }
 
 // TestStreamsOfEveryKind serves over what streams really are.
@@ -189,13 +184,9 @@ func TestStreamsOfEveryKind(t *testing.T) {
 	kinds := map[string]func(t *testing.T, h *harness) *wire{
 		"pipes": func(t *testing.T, h *harness) *wire {
 			inR, inW, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			outR, outW, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { inR.Close(); outR.Close() })
 			return h.serveOn(t.Context(), inR, outW, inW, outR, nil)
 		},
@@ -216,9 +207,7 @@ func TestStreamsOfEveryKind(t *testing.T) {
 			<-started
 			close(release)
 			w.succeeds("1")
-			if err := w.end(); err != nil {
-				t.Errorf("stream ended with %v, want nil", err)
-			}
+			noError(t, w.end())
 			w.silentUntilEnd()
 		})
 	}
@@ -233,18 +222,12 @@ func (c closeWriter) Close() error { return c.CloseWrite() }
 func sockets(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer l.Close()
 	client, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { client.Close(); conn.Close() })
 	return client.(*net.UnixConn), conn.(*net.UnixConn)
 }
@@ -293,9 +276,7 @@ func TestStreamInput(t *testing.T) {
 			for text := range bytes.Lines(out.Bytes()) {
 				got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			wantList(t, "the result", got, test.want)
 		})
 	}
 }
@@ -315,13 +296,9 @@ func TestMaxLineBytes(t *testing.T) {
 			h.plain()
 			var out bytes.Buffer
 			opts := &server.StreamOptions{MaxLineBytes: tc.limit}
-			if err := h.ServeStream(t.Context(), strings.NewReader(long), &out, opts); err != nil {
-				t.Errorf("stream ended with %v, want nil", err)
-			}
-			if got := describe(message(t,
-				bytes.TrimSuffix(out.Bytes(), []byte("\n")))); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			noError(t, h.ServeStream(t.Context(), strings.NewReader(long), &out, opts))
+			wantEqual(t, "the result",
+				describe(message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n")))), tc.want)
 		})
 	}
 }
@@ -351,9 +328,7 @@ func TestStreamBound(t *testing.T) {
 				t.Errorf("got %s, want results of 1 and 2", got)
 			}
 		}
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 		w.silentUntilEnd()
 	})
 }
@@ -368,9 +343,7 @@ func TestStreamCancellation(t *testing.T) {
 		<-started
 		<-started
 		w.send(cancelLine("1"))
-		if cause := <-causes; !strings.Contains(fmt.Sprint(cause), "cancelled") {
-			t.Errorf("context ended with %v, want the client's cancellation", cause)
-		}
+		wantPart(t, "context ended with", fmt.Sprint(<-causes), "cancelled")
 		synctest.Wait() // it has returned, and tried to speak
 		select {
 		case cause := <-causes:
@@ -382,9 +355,7 @@ func TestStreamCancellation(t *testing.T) {
 		w.send(callLine("1", "x"))
 		w.succeeds("1") // the id is free
 		w.send(cancelLine(`"1"`), cancelLine(`"1"`))
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 		w.silentUntilEnd()
 	})
 }
@@ -406,48 +377,42 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 	h := newHarness(t, nil)
 	h.plain()
 	told := make(chan error, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "talk"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 3 {
-				if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
-					told <- err
-					return nil, err
-				}
+	h.tool("talk", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for i := range 3 {
+			if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
+				told <- err
+				return nil, err
 			}
-			return server.Text("done"), nil
-		})
+		}
+		return server.Text("done"), nil
+	})
 	w := h.serve(t.Context(), nil)
 	w.send(callLine("1", "talk"))
 	synctest.Wait() // the first is being written, the second waits
 	w.send(cancelLine("1"))
 	synctest.Wait()
-	if got := describe(w.next()); got != protocol.NotifyProgress {
-		t.Errorf("got %s, want what was on its way", got)
-	}
+	wantEqual(t, "the result", describe(w.next()), protocol.NotifyProgress)
 	w.send(callLine("2", "x"))
 	w.succeeds("2")
 	if err := <-told; err == nil {
 		t.Error("handler was not told that nobody listens")
 	}
-	if err := w.end(); err != nil {
-		t.Errorf("stream ended with %v", err)
-	}
+	noError(t, w.end())
 	w.silentUntilEnd()
 }
 
 func TestStreamKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "talk"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for i := range 20 {
-					if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""),
-						call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
-						return nil, err
-					}
+		h.tool("talk", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+			for i := range 20 {
+				if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""),
+					call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
+					return nil, err
 				}
-				return server.Text("done"), nil
-			})
+			}
+			return server.Text("done"), nil
+		})
 		w := h.serve(t.Context(), nil)
 		w.send(callLine("7", "talk"))
 		for i := range 20 {
@@ -479,11 +444,10 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			var got error
-			server.AddRawTool(h.Server, server.Tool{Name: "bad"},
-				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					got = call.Notify(ctx, n)
-					return server.Text("x"), nil
-				})
+			h.tool("bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+				got = call.Notify(ctx, n)
+				return server.Text("x"), nil
+			})
 			var out bytes.Buffer
 			err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "bad")), &out, nil)
 			if err != nil || got == nil {
@@ -499,7 +463,7 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 func TestEndOfInput(t *testing.T) {
 	// slow answers after a while, whatever happens to its context.
 	slow := func(d time.Duration) rawTool {
-		return func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			time.Sleep(d) // the time of a test bubble
 			return server.Text("late"), nil
 		}
@@ -528,21 +492,18 @@ func TestEndOfInput(t *testing.T) {
 				h := newHarness(t, nil)
 				tool := test.tool
 				if tool == nil {
-					tool = func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-						error) {
+					tool = func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 						<-ctx.Done()
 						return nil, protocol.Errorf(protocol.CodeInternalError, "%v",
 							context.Cause(ctx))
 					}
 				}
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, tool)
+				h.tool("t", tool)
 				var out bytes.Buffer
 				start := time.Now()
 				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
 					test.opts)
-				if took := time.Since(start); took != test.after {
-					t.Errorf("took %v, want %v", took, test.after)
-				}
+				wantEqual(t, "took", time.Since(start), test.after)
 				if (err == nil) != (test.err == "") ||
 					!strings.Contains(fmt.Sprint(err), test.err) {
 					t.Errorf("stream ended with %v, want %q", err, test.err)
@@ -553,9 +514,7 @@ func TestEndOfInput(t *testing.T) {
 				for text := range bytes.Lines(out.Bytes()) {
 					got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 				}
-				if !slices.Equal(got, test.want) {
-					t.Errorf("got %q, want %q", got, test.want)
-				}
+				wantList(t, "the result", got, test.want)
 			})
 		})
 	}
@@ -576,9 +535,7 @@ func TestStreamContext(t *testing.T) {
 			<-started
 			w.next() // acknowledged
 			cancel(quit)
-			if cause := <-causes; cause != quit {
-				t.Errorf("handler was ended by %v, want %v", cause, quit)
-			}
+			wantEqual(t, "handler was ended by", <-causes, quit)
 			var got []string
 			for len(got) < 3 {
 				switch m := describe(w.next()); m {
@@ -589,12 +546,8 @@ func TestStreamContext(t *testing.T) {
 			}
 			slices.Sort(got)
 			want := []string{"1+", "2+", protocol.NotifyCancelled}
-			if !slices.Equal(got, want) {
-				t.Errorf("got %q, want %q", got, want)
-			}
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantList(t, "the result", got, want)
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 			w.in.Close() // frees the goroutine that reads
 		})
 	})
@@ -607,9 +560,7 @@ func TestStreamContext(t *testing.T) {
 			w.send("garbage", callLine("1", "x"), "garbage")
 			synctest.Wait()
 			cancel(quit)
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 		})
 	})
 	t.Run("with a request that takes its time", func(t *testing.T) {
@@ -617,11 +568,10 @@ func TestStreamContext(t *testing.T) {
 			h := newHarness(t, nil)
 			h.plain()
 			release := make(chan struct{})
-			server.AddRawTool(h.Server, server.Tool{Name: "slow"},
-				func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-					<-release
-					return server.Text("done"), nil
-				})
+			h.tool("slow", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+				<-release
+				return server.Text("done"), nil
+			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := h.serve(ctx, nil)
 			w.send(callLine("1", "slow"))
@@ -632,9 +582,7 @@ func TestStreamContext(t *testing.T) {
 			w.fails("2", protocol.CodeBusy) // too late
 			close(release)
 			w.succeeds("1")
-			if err := <-w.ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-w.ended, quit)
 		})
 	})
 	t.Run("before it begins", func(t *testing.T) {
@@ -642,9 +590,7 @@ func TestStreamContext(t *testing.T) {
 			h := newHarness(t, nil)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(quit)
-			if err := <-h.serve(ctx, nil).ended; err != quit {
-				t.Errorf("stream ended with %v, want %v", err, quit)
-			}
+			wantEqual(t, "stream ended with", <-h.serve(ctx, nil).ended, quit)
 		})
 	})
 }
@@ -672,9 +618,7 @@ func TestUnreadPipe(t *testing.T) {
 	h := newHarness(t, nil)
 	h.plain()
 	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer outR.Close()
 	// Fill the pipe.
 	outW.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
@@ -769,12 +713,8 @@ func TestStreamSubscriptions(t *testing.T) {
 			t.Fatalf("got %+v, want notifications/cancelled", n)
 		}
 		r := w.response(`"1"`)
-		if !strings.Contains(string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`) {
-			t.Errorf("got %s, want the id in _meta", r.Result)
-		}
-		if err := <-w.ended; err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		wantPart(t, "the result", string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`)
+		noError(t, <-w.ended)
 		w.silentUntilEnd()
 	})
 }
@@ -789,18 +729,12 @@ func TestShutdownTellsStreams(t *testing.T) {
 		w.next()
 		down := make(chan error, 1)
 		go func() { down <- h.Shutdown(t.Context()) }()
-		if got := describe(w.next()); got != protocol.NotifyCancelled {
-			t.Errorf("got %s, want %s", got, protocol.NotifyCancelled)
-		}
+		wantEqual(t, "the result", describe(w.next()), protocol.NotifyCancelled)
 		w.succeeds("1")
-		if err := <-down; err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
+		noError(t, <-down)
 		w.send(callLine("2", "x"))
 		w.fails("2", protocol.CodeBusy)
-		if err := w.end(); err != nil {
-			t.Errorf("stream ended with %v", err)
-		}
+		noError(t, w.end())
 	})
 }
 
@@ -837,26 +771,18 @@ func TestServeStdio(t *testing.T) {
 		got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
 	}
 	slices.Sort(got)
-	if want := []string{"!-32700", "1+", "2+"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantList(t, "the result", got, []string{"!-32700", "1+", "2+"})
 }
 
 func BenchmarkServeStream(b *testing.B) {
 	s, err := server.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	noError(b, err)
+	addTool(s, "x", says("x"))
 	request := []byte(callLine("1", "x") + "\n")
 	in, requests, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	responses, out, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStream(context.Background(), in, out, nil) }()
 	reader := bufio.NewReader(responses)
@@ -870,9 +796,7 @@ func BenchmarkServeStream(b *testing.B) {
 		}
 	}
 	requests.Close()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
+	noError(b, <-ended)
 }
 
 // FuzzServeStream sends arbitrary bytes. Whatever comes back is a message.
@@ -893,17 +817,13 @@ func FuzzServeStream(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s, err := server.New(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
+	noError(f, err)
+	addTool(s, "x", says("x"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out bytes.Buffer
 		err := s.ServeStream(t.Context(), bytes.NewReader(in), &out,
 			&server.StreamOptions{MaxLineBytes: 2000, MaxInFlight: 3})
-		if err != nil {
-			t.Fatalf("stream ended with %v", err)
-		}
+		noError(t, err)
 		lines := 0
 		for text := range bytes.Lines(out.Bytes()) {
 			if len(text) == 0 || text[len(text)-1] != '\n' {

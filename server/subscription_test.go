@@ -44,9 +44,7 @@ func (h *harness) listen(ctx context.Context, id, filter string,
 		f(l)
 	}
 	key, err := protocol.ParseID([]byte(id))
-	if err != nil {
-		h.Fatal(err)
-	}
+	noError(h, err)
 	ctx, l.stop = context.WithCancel(ctx)
 	req := &protocol.Request{ID: key, Method: protocol.MethodListen,
 		Params: json.RawMessage("{" + goodMeta + `,"notifications":{` + filter + `}}`)}
@@ -311,9 +309,7 @@ func TestListenEnds(t *testing.T) {
 	}{
 		{"close", nil, func(t *testing.T, h *harness, l *listening) { h.Close() }, true},
 		{"shutdown", nil, func(t *testing.T, h *harness, l *listening) {
-			if err := h.Shutdown(t.Context()); err != nil {
-				t.Errorf("Shutdown: %v", err)
-			}
+			noError(t, h.Shutdown(t.Context()))
 		}, true},
 		{"the client cancels", nil, func(t *testing.T, h *harness, l *listening) { l.stop() },
 			false},
@@ -395,11 +391,10 @@ func TestMaxSubscriptions(t *testing.T) {
 func TestListenKeepsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: declaresAll()})
-		server.AddRawTool(h.Server, server.Tool{Name: "x"},
-			func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-				return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
-					c.Progress(ctx, 1, 2, ""))
-			})
+		h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+			return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
+				c.Progress(ctx, 1, 2, ""))
+		})
 		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel +
 			`":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}
@@ -534,9 +529,7 @@ func (f backFunc) Notify(ctx context.Context, n *protocol.Notification) error { 
 // BenchmarkFanOut tells 1,000 subscriptions of a change.
 func BenchmarkFanOut(b *testing.B) {
 	srv, err := server.New(&server.Options{Capabilities: declaresAll()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	const clients = 1000
 	var open, told, done sync.WaitGroup
 	open.Add(clients)

@@ -26,7 +26,7 @@ func orders(t *testing.T) (*harness, *[]order) {
 	h := newHarness(t, nil)
 	seen := &[]order{}
 	server.AddTool(h.Server, server.Tool{Name: "order"},
-		func(_ context.Context, _ *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in order) (toolOutcome, error) {
 			*seen = append(*seen, in)
 			return server.Text("ordered " + in.Item), nil
 		})
@@ -39,9 +39,7 @@ func TestIntegersOfRawTools(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(`{
 		"type":"object","properties":{"n":{"type":"integer"},"x":{"type":"number"}}}`)},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("ran"), nil
-		})
+		says("ran"))
 	for _, n := range []string{"1e400", "1e22", "-1e30", "1e999999999", "0.5",
 		"5.0000000000000000001"} {
 		h.call("raw", `{"n":`+n+`}`).failed("invalid arguments")
@@ -77,9 +75,7 @@ func TestArguments(t *testing.T) {
 			r := h.call("order", tt.arguments)
 			if tt.field == "" {
 				r.text("ordered tea")
-				if len(*seen) != 1 {
-					t.Errorf("handler ran %d times", len(*seen))
-				}
+				wantEqual(t, "handler ran times", len(*seen), 1)
 				return
 			}
 			r.failed("invalid arguments", tt.field)
@@ -107,27 +103,24 @@ func TestArgumentErrorsKeepSecrets(t *testing.T) {
 func TestInputTypes(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddTool(h.Server, server.Tool{Name: "any"},
-		func(_ context.Context, c *server.ToolCall, in any) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, c *server.ToolCall, in any) (toolOutcome, error) {
 			return server.Structured(in)
 		})
 	server.AddTool(h.Server, server.Tool{Name: "map"},
-		func(_ context.Context, c *server.ToolCall, in map[string]int) (protocol.CallToolOutcome,
-			error) {
+		func(_ context.Context, c *server.ToolCall, in map[string]int) (toolOutcome, error) {
 			return server.Structured(in)
 		})
 	server.AddTool(h.Server, server.Tool{Name: "pointer"},
-		func(_ context.Context, c *server.ToolCall, in *count) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, c *server.ToolCall, in *count) (toolOutcome, error) {
 			return server.Structured(in)
 		})
 	server.AddTool(h.Server, server.Tool{Name: "raw"},
-		func(_ context.Context, c *server.ToolCall, in json.RawMessage) (protocol.CallToolOutcome,
-			error) {
+		func(_ context.Context, c *server.ToolCall, in json.RawMessage) (toolOutcome, error) {
 			return server.Structured(in)
 		})
-	server.AddRawTool(h.Server, server.Tool{Name: "call"},
-		func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Structured(c.Arguments)
-		})
+	h.tool("call", func(_ context.Context, c *server.ToolCall) (toolOutcome, error) {
+		return server.Structured(c.Arguments)
+	})
 	for _, name := range []string{"any", "map", "pointer", "raw", "call"} {
 		h.call(name, `{"n":1}`).text(`{"n":1}`)
 	}
@@ -148,23 +141,19 @@ func TestSchemasAreListed(t *testing.T) {
 		"properties": {"n": {"type":"integer","minimum":1}} }`
 	server.AddTool(h.Server, server.Tool{Name: "explicit", InputSchema: json.RawMessage(input),
 		OutputSchema: json.RawMessage(`{"type":"array"}`)},
-		func(context.Context, *server.ToolCall, count) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall, count) (toolOutcome, error) {
 			return server.Structured([]int{1})
 		})
 	server.AddToolOut(h.Server, server.Tool{Name: "inferred"},
 		func(context.Context, *server.ToolCall, order) (count, error) { return count{1}, nil })
 	r := h.send(protocol.MethodListTools, "")
 	explicit := strings.Join(strings.Fields(input), "")
-	if !strings.Contains(r.raw, `"inputSchema":`+explicit) {
-		t.Errorf("schema is not relayed as it is: %s", r.raw)
-	}
+	wantPart(t, "schema is not relayed as it is", r.raw, `"inputSchema":`+explicit)
 	for _, want := range []string{
 		`"outputSchema":{"type":"array"}`, `"description":"what to buy"`, `"required":["item"]`,
 		`"required":["n"]`, `"contentEncoding":"base64"`,
 	} {
-		if !strings.Contains(r.raw, want) {
-			t.Errorf("list lacks %s: %s", want, r.raw)
-		}
+		wantPart(t, "list lacks", r.raw, want)
 	}
 	h.call("explicit", `{"n":0}`).failed("n")
 	if got := h.call("explicit", `{"n":1}`).result["structuredContent"]; len(got.([]any)) != 1 {
@@ -206,9 +195,8 @@ func TestOutputIsChecked(t *testing.T) {
 
 func TestErrorsOfTools(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "plain"}, outcome(nil, errors.New("out of tea")))
-	server.AddRawTool(h.Server, server.Tool{Name: "protocol"},
-		outcome(nil, protocol.Errorf(1234, "no tea")))
+	h.tool("plain", outcome(nil, errors.New("out of tea")))
+	h.tool("protocol", outcome(nil, protocol.Errorf(1234, "no tea")))
 	server.AddToolOut(h.Server, server.Tool{Name: "typed"},
 		func(context.Context, *server.ToolCall, none) (count, error) {
 			return count{}, errors.New("out of tea")
@@ -228,7 +216,7 @@ func TestNeeds(t *testing.T) {
 	ran := false
 	server.AddRawTool(h.Server, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{
 		Roots: &protocol.RootsCapability{}, Elicitation: &protocol.ElicitationCapability{URL: true},
-	}}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	}}, func(context.Context, *server.ToolCall) (toolOutcome, error) {
 		ran = true
 		return server.Text("x"), nil
 	})
@@ -248,14 +236,11 @@ func TestNeeds(t *testing.T) {
 func TestToolCall(t *testing.T) {
 	h := newHarness(t, nil)
 	var got *server.ToolCall
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			got = c
-			if err := c.Notify(ctx, &protocol.Notification{Method: "x/y"}); err != nil {
-				t.Errorf("Notify without a way back: %v", err)
-			}
-			return server.Text(""), nil
-		})
+	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
+		got = c
+		noError(t, c.Notify(ctx, &protocol.Notification{Method: "x/y"}))
+		return server.Text(""), nil
+	})
 	alice := protocol.Principal{Issuer: "i", Subject: "alice"}
 	h.raw(server.WithPrincipal(t.Context(), alice), protocol.MethodCallTool,
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},`+
@@ -274,10 +259,10 @@ func TestToolCall(t *testing.T) {
 
 func TestBadTools(t *testing.T) {
 	s := newHarness(t, nil).Server
-	raw := outcome(server.Text("x"), nil)
+	raw := says("x")
 	wantPanic(t, "name", func() { server.AddRawTool(s, server.Tool{}, raw) })
-	wantPanic(t, "name", func() { server.AddRawTool(s, server.Tool{Name: "\xff"}, raw) })
-	wantPanic(t, "handler", func() { server.AddRawTool(s, server.Tool{Name: "x"}, nil) })
+	wantPanic(t, "name", func() { addTool(s, "\xff", raw) })
+	wantPanic(t, "handler", func() { addTool(s, "x", nil) })
 	wantPanic(t, "handler", func() { server.AddTool[count](s, server.Tool{Name: "x"}, nil) })
 	wantPanic(t, "handler", func() {
 		server.AddToolOut[count, count](s, server.Tool{Name: "x"},
@@ -299,23 +284,21 @@ func TestBadTools(t *testing.T) {
 	})
 	wantPanic(t, "input schema", func() {
 		server.AddTool(s, server.Tool{Name: "x"},
-			func(context.Context, *server.ToolCall, struct{ F func() }) (protocol.CallToolOutcome,
-				error) {
+			func(context.Context, *server.ToolCall, struct{ F func() }) (toolOutcome, error) {
 				return nil, nil
 			})
 	})
 	wantPanic(t, "object", func() {
 		server.AddTool(s, server.Tool{Name: "x"},
-			func(context.Context, *server.ToolCall, []int) (protocol.CallToolOutcome,
-				error) {
+			func(context.Context, *server.ToolCall, []int) (toolOutcome, error) {
 				return nil, nil
 			})
 	})
 	wantPanic(t, `"x"`, func() {
 		server.AddRawTool(s, server.Tool{Name: "x", Meta: protocol.Meta(`[]`)}, raw)
 	})
-	server.AddRawTool(s, server.Tool{Name: "x"}, raw)
-	wantPanic(t, "registered already", func() { server.AddRawTool(s, server.Tool{Name: "x"}, raw) })
+	addTool(s, "x", raw)
+	wantPanic(t, "registered already", func() { addTool(s, "x", raw) })
 }
 
 // Middleware may put other arguments in the place of those that came. Nobody has looked at their
@@ -335,11 +318,11 @@ func TestRewrittenArguments(t *testing.T) {
 			}
 		}}})
 	server.AddTool(h.Server, server.Tool{Name: "typed", InputSchema: json.RawMessage(schema)},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Text(fmt.Sprint(in.N, in.On)), nil
 		})
 	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(schema)},
-		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {
 			return server.Text(string(call.Arguments)), nil
 		})
 	for _, tt := range []struct {
@@ -380,16 +363,16 @@ func TestNullArguments(t *testing.T) {
 			In   struct {
 				May string `json:"may,omitempty"`
 			} `json:"in,omitzero"`
-		}) (protocol.CallToolOutcome, error) {
+		}) (toolOutcome, error) {
 			return server.Text(fmt.Sprintf("%s %+v", c.Arguments, in)), nil
 		})
-	raw := func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+	raw := func(_ context.Context, c *server.ToolCall) (toolOutcome, error) {
 		return server.Text(string(c.Arguments)), nil
 	}
 	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"may":{"type":"string"},"named":{"type":["string","null"]}}}`),
 	}, raw)
-	server.AddRawTool(h.Server, server.Tool{Name: "bare"}, raw)
+	h.tool("bare", raw)
 	h.call("typed", `{"must":"x","may":null,"in":{"may":null}}`).text(
 		`{"must":"x","in":{}} {Must:x May:3 In:{May:}}`)
 	h.call("typed", `{"must":null}`).failed("must")
@@ -407,7 +390,7 @@ func TestNullArgumentsBind(t *testing.T) {
 	ran := ""
 	server.AddRawTool(h.Server, server.Tool{Name: "ask", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"may":{"type":"string"}}}`)},
-		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
 			ran = string(c.Arguments)
 			if _, ok := sure.AcceptedContent(ctx); !ok {
 				return roundtrip.InputRequired(sure.Elicit("Sure?")), nil
@@ -420,11 +403,7 @@ func TestNullArgumentsBind(t *testing.T) {
 	yes := answers(`"sure":{"action":"accept","content":{"sure":true}}`)
 	ran = ""
 	h.call("ask", `{}`, yes, asked.state()).refused(protocol.CodeInvalidParams)
-	if ran != "" {
-		t.Errorf("the handler ran with %s", ran)
-	}
+	wantEqual(t, "the handler ran with", ran, "")
 	h.call("ask", given, yes, asked.state()).text("done")
-	if ran != `{}` {
-		t.Errorf("the handler got %q, want {}", ran)
-	}
+	wantEqual(t, "the handler", ran, `{}`)
 }

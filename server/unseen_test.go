@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -21,44 +22,39 @@ func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "payer"},
 		Roundtrip: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	said := &protocol.Notification{Method: protocol.NotifyMessage,
 		Params: json.RawMessage(`{"level":"info","data":"about to ask"}`)}
-	server.AddRawTool(srv, server.Tool{Name: "flow"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = call.Notify(ctx, said)
-			if _, err := roundtrip.Ask[struct{}](ctx, "pay", "Pay?"); err != nil {
-				return nil, err
-			}
+	addTool(srv, "flow", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		_ = call.Notify(ctx, said)
+		if _, err := roundtrip.Ask[struct{}](ctx, "pay", "Pay?"); err != nil {
+			return nil, err
+		}
+		return server.Text("paid"), nil
+	})
+	addTool(srv, "guard", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		_ = call.Notify(ctx, said)
+		switch roundtrip.Answer[struct{}](ctx, "pay").Outcome {
+		case roundtrip.Accepted:
 			return server.Text("paid"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "guard"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_ = call.Notify(ctx, said)
-			switch roundtrip.Answer[struct{}](ctx, "pay").Outcome {
-			case roundtrip.Accepted:
-				return server.Text("paid"), nil
-			case roundtrip.Declined, roundtrip.Cancelled:
-				return server.Text("declined: nothing was paid"), nil
-			}
-			return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "push"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Pay?",
-				Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
-			if err != nil {
-				return nil, err
-			}
-			answer, err := protocol.DecodeElicitResult(raw)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text("declined? " + string(answer.Action)), nil
-		})
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text("declined: nothing was paid"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
+	})
+	addTool(srv, "push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Pay?",
+			Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		if err != nil {
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text("declined? " + string(answer.Action)), nil
+	})
 	return srv
 }
 
@@ -71,14 +67,10 @@ func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
 			time.Sleep(after)
 			return &protocol.ElicitResult{Action: action}, nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), tool, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text, _, _ := strings.Cut(result.Content[0].(*protocol.TextContent).Text, ":")
 	return text
 }
@@ -129,10 +121,8 @@ func TestUnseenOnAWire(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				peer := serveLines(t, newPayer(t, roundtrip.Options{}),
 					func(w io.WriteCloser) io.WriteCloser { return w })
-				if got := callAfter(t, peer, era, tc.tool, tc.after, tc.action); got != tc.want {
-					t.Errorf("%v, %s, %s after %v: got %q, want %q", era, tc.tool, tc.action,
-						tc.after, got, tc.want)
-				}
+				wantEqual(t, fmt.Sprintf("%v, %s, %s after %v", era, tc.tool, tc.action, tc.after),
+					callAfter(t, peer, era, tc.tool, tc.after, tc.action), tc.want)
 			})
 		}
 	}
@@ -157,10 +147,8 @@ func TestUnseenBehindAStuckClient(t *testing.T) {
 			peer := serveLines(t, srv, func(w io.WriteCloser) io.WriteCloser {
 				return stuckWriter{w}
 			})
-			if got := callAfter(t, peer, protocol.Legacy, tool, 0,
-				protocol.ActionDecline); got != "unseen" {
-				t.Errorf("%s: got %q, want unseen", tool, got)
-			}
+			wantEqual(t, tool,
+				callAfter(t, peer, protocol.Legacy, tool, 0, protocol.ActionDecline), "unseen")
 		})
 	}
 }
@@ -180,11 +168,8 @@ func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 				kit := roundtriptest.Server(func() (*server.Server, error) {
 					return newPayer(t, opts), nil
 				})
-				if got := callAfter(t, kit.Connect(t, ""), era, tool, 0,
-					protocol.ActionDecline); got != want {
-					t.Errorf("in the test kit, %v, %v, %s: got %q, want %q", min, era, tool, got,
-						want)
-				}
+				wantEqual(t, fmt.Sprintf("in the test kit, %v, %v, %s", min, era, tool),
+					callAfter(t, kit.Connect(t, ""), era, tool, 0, protocol.ActionDecline), want)
 			}
 		}
 	}

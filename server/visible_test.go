@@ -41,7 +41,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "secret",
 		InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
 		Needs:       protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			ran = true
 			return server.Text("x"), nil
 		})
@@ -113,9 +113,7 @@ func TestPagesOfVisible(t *testing.T) {
 				members = `"cursor":"` + cursor + `"`
 			}
 			r := h.sendAs(p, method, members)
-			if r.result["cacheScope"] != "private" {
-				h.Errorf("%s is %v, want private", method, r.result["cacheScope"])
-			}
+			wantEqual(h, fmt.Sprintf("%s is", method), r.result["cacheScope"], "private")
 			pages = append(pages, r.names(member))
 			next, ok := r.result["nextCursor"].(string)
 			if !ok {
@@ -194,7 +192,6 @@ func TestVisiblePanics(t *testing.T) {
 // so nothing that describes the server is shared between them.
 func TestDiscoverIsPrivateWithVisible(t *testing.T) {
 	h := newHarness(t, &server.Options{Visible: hideSecrets})
-	if got := h.send(protocol.MethodDiscover, "").result["cacheScope"]; got != "private" {
-		t.Errorf("cacheScope is %v, want private", got)
-	}
+	wantEqual(t, "cacheScope is",
+		h.send(protocol.MethodDiscover, "").result["cacheScope"], "private")
 }

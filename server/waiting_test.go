@@ -71,16 +71,15 @@ const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":
 // addAsk adds a tool that asks in place, or with a context that is not the
 // request's.
 func addAsk(s *server.Server, foreign bool) {
-	server.AddRawTool(s, server.Tool{Name: "ask"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if foreign {
-				_, err := call.Push(context.Background(), &protocol.ElicitForm{Message: "Sure?",
-					Schema: []byte(`{"type":"object","properties":{}}`)})
-				return server.Text("asked"), err
-			}
-			_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
+	addTool(s, "ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if foreign {
+			_, err := call.Push(context.Background(), &protocol.ElicitForm{Message: "Sure?",
+				Schema: []byte(`{"type":"object","properties":{}}`)})
 			return server.Text("asked"), err
-		})
+		}
+		_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
+		return server.Text("asked"), err
+	})
 }
 
 func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {

@@ -30,9 +30,7 @@ func BenchmarkChain(b *testing.B) {
 	slogged := middleware.NewLog(sloglog.New(slog.New(slog.NewJSONHandler(io.Discard, nil))), nil)
 	written, filtered := logAt(zapcore.InfoLevel), logAt(zapcore.ErrorLevel)
 	metrics, err := middleware.NewMetrics(prom.New(prometheus.NewRegistry()), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	recovers, payload, limit := middleware.Recover(nil), middleware.Payload(nil),
 		middleware.Limit(nil)
 	timeout := middleware.Timeout(time.Minute)

@@ -43,9 +43,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 	} {
 		registry := prometheus.NewPedanticRegistry()
 		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		metrics.Observe(t.Context(), e)
 		if got := value(t, registry, want); got != 1 {
 			t.Errorf("%s is %v after %T, want 1", want, got, e)

@@ -22,9 +22,7 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.go", "../../roundtrip/event/*.go"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		files = append(files, found...)
 	}
 	written, documented := testkit.Names{}, testkit.Names{}

@@ -50,9 +50,7 @@ func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middlewa
 	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if rounds.MinHumanTime == 0 { // who answers here is a test, at once
 		rounds.MinHumanTime = -1
 	}
@@ -64,9 +62,7 @@ func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middlewa
 		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
 			inner...),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { s.Close() })
 	register(s)
 	return &rig{TB: t, Server: s, logs: logs, registry: registry, metrics: metrics}
@@ -85,27 +81,27 @@ type input struct {
 
 func register(s *server.Server) {
 	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Text(in.Note), nil
 		})
 	server.AddTool(s, server.Tool{Name: "fail"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return nil, errors.New("cannot use " + in.Note)
 		})
 	server.AddTool(s, server.Tool{Name: "refuse"},
-		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
 			return nil, protocol.Errorf(4711, "not today")
 		})
 	server.AddTool(s, server.Tool{Name: "panic"},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			panic("no idea what to do with " + in.Note)
 		})
 	server.AddTool(s, server.Tool{Name: "bug"},
-		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
 			return &protocol.InputRequiredResult{}, nil
 		})
 	server.AddTool(s, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			switch answer := confirm.Answer(ctx); answer.Outcome {
 			case roundtrip.Accepted:
 				return server.Text("deployed " + answer.Content.Reason), nil
@@ -166,9 +162,7 @@ func (r *rig) call(tool, note string, members ...string) *protocol.Response {
 func (r *rig) state(response *protocol.Response) string {
 	r.Helper()
 	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, response.Result)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok {
 		r.Fatalf("result is %s, want input_required", response.Result)
@@ -206,9 +200,7 @@ func (r *rig) exposition() string { return exposition(r.TB, r.registry) }
 func exposition(t testing.TB, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var b strings.Builder
 	for _, f := range families {
 		b.WriteString(f.String())
@@ -222,9 +214,7 @@ func exposition(t testing.TB, g prometheus.Gatherer) string {
 func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	sum, found := 0.0, false
 	for _, f := range families {
 		if f.GetName() != name {
@@ -254,18 +244,15 @@ func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) f
 
 func (r *rig) wantValue(want float64, name string, labels ...string) {
 	r.Helper()
-	if got := value(r.TB, r.registry, name, labels...); got != want {
-		r.Errorf("%s%q = %v, want %v", name, labels, got, want)
-	}
+	wantEqual(r, fmt.Sprintf("%s%q =", name, labels),
+		value(r.TB, r.registry, name, labels...), want)
 }
 
 // series counts the time series of a metric.
 func (r *rig) series(name string) int {
 	r.Helper()
 	n, err := testutil.GatherAndCount(r.registry, name)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return n
 }
 
@@ -276,9 +263,7 @@ func wantCode(t testing.TB, response *protocol.Response, code int64, words ...st
 		t.Fatalf("response is %s %v, want code %d", response.Result, response.Error, code)
 	}
 	for _, w := range words {
-		if !strings.Contains(response.Error.Message+string(response.Error.Data), w) {
-			t.Errorf("error %v %s does not say %q", response.Error, response.Error.Data, w)
-		}
+		wantPart(t, "error", response.Error.Message+string(response.Error.Data), w)
 	}
 }
 
@@ -313,5 +298,53 @@ func incoming(t testing.TB, method string, who protocol.Principal) *server.Reque
 		Meta:      &protocol.RequestMeta{},
 		Version:   protocol.Latest,
 		Principal: who,
+	}
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEqual says what is got in place of what is wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type (
+	toolOutcome = protocol.CallToolOutcome
+	rawTool     = func(context.Context, *server.ToolCall) (toolOutcome, error)
+)
+
+func addTool(srv *server.Server, name string, handle rawTool) {
+	server.AddRawTool(srv, server.Tool{Name: name}, handle)
+}
+
+// says is a handler that answers with a text.
+func says(text ...string) rawTool {
+	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return server.Text(text...), nil
+	}
+}
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantPart says in what a part is missing.
+func wantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
 }

@@ -58,9 +58,7 @@ func (h host) runInSession(w *wire, tool string) string {
 	events := sse.NewReader(response.Body, 0)
 	for {
 		e, err := events.Next()
-		if err != nil {
-			w.Fatal(err)
-		}
+		noError(w, err)
 		var m message
 		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
 			continue
@@ -116,17 +114,12 @@ func TestHostsThatShowNothing(t *testing.T) {
 	path := filepath.Join("testdata", "hosts.md")
 	got := strings.TrimRight(s.String(), "\n") + "\n"
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what is read (rewrite it with -update):\n%s", path, got)
-	}
+	noError(t, err)
+	wantEqual(t, fmt.Sprintf("%s is not what is read (rewrite it with -update):\n", path),
+		got, string(want))
 }
 
 const introOfHosts = `# Hosts that do not show questions

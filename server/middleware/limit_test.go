@@ -80,19 +80,13 @@ func TestLimit(t *testing.T) {
 			}
 		}
 		c.wantFull(c.enter(protocol.MethodCallTool, ann), "principal")
-		if err := c.enter(protocol.MethodListTools, bob); err != nil {
-			t.Errorf("one principal locks another out: %v", err)
-		}
+		noError(t, c.enter(protocol.MethodListTools, bob))
 		c.wantFull(c.enter(protocol.MethodCallTool, bob), "server")
 		c.wantFull(c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()), "server")
-		if err := c.enter(protocol.MethodListen, ann); err != nil {
-			t.Errorf("subscriptions need slots of calls: %v", err)
-		}
+		noError(t, c.enter(protocol.MethodListen, ann))
 		c.wantFull(c.enter(protocol.MethodListen, ann), "principal")
 		for range 11 { // four for each call
-			if err := c.enter(protocol.MethodListen, protocol.LocalPrincipal()); err != nil {
-				t.Errorf("a subscription of twelve: %v", err)
-			}
+			noError(t, c.enter(protocol.MethodListen, protocol.LocalPrincipal()))
 		}
 		c.wantFull(c.enter(protocol.MethodListen, bob), "server")
 		c.empty()
@@ -120,9 +114,7 @@ func TestLimitOff(t *testing.T) {
 	ann := protocol.Principal{Subject: "ann"}
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: -1, CallsPerPrincipal: -1}))
 	for range 2 * 256 {
-		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.enter(protocol.MethodCallTool, ann))
 	}
 }
 
@@ -154,9 +146,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 
 func TestLimitLetsRefusalsPass(t *testing.T) {
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 1}))
-	if err := c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()))
 	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
 	if _, err := c.handler(context.Background(), request); err != error(request.Refusal()) {

@@ -63,9 +63,7 @@ func TestLogOfLegs(t *testing.T) {
 			r.send(tt.method, tt.params...)
 			e := r.entry("mcp.request")
 			wantFields(t, e, tt.want)
-			if e.Level != tt.level {
-				t.Errorf("level %s, want %s", e.Level, tt.level)
-			}
+			wantEqual(t, "level", e.Level, tt.level)
 			if d, ok := e.ContextMap()["duration_ms"].(float64); !ok || d < 0 || d > 60_000 {
 				t.Errorf("duration_ms is %v", e.ContextMap()["duration_ms"])
 			}
@@ -170,9 +168,7 @@ func TestLogOfEvents(t *testing.T) {
 
 	e = r.entry("mcp.ephemeral_key")
 	for _, word := range []string{"replica", "rollout", "KeyringFromEnv"} {
-		if !strings.Contains(fmt.Sprint(e.ContextMap()["meaning"]), word) {
-			t.Errorf("ephemeral_key does not speak of %q", word)
-		}
+		wantPart(t, "ephemeral_key does not speak of", fmt.Sprint(e.ContextMap()["meaning"]), word)
 	}
 	if e.Level != zap.WarnLevel || e.ContextMap()["key_id"] == "" {
 		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
@@ -210,9 +206,7 @@ func TestLogNearLimit(t *testing.T) {
 		2: zap.WarnLevel, 3: zap.InfoLevel} {
 		log.Observe(context.Background(), event.InputRequested{RoundsLeft: left})
 		e := logs.TakeAll()[0]
-		if e.Level != want {
-			t.Errorf("%d rounds left: level %s, want %s", left, e.Level, want)
-		}
+		wantEqual(t, fmt.Sprintf("%d rounds left: level", left), e.Level, want)
 		wantFields(t, e, map[string]any{"rounds_left": left})
 	}
 }
@@ -245,9 +239,7 @@ func TestLogIsNotForged(t *testing.T) {
 			return nil, protocol.Errorf(1, "%s", text)
 		})
 	}
-	if n := logs.Len(); n != 12 {
-		t.Errorf("%d entries, want 12", n)
-	}
+	wantEqual(t, "entries", logs.Len(), 12)
 	for _, e := range logs.All() {
 		for name, v := range e.ContextMap() {
 			text := fmt.Sprint(v)
@@ -289,9 +281,7 @@ func TestLogOptions(t *testing.T) {
 	wantFields(t, logs.All()[1],
 		map[string]any{"error": nil, "error_type": "*errors.errorString"})
 	wantFields(t, logs.All()[2], map[string]any{"error": nil, "code": 4711})
-	if got := logs.All()[2].Level; got != zap.DebugLevel {
-		t.Errorf("level %s, want debug", got)
-	}
+	wantEqual(t, "level", logs.All()[2].Level, zap.DebugLevel)
 }
 
 func TestLogLevelIsObeyed(t *testing.T) {
@@ -327,7 +317,7 @@ func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
 	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 			inner.raw(ctx, protocol.MethodCallTool,
 				params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
 					answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
@@ -363,9 +353,7 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	if len(entries) != 4 {
 		t.Fatalf("%d entries", len(entries))
 	}
-	if entries[0].Level != zap.WarnLevel {
-		t.Errorf("level %s", entries[0].Level)
-	}
+	wantEqual(t, "level", entries[0].Level, zap.WarnLevel)
 	wantFields(t, entries[0], map[string]any{"target": "delete", "kind": "elicitation.form",
 		"outcome": "refused",
 		"error": "push elicitation/create: no session; ask in rounds instead, which clients of " +
@@ -391,8 +379,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 		strings.Repeat("\n", 300): strings.Repeat(`\n`, 255) + "…",
 	} {
 		log.Observe(t.Context(), event.HandlerFailed{Err: errors.New(text), Text: text})
-		if got := logs.TakeAll()[0].ContextMap()["error"]; got != want {
-			t.Errorf("%d bytes are logged as %q", len(text), got)
-		}
+		wantEqual[any](t, fmt.Sprintf("%d bytes are logged as", len(text)),
+			logs.TakeAll()[0].ContextMap()["error"], want)
 	}
 }

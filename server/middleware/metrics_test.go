@@ -76,9 +76,7 @@ func TestMetricsReconcile(t *testing.T) {
 	r.wantValue(sum, "rondo_requests_total")
 	r.wantValue(sum, "rondo_request_duration_seconds")
 	r.wantValue(0, "rondo_requests_in_flight")
-	if got := r.logs.FilterMessage("mcp.request").Len(); got != r.calls {
-		t.Errorf("%d legs logged, want %d", got, r.calls)
-	}
+	wantEqual(t, "legs logged", r.logs.FilterMessage("mcp.request").Len(), r.calls)
 
 	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "era", "modern", "outcome",
 		"input_required")
@@ -165,9 +163,7 @@ func TestMetricsStartAtZero(t *testing.T) {
 		"rondo_handler_failures_total":    1,
 		"rondo_handler_panics_total":      1,
 	} {
-		if got := r.series(name); got != want {
-			t.Errorf("%s has %d series, want %d", name, got, want)
-		}
+		wantEqual(t, fmt.Sprintf("%s has series", name), r.series(name), want)
 		r.wantValue(0, name)
 	}
 }
@@ -205,19 +201,13 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 		m, err := middleware.NewMetrics(prom.New(registerer), nil)
 		if err != nil && registerer == prometheus.Registerer(labelled) {
 			// Prometheus wants the same labels on all series of a name.
-			if !strings.Contains(err.Error(), "rondo_requests_total") {
-				t.Errorf("error %q names no metric", err)
-			}
+			wantPart(t, "error", err.Error(), "rondo_requests_total")
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		m.Observe(context.Background(), event.HandlerPanicked{})
 	}
-	if got := value(t, registry, "rondo_handler_panics_total"); got != 2 {
-		t.Errorf("two servers count %v panics, want 2", got)
-	}
+	wantEqual(t, "two servers count panics", value(t, registry, "rondo_handler_panics_total"), 2)
 }
 
 func TestMetricsNameTaken(t *testing.T) {
@@ -235,9 +225,7 @@ func TestMetricsNameTaken(t *testing.T) {
 				t.Fatalf("error %v, want one that names the metric", err)
 			}
 			registry.Unregister(taken)
-			if left := exposition(t, registry); left != "" {
-				t.Errorf("left behind: %s", left)
-			}
+			wantEqual(t, "left behind", exposition(t, registry), "")
 		})
 	}
 }

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,16 +36,12 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
 		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
 			Observer: event.Observers(metrics, middleware.NewLog(zaplog.New(zap.New(core)), nil)),
 			Limits:   roundtrip.Limits{Waiting: 1},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ask := func() error {
 			_, err := funnel.Do(t.Context(), roundtrip.Call{
 				Version: protocol.V20251125, Method: protocol.MethodCallTool, Target: "deploy",
@@ -60,20 +57,14 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- ask() }()
 		synctest.Wait()
-		if got := value(t, registry, "rondo_requests_waiting"); got != 1 {
-			t.Errorf("%v requests wait, want 1", got)
-		}
+		wantEqual(t, "requests wait", value(t, registry, "rondo_requests_waiting"), 1)
 		if err := ask(); err == nil {
 			t.Error("a second call waits as well")
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-done)
 		for name, want := range map[string]float64{"rondo_requests_waiting": 0,
 			"rondo_request_waiting_seconds": 60} {
-			if got := sum(t, registry, name); got != want {
-				t.Errorf("%s adds up to %v, want %v", name, got, want)
-			}
+			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, registry, name), want)
 		}
 		for name, want := range map[string]map[string]any{
 			"mcp.wait_began": {"target": "deploy", "method": "tools/call"},

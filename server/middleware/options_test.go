@@ -50,9 +50,7 @@ func TestTimeoutCanBeOff(t *testing.T) {
 					incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
 					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 						time.Sleep(2 * time.Minute)
-						if ended := ctx.Err() != nil; ended != tt.ends {
-							t.Errorf("the context has ended: %v, want %v", ended, tt.ends)
-						}
+						wantEqual(t, "the context has ended", ctx.Err() != nil, tt.ends)
 						return &protocol.EmptyResult{}, nil
 					})
 				if err != nil {

@@ -83,9 +83,7 @@ func TestPayloadLetsRefusalsPass(t *testing.T) {
 		func(context.Context, *server.Request) (protocol.Result, error) {
 			return nil, request.Refusal()
 		})
-	if err != error(request.Refusal()) {
-		t.Errorf("a refused request got %v, want its refusal", err)
-	}
+	wantEqual(t, "a refused request", err, error(request.Refusal()))
 }
 
 func TestPayloadOfResults(t *testing.T) {

@@ -45,9 +45,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 	send := func(method, body string, change ...string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		req.Header = http.Header{"Content-Type": {"application/json"},
 			"Accept": {"application/json, text/event-stream"}, "Authorization": {"good"}}
 		for i := 0; i < len(change); i += 2 {
@@ -55,9 +53,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		}
 		req.Host = req.Header.Get("Host")
 		response, err := ts.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		response.Body.Close()
 	}
 	const ping = `{"jsonrpc":"2.0","id":"line\nbreak","method":"ping"}`
@@ -92,16 +88,12 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		})
 	}
 	gone := refusedFor(r.logs, "session_gone")[0].ContextMap()
-	if id := gone["id"]; id != `"line\nbreak"` {
-		t.Errorf("got id %v", id)
-	}
+	wantEqual(t, "got id", gone["id"], `"line\nbreak"`)
 	everything := fmt.Sprint(r.logs.All(), r.exposition())
 	if strings.Contains(everything, "5ecret") {
 		t.Errorf("a secret is in log or metrics: %s", everything)
 	}
-	if n := r.logs.FilterMessage("mcp.request").Len(); n != 0 {
-		t.Errorf("%d requests passed the middleware", n)
-	}
+	wantEqual(t, "requests passed the middleware", r.logs.FilterMessage("mcp.request").Len(), 0)
 }
 
 // refusedFor returns the entries of refusals with a reason.
@@ -116,9 +108,7 @@ func TestRefusalsOnLines(t *testing.T) {
 	r := newRig(t)
 	var out strings.Builder
 	in := "{\n" + `{"jsonrpc":"2.0","id":5}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping"}` + "\n"
-	if err := r.ServeStream(t.Context(), strings.NewReader(in), &out, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.ServeStream(t.Context(), strings.NewReader(in), &out, nil))
 	r.wantValue(2, "rondo_line_refusals_total", "reason", "malformed")
 	r.wantValue(0, "rondo_http_refusals_total")
 	lines := r.logs.FilterMessage("mcp.request_refused").All()
@@ -215,14 +205,11 @@ func TestRefusalsWithoutMessages(t *testing.T) {
 func TestRefusalMetricsAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m, err := middleware.NewMetrics(prom.New(registry), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, want := range map[string]float64{"origin": 0, "unauthenticated": 0, "session_gone": 0,
 		"too_many_sessions": 0} {
-		if got := value(t, registry, "rondo_http_refusals_total", "reason", name); got != want {
-			t.Errorf("%s starts at %v, want %v", name, got, want)
-		}
+		wantEqual(t, fmt.Sprintf("%s starts at", name),
+			value(t, registry, "rondo_http_refusals_total", "reason", name), want)
 	}
 	var wg sync.WaitGroup
 	for i := range 500 {
@@ -236,13 +223,10 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := value(t, registry, "rondo_http_refusals_total", "status", "other", "reason",
-		"other"); got != 500 {
-		t.Errorf("got %v, want 500", got)
-	}
-	if got := value(t, registry, "rondo_line_refusals_total", "reason", "other"); got != 500 {
-		t.Errorf("got %v, want 500", got)
-	}
+	wantEqual(t, "the result",
+		value(t, registry, "rondo_http_refusals_total", "status", "other", "reason", "other"), 500)
+	wantEqual(t, "the result",
+		value(t, registry, "rondo_line_refusals_total", "reason", "other"), 500)
 }
 
 // TestRefusalLevels: what an operator has to look at is a warning, and what clients do wrong all

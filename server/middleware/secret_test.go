@@ -31,7 +31,7 @@ const canary = "canary-7f3Kq9Lw2Zx8"
 // writing it into a protocol error of their own.
 func leaky(s *server.Server) {
 	server.AddTool(s, server.Tool{Name: "url"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return roundtrip.InputRequired(
 				roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
 					"https://id.example/login?token="+
@@ -39,14 +39,14 @@ func leaky(s *server.Server) {
 				roundtrip.WithState(map[string]string{"token": in.Note})), nil
 		})
 	server.AddTool(s, server.Tool{Name: "repeat"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
 				return nil, errors.New("cannot use " + answer.Content.Reason)
 			}
 			return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
 		})
 	server.AddTool(s, server.Tool{Name: "promise", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)},
-		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Structured(map[string]string{"n": in.Note})
 		})
 	server.AddResourceTemplate(s,
@@ -112,9 +112,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	log := middleware.NewLog(zaplog.New(logger), nil)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
 		Observer: both,
@@ -124,9 +122,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 			middleware.Timeout(time.Minute),
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { s.Close() })
 	register(s)
 	leaky(s)
@@ -139,14 +135,10 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		"capability_refused", "handler_failed", "answered", "answer_invalid", "handler_panicked",
 		"server_bug", "ephemeral_key",
 	} {
-		if !strings.Contains(text, `"mcp.`+name+`"`) {
-			t.Errorf("no entry mcp.%s: the test does not play what it is for", name)
-		}
+		wantPart(t, "no entry mcp.", text, `"mcp.`+name+`"`)
 	}
 	for what, recorded := range map[string]string{"the log": text, "the metrics": r.exposition()} {
-		if line := lineWith(recorded, canary); line != "" {
-			t.Errorf("%s shows the canary: %s", what, line)
-		}
+		wantEqual(t, fmt.Sprintf("%s shows the canary", what), lineWith(recorded, canary), "")
 		testkit.CheckSecret(t, []byte(canary), recorded)
 		for _, state := range states {
 			if strings.Contains(recorded, state[len(state)/2:]) {

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -59,28 +60,21 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
 		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 		event.Observers(metrics, log).Observe(t.Context(), c.event)
-		if got := value(t, registry, c.metric, c.labels...); got != 1 {
-			t.Errorf("%s%q is %v, want 1", c.metric, c.labels, got)
-		}
+		wantEqual(t, fmt.Sprintf("%s%q is", c.metric, c.labels),
+			value(t, registry, c.metric, c.labels...), 1)
 		if logs.Len() != 1 {
 			t.Fatalf("%d entries of %T, want 1", logs.Len(), c.event)
 		}
 		e := logs.All()[0]
-		if e.Message != c.entry {
-			t.Errorf("the entry is %s, want %s", e.Message, c.entry)
-		}
+		wantEqual(t, "the entry is", e.Message, c.entry)
 		wantFields(t, e, c.fields)
 		if c.entry != "mcp.session_evicted" { // which is about no flow
 			wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
 		}
-		if e.Level != c.level {
-			t.Errorf("%s is at level %s", c.entry, e.Level)
-		}
+		wantEqual(t, fmt.Sprintf("%s is at level", c.entry), e.Level, c.level)
 	}
 }
 

@@ -48,12 +48,8 @@ func TestTimeout(t *testing.T) {
 				result, err := run(middleware.Timeout(5*time.Second),
 					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 					late(tt.result, tt.err))
-				if took := time.Since(started); took != 5*time.Second {
-					t.Errorf("took %s, want 5s", took)
-				}
-				if got := spell(result, err); got != tt.want {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
+				wantEqual(t, "took", time.Since(started), 5*time.Second)
+				wantEqual(t, "the result", spell(result, err), tt.want)
 			})
 		})
 	}
@@ -94,9 +90,7 @@ func TestTimeoutLeavesResultsAlone(t *testing.T) {
 		if _, err := run(middleware.Timeout(time.Second), request, late(shared, nil)); err != nil {
 			t.Fatal(err)
 		}
-		if got := spell(shared, nil); got != "isError shared" {
-			t.Errorf("the handler's own result became %q", got)
-		}
+		wantEqual(t, "the handler's own result became", spell(shared, nil), "isError shared")
 	})
 }
 
@@ -140,8 +134,7 @@ func TestTimeoutIsAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, middleware.Timeout(time.Second))
 		server.AddTool(r.Server, server.Tool{Name: "slow"},
-			func(ctx context.Context, _ *server.ToolCall,
-				_ input) (protocol.CallToolOutcome, error) {
+			func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})
@@ -201,17 +194,14 @@ func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 						for _, want := range []bool{false, false, true} {
-							if got := tt.ended(ctx); got != want {
-								t.Errorf("at %v: ended %v, want %v", time.Now(), got, want)
-							}
+							wantEqual(t, fmt.Sprintf("at %v: ended", time.Now()),
+								tt.ended(ctx), want)
 							time.Sleep(2500 * time.Millisecond)
 						}
 						return server.ErrorText("query: late"), nil
 					})
 				const want = "isError timed out after 5s query: late"
-				if got := spell(result, err); got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				wantEqual(t, "the result", spell(result, err), want)
 			})
 		})
 	}
@@ -223,9 +213,7 @@ func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 					time.Sleep(6 * time.Second)
 					return server.ErrorText("late"), nil
 				})
-			if got := spell(result, err); got != "isError timed out after 5s late" {
-				t.Errorf("got %q, want that the limit is over", got)
-			}
+			wantEqual(t, "the result", spell(result, err), "isError timed out after 5s late")
 		})
 	})
 }

@@ -78,17 +78,13 @@ func inOrder(t testing.TB, e observer.LoggedEntry) (fields [][2]string) {
 	t.Helper()
 	text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(zapcore.Entry{},
 		e.Context)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	values := e.ContextMap()
 	err = jsonx.Members(bytes.TrimSpace(text.Bytes()), func(key, _ []byte) error {
 		fields = append(fields, [2]string{string(key), fmt.Sprint(values[string(key)])})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return fields
 }
 
@@ -122,9 +118,7 @@ func (s *transcript) name(kind, id string) string {
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -149,13 +143,9 @@ func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 func TestOperatorTranscript(t *testing.T) {
 	names := func(id string) roundtrip.Options {
 		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 16))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ring, err := keys.NewKeyring(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return roundtrip.Options{Sealer: ring, HideErrors: true}
 	}
 	log := middleware.Options{Subject: func(p protocol.Principal) string { return p.Subject },
@@ -191,14 +181,10 @@ func TestOperatorTranscript(t *testing.T) {
 	path := filepath.Join("testdata", "operator.md")
 	got := strings.TrimRight(s.String(), "\n") + "\n"
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got != string(want) {
 		t.Errorf("%s is not what is logged and counted (rewrite it with -update):\n%s", path, got)
 	}

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -139,9 +140,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					_, err := handler(t.Context(), incoming(t, method, who))
 					return err
 				}
-				if err := call(protocol.MethodListTools, bob); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, call(protocol.MethodListTools, bob))
 				var calls sync.WaitGroup
 				for range 10 { // far above the limit
 					calls.Go(func() {
@@ -151,13 +150,9 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				if err := call(protocol.MethodListTools, who); err != nil {
-					t.Errorf("people who think keep others from calling: %v", err)
-				}
+				noError(t, call(protocol.MethodListTools, who))
 				time.Sleep(time.Minute + time.Millisecond)
-				if err := call(protocol.MethodListTools, bob); err != nil {
-					t.Errorf("somebody else is refused: %v", err)
-				}
+				noError(t, call(protocol.MethodListTools, bob))
 				if e, ok := protocol.AsError(call(protocol.MethodListTools, who)); !ok ||
 					e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), "principal") {
 					t.Errorf("while calls wait for slots a further one got %v, want busy", e)
@@ -167,9 +162,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					t.Errorf("%d calls ran at once, want %d", most, want)
 				}
 				for range 3 {
-					if err := call(protocol.MethodListTools, who); err != nil {
-						t.Errorf("slots did not come back: %v", err)
-					}
+					noError(t, call(protocol.MethodListTools, who))
 				}
 			})
 		})
@@ -215,17 +208,11 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 			t.Errorf("the caller left: got %v", err)
 		}
 		began := time.Now()
-		if got := spell(nil, <-results); !strings.Contains(got, "timed out after 3s") {
-			t.Errorf("got %s", got)
-		}
-		if took := time.Since(began); took != 2500*time.Millisecond {
-			t.Errorf("timed out after another %s", took)
-		}
+		wantPart(t, "the result", spell(nil, <-results), "timed out after 3s")
+		wantEqual(t, "timed out after another", time.Since(began), 2500*time.Millisecond)
 		release()
 		<-blocked
-		if err := call(t.Context(), protocol.MethodListTools); err != nil {
-			t.Errorf("a slot is lost: %v", err)
-		}
+		noError(t, call(t.Context(), protocol.MethodListTools))
 	})
 }
 
@@ -273,9 +260,7 @@ func TestLimitIsFair(t *testing.T) {
 				return err
 			}
 			plain := script{work: []time.Duration{time.Millisecond}}
-			if err := serve(t.Context(), victim, plain); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, serve(t.Context(), victim, plain))
 			millis := func(most int) time.Duration {
 				return time.Duration(random.IntN(most)) * time.Millisecond
 			}
@@ -364,18 +349,14 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
 		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
 			request *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
 			if request.Message.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
-				if got := value(t, registry, "rondo_requests_waiting"); got != 1 {
-					t.Errorf("%v requests wait, want 1", got)
-				}
+				wantEqual(t, "requests wait", value(t, registry, "rondo_requests_waiting"), 1)
 				time.Sleep(time.Minute)
 				end()
 				go func() { _ = asks(ctx, time.Hour) }() // left behind
@@ -397,9 +378,7 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			"rondo_request_duration_seconds": 2, "rondo_request_waiting_seconds": 60,
 			"rondo_requests_waiting": 0,
 		} {
-			if got := sum(t, registry, name); got != want {
-				t.Errorf("%s adds up to %v, want %v", name, got, want)
-			}
+			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, registry, name), want)
 		}
 	})
 }
@@ -408,9 +387,7 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 func sum(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.GetMetric() {

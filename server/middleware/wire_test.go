@@ -72,9 +72,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	log := middleware.NewLog(zaplog.New(zap.New(core, signal)), &opts.log)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), &opts.metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	both := event.Observers(log, metrics)
 	if opts.funnel.MinHumanTime == 0 { // who answers here is a test, at once
 		opts.funnel.MinHumanTime = -1
@@ -84,9 +82,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		Roundtrip:  opts.funnel,
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
 		registry: registry, logged: logged, entered: make(chan struct{}, 1)}
 	addPayments(srv, w.entered)
@@ -123,7 +119,7 @@ type payment struct {
 // addPayments adds handlers in both styles, and some that go wrong.
 func addPayments(srv *server.Server, entered chan<- struct{}) {
 	server.AddTool(srv, server.Tool{Name: "pay"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
 			if err != nil {
 				return nil, err
@@ -131,7 +127,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return server.Text(fmt.Sprint("paid ", p.Amount)), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "pay_guard"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
 			case roundtrip.Accepted:
 				return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
@@ -141,7 +137,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			if roundtrip.RoundOf(ctx).Number == 1 {
 				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
 					nil
@@ -149,7 +145,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 			return server.Text("paid all the same"), nil
 		})
 	server.AddTool(srv, server.Tool{Name: "charge"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
 			if err != nil {
 				return nil, err
@@ -158,7 +154,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 				"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
 		})
 	server.AddTool(srv, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
 			entered <- struct{}{}
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
@@ -182,9 +178,7 @@ func discard(response *http.Response) {
 func (w *wire) post(ctx context.Context, body string, change ...string) *http.Response {
 	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(body))
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Authorization": {w.bearer},
@@ -197,9 +191,7 @@ func (w *wire) post(ctx context.Context, body string, change ...string) *http.Re
 		r.Header.Set(change[i], change[i+1])
 	}
 	response, err := w.Client().Do(r)
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	return response
 }
 
@@ -282,9 +274,7 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	events := sse.NewReader(response.Body, 0)
 	for {
 		e, err := events.Next()
-		if err != nil {
-			w.Fatal(err)
-		}
+		noError(w, err)
 		var m message
 		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
 			continue
@@ -339,9 +329,8 @@ func (w *wire) entry(name string) observer.LoggedEntry {
 
 func (w *wire) wantValue(want float64, name string, labels ...string) {
 	w.Helper()
-	if got := value(w.TB, w.registry, name, labels...); got != want {
-		w.Errorf("%s%q = %v, want %v", name, labels, got, want)
-	}
+	wantEqual(w, fmt.Sprintf("%s%q =", name, labels),
+		value(w.TB, w.registry, name, labels...), want)
 }
 
 func TestWireAnswered(t *testing.T) {
@@ -385,9 +374,7 @@ func TestWireIgnoredDecline(t *testing.T) {
 		e := w.entry("mcp.decline_ignored")
 		wantFields(t, e, map[string]any{"key": "payment", "outcome": "declined",
 			"target": "pay_anyway"})
-		if e.Level != zap.WarnLevel {
-			t.Errorf("level %s", e.Level)
-		}
+		wantEqual(t, "level", e.Level, zap.WarnLevel)
 		w.wantValue(1, "rondo_ignored_declines_total")
 	})
 }
@@ -405,9 +392,7 @@ func TestWireHandlerFailed(t *testing.T) {
 		e := w.entry("mcp.handler_failed")
 		wantFields(t, e, map[string]any{"error": logged, "error_type": "*errors.errorString",
 			"target": "charge", "reference": nil})
-		if e.Level != zap.WarnLevel {
-			t.Errorf("level %s", e.Level)
-		}
+		wantEqual(t, "level", e.Level, zap.WarnLevel)
 		w.wantValue(1, "rondo_handler_failures_total")
 	})
 }
@@ -428,9 +413,7 @@ func TestWireHiddenErrors(t *testing.T) {
 					reference) || strings.Contains(got, "10.0.0.7") {
 					t.Errorf("the client has %q, the log %q", got, reference)
 				}
-				if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
-					t.Errorf("the log has no text: %v", fields)
-				}
+				wantPart(t, "the log has no text", fmt.Sprint(fields["error"]), "10.0.0.7")
 				for _, secret := range []string{"token-of-ada", "Felix"} {
 					if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) ||
 						strings.Contains(got, secret) {
@@ -528,9 +511,7 @@ func (w *wire) leaveSlow() {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "POST", w.URL,
 		strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Authorization":        {w.bearer},

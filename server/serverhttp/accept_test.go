@@ -64,14 +64,10 @@ func TestAcceptOneType(t *testing.T) {
 				return oneResponse(t, do(t, ts, "POST", headers(method, name, "Accept", accept),
 					text), accept)
 			}
-			if got := post("tools/list", "", ""); !strings.Contains(got, `"wizard"`) {
-				t.Errorf("tools/list: got %s", got)
-			}
+			wantPart(t, "tools/list", post("tools/list", "", ""), `"wizard"`)
 			// What a handler sends besides goes out where the form has room for it.
 			got := post("tools/call", "notify", `"name":"notify"`)
-			if !strings.Contains(got, "done") {
-				t.Errorf("notify: got %s", got)
-			}
+			wantPart(t, "notify", got, "done")
 			asked := post("tools/call", "wizard", `"name":"wizard"`)
 			var m struct {
 				Result struct {
@@ -86,9 +82,7 @@ func TestAcceptOneType(t *testing.T) {
 			}
 			next := post("tools/call", "wizard", `"name":"wizard","inputResponses":{"who":`+
 				byAnn("Who?")+`},"requestState":`+string(m.Result.RequestState))
-			if !strings.Contains(next, "Which colour for Ann?") {
-				t.Errorf("got %s, want the second question", next)
-			}
+			wantPart(t, "the result", next, "Which colour for Ann?")
 		})
 	}
 }
@@ -107,9 +101,7 @@ func TestAcceptCannotCarry(t *testing.T) {
 	}
 	html := headers("tools/list", "", "Accept", "text/html")
 	got = do(t, ts, "POST", html, body("tools/list", ""))
-	if got.status != 406 {
-		t.Errorf("text/html: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "text/html", got, 406)
 }
 
 // TestAcceptErrorStatus holds that an error keeps its status and its JSON for a client that
@@ -117,9 +109,7 @@ func TestAcceptCannotCarry(t *testing.T) {
 func TestAcceptErrorStatus(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("nope", "", "Accept", onlyEvents), body("nope", ""))
-	if got.status != 404 || got.code() != -32601 {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantRefusal(t, "the answer", got, 404, -32601)
 }
 
 // openSessionAccepting opens a session whose every POST has one Accept header.
@@ -149,9 +139,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 	t.Run(onlyEvents, func(t *testing.T) {
 		c := openSessionAccepting(t, ts, onlyEvents)
 		got := read(t, c.post(toolsList, "Accept", onlyEvents))
-		if text := oneResponse(t, got, onlyEvents); !strings.Contains(text, `"wizard"`) {
-			t.Errorf("tools/list: got %s", text)
-		}
+		wantPart(t, "tools/list", oneResponse(t, got, onlyEvents), `"wizard"`)
 		f := c.flow("POST", toolCall(2, "elicit"), "Accept", onlyEvents)
 		c.answer(f.expect("elicitation/create").ID, byAnn("Who?"))
 		f.expect("accept {")
@@ -161,9 +149,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 		t.Run(onlyJSON+" "+tool, func(t *testing.T) {
 			c := openSessionAccepting(t, ts, onlyJSON)
 			got := read(t, c.post(toolsList, "Accept", onlyJSON))
-			if text := oneResponse(t, got, onlyJSON); !strings.Contains(text, `"wizard"`) {
-				t.Errorf("tools/list: got %s", text)
-			}
+			wantPart(t, "tools/list", oneResponse(t, got, onlyJSON), `"wizard"`)
 			get := c.listen("")
 			answered := make(chan *reply, 1)
 			go func() {
@@ -172,9 +158,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 			for range map[string]int{"elicit": 1, "wizard": 3}[tool] {
 				m := get.expect("elicitation/create")
 				var q struct{ Params struct{ Message string } }
-				if err := json.Unmarshal([]byte(m.raw), &q); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, json.Unmarshal([]byte(m.raw), &q))
 				c.answer(m.ID, byAnn(strings.Replace(q.Params.Message, "Name", "Who", 1)))
 			}
 			text := oneResponse(t, <-answered, onlyJSON)
@@ -191,8 +175,7 @@ func TestAcceptJSONWithoutStream(t *testing.T) {
 	srv, s := legacyServer(t, nil)
 	addWizard(srv)
 	can := make(chan bool, 1)
-	server.AddRawTool(srv, server.Tool{Name: "can"}, func(ctx context.Context,
-		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "can", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		can <- roundtrip.CanAsk(ctx, protocol.KindElicitForm)
 		return server.Text("looked"), nil
 	})
@@ -205,9 +188,7 @@ func TestAcceptJSONWithoutStream(t *testing.T) {
 			t.Errorf("%s: got %s, want words that name Accept", tool, got)
 		}
 	}
-	if err := <-s.ended; !strings.Contains(err.Error(), "Accept: ") {
-		t.Errorf("the handler got %v", err)
-	}
+	wantPart(t, "the handler", (<-s.ended).Error(), "Accept: ")
 	for i, accept := range []string{onlyJSON, onlyJSON + ", " + onlyEvents} {
 		_ = c.call(10+i, "can", "Accept", accept)
 		if got := <-can; got != (i == 1) {
@@ -224,9 +205,7 @@ func TestAcceptJSONKeepsOneForm(t *testing.T) {
 	c := openSessionAccepting(t, ts, onlyJSON)
 	for id, tool := range []string{"notify", "reconnect"} {
 		got := oneResponse(t, c.call(id+1, tool, "Accept", onlyJSON), onlyJSON)
-		if want := []string{"done", "cannot"}[id]; !strings.Contains(got, want) {
-			t.Errorf("%s: got %s, want %s", tool, got, want)
-		}
+		wantPart(t, tool, got, []string{"done", "cannot"}[id])
 	}
 	get := c.listen("")
 	answered := make(chan *reply, 1)
@@ -237,7 +216,5 @@ func TestAcceptJSONKeepsOneForm(t *testing.T) {
 		get.expect(fmt.Sprintf(`"progress":%d`, i+1))
 	}
 	s.allow <- struct{}{}
-	if got := oneResponse(t, <-answered, onlyJSON); !strings.Contains(got, "all steps") {
-		t.Errorf("got %s", got)
-	}
+	wantPart(t, "the result", oneResponse(t, <-answered, onlyJSON), "all steps")
 }

@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,9 +19,7 @@ func TestAuthErrorText(t *testing.T) {
 		err.Error() != "expired" {
 		t.Errorf("got %q, want the cause", err)
 	}
-	if got := (&serverhttp.AuthError{Status: 403}).Error(); got != "Forbidden" {
-		t.Errorf("got %q, want Forbidden", got)
-	}
+	wantEqual(t, "the result", (&serverhttp.AuthError{Status: 403}).Error(), "Forbidden")
 }
 
 // TestPrincipal covers what the server learns of the sender.
@@ -49,9 +48,7 @@ func TestPrincipal(t *testing.T) {
 				&tt.opts)
 			for _, method := range []string{"tools/list", "unknown"} {
 				body := do(t, ts, "POST", headers(method, ""), body(method, "")).body
-				if got.Principal != tt.want {
-					t.Errorf("%s: got principal %v", method, got.Principal)
-				}
+				wantEqual(t, fmt.Sprintf("%s: got principal", method), got.Principal, tt.want)
 				if method == "tools/list" &&
 					strings.Contains(body, `"cacheScope":"public"`) == tt.private {
 					t.Errorf("got %s", body)

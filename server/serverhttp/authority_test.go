@@ -91,23 +91,21 @@ func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *
 	need := []string{"read", "write"}
 	server.AddRawTool(srv, server.Tool{Name: "scoped", Scopes: need,
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			ran.add("tool")
 			claims, _ := ctx.Value(claimsKey{}).(string)
 			return server.Text(claims), call.Access.Check("read")
 		})
-	server.AddRawTool(srv, server.Tool{Name: "early"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return nil, fmt.Errorf("the file: %w",
-				&server.ScopeError{Need: need, Reason: "the file is not yours"})
-		})
-	server.AddRawTool(srv, server.Tool{Name: "late"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.Notify(ctx, progress(1)); err != nil {
-				return nil, err
-			}
-			return nil, &server.ScopeError{Need: need}
-		})
+	addTool(srv, "early", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return nil, fmt.Errorf("the file: %w",
+			&server.ScopeError{Need: need, Reason: "the file is not yours"})
+	})
+	addTool(srv, "late", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.Notify(ctx, progress(1)); err != nil {
+			return nil, err
+		}
+		return nil, &server.ScopeError{Need: need}
+	})
 	suggest := func(context.Context, *server.CompleteCall) ([]string, error) {
 		ran.add("completer")
 		return []string{"a"}, nil
@@ -280,9 +278,7 @@ func TestAHandlerThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) {
 		func(t *testing.T, c *eraClient) {
 			got := c.send("Bearer ann:read", "tools/call", "early", `"name":"early"`)
 			wantChallenge(t, got, 403, insufficient)
-			if !strings.Contains(got.body, "the file is not yours") {
-				t.Errorf("got %s, want the reason", got.body)
-			}
+			wantPart(t, "the result", got.body, "the file is not yours")
 			last := authority.asked[len(authority.asked)-1]
 			if last.Principal.Subject != "ann" || last.Access.Check("read") != nil ||
 				last.Values == nil {
@@ -371,11 +367,10 @@ func TestACallerWithoutCredentialsIsAskedForThem(t *testing.T) {
 
 func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
 	srv, _ := scopedServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "odd"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return nil, &server.ScopeError{
-				Need: []string{"read", "a\r\nX-Evil: 1", `"`, "", "write"}}
-		})
+	addTool(srv, "odd", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return nil, &server.ScopeError{
+			Need: []string{"read", "a\r\nX-Evil: 1", `"`, "", "write"}}
+	})
 	eachEra(t, srv, serverhttp.Options{Authority: silent{&tokens{}}}, "Bearer ann:read",
 		func(t *testing.T, c *eraClient) {
 			wantChallenge(t, c.send("Bearer ann:read", "tools/call", "scoped", `"name":"scoped"`),
@@ -406,9 +401,8 @@ func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 		for _, r := range scopedRequests() {
 			got := c.send("", r.method, r.name, r.params)
 			wantChallenge(t, got, 403, `Bearer error="insufficient_scope", scope="read write"`)
-			if !strings.Contains(got.body, "this server does not know the scopes of its callers") {
-				t.Errorf("%s: got %s", r.what, got.body)
-			}
+			wantPart(t, "the result",
+				got.body, "this server does not know the scopes of its callers")
 		}
 		if names := ran.take(); len(names) != 0 {
 			t.Errorf("these ran: %v", names)
@@ -545,7 +539,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 	f := newFleet(t, &serverhttp.Options{Authority: authority}, "a", "b")
 	for _, m := range f.all {
 		server.AddRawTool(m.srv, server.Tool{Name: "scoped", Scopes: []string{"read", "write"}},
-			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 				claims, _ := ctx.Value(claimsKey{}).(string)
 				return server.Text(claims), nil
 			})
@@ -558,9 +552,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 
 	before := authority.identifications()
 	wantChallenge(t, through.call(7, "scoped"), 403, insufficient)
-	if got := authority.identifications() - before; got != 2 {
-		t.Errorf("the request was identified %d times, want by both replicas", got)
-	}
+	wantEqual(t, "the request was identified times", authority.identifications()-before, 2)
 	got := through.call(8, "scoped", "Authorization", "Bearer ann:read,write")
 	if got.status != 200 || got.Result.Content[0].Text != "ann may read,write" {
 		t.Errorf("got status %d: %s", got.status, got.body)

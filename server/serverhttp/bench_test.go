@@ -29,15 +29,13 @@ func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench",
 		Version: "1.0.0"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	type message struct {
 		Message string `json:"message"`
 		Upper   bool   `json:"upper,omitempty"`
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in message) (protocol.CallToolOutcome, error) {
+		func(_ context.Context, _ *server.ToolCall, in message) (toolOutcome, error) {
 			return server.Text(in.Message), nil
 		})
 	type deployment struct {
@@ -46,8 +44,7 @@ func benchServer(b *testing.B) *server.Server {
 	}
 	confirm := roundtrip.MustQuestion[confirmation]("confirm")
 	server.AddTool(srv, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in deployment) (protocol.CallToolOutcome,
-			error) {
+		func(ctx context.Context, _ *server.ToolCall, in deployment) (toolOutcome, error) {
 			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted &&
 				answer.Content.Approve {
 				return server.Text("deployed " + in.Version + " to " + in.Environment), nil
@@ -162,9 +159,7 @@ func BenchmarkLoopback(b *testing.B) {
 	for b.Loop() {
 		response, err := ts.Client().Do(newRequest(b, ts, "POST", headers("tools/call", "echo"),
 			message))
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}

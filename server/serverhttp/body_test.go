@@ -2,6 +2,7 @@ package serverhttp_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -39,10 +40,7 @@ func TestBodySize(t *testing.T) {
 					r.ContentLength = -1
 				}
 				got := send(t, ts, r)
-				if got.status != tt.status {
-					t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked,
-						got.status, tt.status)
-				}
+				wantStatus(t, fmt.Sprintf("%d bytes, chunked %v", tt.size, chunked), got, tt.status)
 				if tt.status == 413 && (got.code() != -32600 ||
 					!strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
 					t.Errorf("got %s, want code -32600 and the limit", got.body)
@@ -62,11 +60,8 @@ func TestWrongLength(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}))
 		for _, size := range []int{500, 70_000, 300_000} {
-			if got := do(t, ts, "POST", headers("server/discover", ""),
-				padded(size)); got.status != 200 {
-				t.Errorf("%d bytes announced as %d: got status %d, want 200", size, length,
-					got.status)
-			}
+			wantStatus(t, fmt.Sprintf("%d bytes announced as %d", size, length),
+				do(t, ts, "POST", headers("server/discover", ""), padded(size)), 200)
 		}
 	}
 }
@@ -76,18 +71,14 @@ func TestAnnouncedBodySize(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
 		"application/json\r\nContent-Length: 999999999999\r\n\r\n"
-	if got := rawExchange(t, ts, request); got.status != 413 {
-		t.Errorf("got status %d, want 413", got.status)
-	}
+	wantStatus(t, "the answer", rawExchange(t, ts, request), 413)
 }
 
 // TestWrappedBodyLimit has a limit of the program's own around the handler.
 func TestWrappedBodyLimit(t *testing.T) {
 	ts := serveHandler(t,
 		http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
-	if got := do(t, ts, "POST", headers("server/discover", ""), padded(2000)); got.status != 413 {
-		t.Errorf("got status %d, want 413", got.status)
-	}
+	wantStatus(t, "the answer", do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
 }
 
 // TestCutBody ends the connection within the body, with the other direction
@@ -99,16 +90,10 @@ func TestCutBody(t *testing.T) {
 	if _, err := io.WriteString(conn, request[:len(request)-1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.CloseWrite())
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, response); got.status != 400 || got.code() != -32700 {
-		t.Errorf("got status %d and code %d, want 400 and -32700", got.status, got.code())
-	}
+	noError(t, err)
+	wantRefusal(t, "the answer", read(t, response), 400, -32700)
 }
 
 // TestReadTimeoutEnds holds that the time for the body does not limit the
@@ -137,9 +122,7 @@ func TestReadTimeoutEnds(t *testing.T) {
 		case <-time.After(2 * (30 * time.Second)):
 		}
 		close(gate.open)
-		if got := <-done; got.status != 200 {
-			t.Errorf("got status %d, want 200", got.status)
-		}
+		wantStatus(t, "the answer", <-done, 200)
 	})
 }
 

@@ -36,9 +36,7 @@ func wantReadable(t *testing.T, what string, got *reply) {
 		cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate" {
 		t.Errorf("%s: got status %d and CORS headers %v", what, got.status, cors)
 	}
-	if vary := strings.Join(got.header["Vary"], ","); !strings.Contains(vary, "Origin") {
-		t.Errorf("%s: got Vary %q, so a cache may give the response to another page", what, vary)
-	}
+	wantPart(t, what, strings.Join(got.header["Vary"], ","), "Origin")
 	wantNoCredentials(t, what, got)
 }
 
@@ -102,10 +100,8 @@ func TestPreflight(t *testing.T) {
 						t.Errorf("%s, %.60q: got status %d and CORS headers %v", mode, request.asked,
 							got.status, corsHeaders(got.header))
 					}
-					if vary := strings.Join(got.header["Vary"],
-						","); vary != "Origin,Access-Control-Request-Headers" {
-						t.Errorf("%s: got Vary %q", mode, vary)
-					}
+					wantEqual(t, fmt.Sprintf("%s: got Vary", mode), strings.Join(got.header["Vary"],
+						","), "Origin,Access-Control-Request-Headers")
 				})
 			}
 			// Browsers send none with a preflight; that somebody does changes nothing.
@@ -113,10 +109,8 @@ func TestPreflight(t *testing.T) {
 				do(t, ts, "OPTIONS",
 					preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
 			// Not a preflight: it has to say who sends it, as any other request.
-			if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""),
-				""); got.status != 401 {
-				t.Errorf("%s: OPTIONS that asks for nothing: got status %d, want 401", mode, got.status)
-			}
+			wantStatus(t, fmt.Sprintf("%s: OPTIONS that asks for nothing", mode),
+				do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""), ""), 401)
 		})
 	}
 }
@@ -242,19 +236,13 @@ func TestPagesCanReadRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := do(t, ts, tt.method, tt.header, tt.body)
-			if got.status != tt.status {
-				t.Errorf("%s: got status %d, want %d: %s", tt.name, got.status, tt.status, got.body)
-			}
+			wantStatus(t, tt.name, got, tt.status)
 			wantReadable(t, tt.name, got)
 		})
 	}
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 	got := do(t, ts, "POST", modern(), body("tools/call", echo))
-	if got.status != 503 {
-		t.Errorf("after the shutdown: got status %d", got.status)
-	}
+	wantStatus(t, "after the shutdown", got, 503)
 	wantReadable(t, "after the shutdown", got)
 }
 
@@ -271,9 +259,7 @@ func TestCORSBesideWrapper(t *testing.T) {
 	got := do(t, ts, "POST", headers("server/discover", "", "Origin", page),
 		body("server/discover", ""))
 	wantReadable(t, "wrapped", got)
-	if vary := strings.Join(got.header["Vary"], ","); vary != "Accept-Encoding,Origin" {
-		t.Errorf("got Vary %q", vary)
-	}
+	wantEqual(t, "got Vary", strings.Join(got.header["Vary"], ","), "Accept-Encoding,Origin")
 }
 
 // TestOriginsThatNeverMatch are mistakes that users would find.

@@ -98,11 +98,8 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 		opts.Roundtrip.Guard = c
 	}
 	srv, err := server.New(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context,
-		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	noError(t, err)
+	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		c.reach(ctx, "handler")
 		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
 			return nil, err
@@ -124,9 +121,7 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 		return server.Text("signed in"), err
 	})
 	h, err := serverhttp.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	web := httptest.NewServer(h)
 	t.Cleanup(func() { web.Close(); _ = srv.Close() })
 
@@ -162,9 +157,7 @@ func (c *cutter) post(t *testing.T, url string, ctx context.Context, more string
 		`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, value := range map[string]string{"Content-Type": "application/json",
 		"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
 		"Mcp-Method": "tools/call", "Mcp-Name": "t"} {
@@ -239,8 +232,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 	}
 	srv := newServer(t, opts)
 	var effects, looks atomic.Int32
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context,
-		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		s.reach("handler")
 		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
 			return nil, err
@@ -298,9 +290,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		break
 	}
 	read(t, c.do(t.Context(), "DELETE", "")) // ends the call that was left
-	if n := effects.Load(); n != 1 {
-		t.Errorf("%d effects after the end of the session", n)
-	}
+	wantEqual(t, "effects after the end of the session", effects.Load(), 1)
 }
 
 // readFirstID reads the event without data with which a stream begins, and returns its id.

@@ -101,9 +101,7 @@ func TestSlowSecondBody(t *testing.T) {
 				in := bufio.NewReader(conn)
 				request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
 					"Mcp-Method: server/discover")
-				if got := exchange(t, conn, in, request); got.status != 200 {
-					t.Fatalf("got status %d, want 200", got.status)
-				}
+				wantStatus(t, "the answer", exchange(t, conn, in, request), 200)
 				whole := len(request) - 9_000
 				began := time.Now()
 				var trickling sync.WaitGroup
@@ -116,12 +114,8 @@ func TestSlowSecondBody(t *testing.T) {
 						}
 					}
 				})
-				if got := exchange(t, conn, in, request[:whole]); got.status != 408 {
-					t.Errorf("got status %d, want 408", got.status)
-				}
-				if took := time.Since(began); took != (30 * time.Second) {
-					t.Errorf("answered after %v, want %v", took, (30 * time.Second))
-				}
+				wantStatus(t, "the answer", exchange(t, conn, in, request[:whole]), 408)
+				wantEqual(t, "answered after", time.Since(began), (30 * time.Second))
 				hangsUp(t, in)
 			})
 		})
@@ -146,9 +140,7 @@ func TestRefusedSlowBody(t *testing.T) {
 						Limits: serverhttp.Limits{BodyBytes: 1000}})).Dial()
 				in := bufio.NewReader(conn)
 				request := "POST / HTTP/1.1\r\nHost: localhost\r\n" + tt.head + "\r\n\r\n{"
-				if got := exchange(t, conn, in, request); got.status != tt.status {
-					t.Errorf("got status %d, want %d", got.status, tt.status)
-				}
+				wantStatus(t, "the answer", exchange(t, conn, in, request), tt.status)
 				hangsUp(t, in)
 			})
 		})
@@ -168,10 +160,8 @@ func TestUnreadResponses(t *testing.T) {
 				break
 			}
 		}
-		if took := time.Since(began); took != (30 * time.Second) {
-			t.Errorf("the server waits %v for a client that does not read, want %v", took,
-				(30 * time.Second))
-		}
+		wantEqual(t, "the server waits for a client that does not read",
+			time.Since(began), (30 * time.Second))
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -17,9 +16,7 @@ import (
 func TestShutdownIdle(t *testing.T) {
 	ts, h := serve(t, newServer(t, nil), nil)
 	for range 2 {
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Errorf("got %v, want nil", err)
-		}
+		noError(t, h.Shutdown(t.Context()))
 	}
 	got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
 	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
@@ -54,9 +51,7 @@ func TestShutdownWaits(t *testing.T) {
 	if got := <-done; got.status != 200 || got.Result.Content[0].Text != "opened" {
 		t.Errorf("got status %d: %s", got.status, got.body)
 	}
-	if err := <-ended; err != nil {
-		t.Errorf("got %v, want nil", err)
-	}
+	noError(t, <-ended)
 }
 
 func TestShutdownCancels(t *testing.T) {
@@ -86,11 +81,10 @@ func TestShutdownCancels(t *testing.T) {
 // test does, is answered for, and its session and the handler can end.
 func TestLegacyEndOfGoroutine(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "exit"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			runtime.Goexit()
-			return nil, nil
-		})
+	addTool(srv, "exit", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -99,9 +93,7 @@ func TestLegacyEndOfGoroutine(t *testing.T) {
 		string(got.ID) != "1" {
 		t.Errorf("got status %d: %s", got.status, got.body)
 	}
-	if err := h.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
+	noError(t, h.Shutdown(ctx))
 }
 
 // TestServerCloseEndsStreams: when the server has been closed nothing can be said
@@ -122,18 +114,14 @@ func TestServerCloseEndsStreams(t *testing.T) {
 			ts, _ := serve(t, srv, nil)
 			c := openSession(t, ts, "2025-11-25")
 			get := c.listen("")
-			addTool(srv, "new")
+			addTool(srv, "new", says("x"))
 			get.expect("list_changed")
 			if tc.resume {
 				get = c.listen(get.LastEventID())
 			}
-			if err := tc.end(srv); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tc.end(srv))
 			get.end()
-			if got := read(t, c.do(t.Context(), "GET", "")); got.status != 503 {
-				t.Errorf("a new stream: got status %d: %s", got.status, got.body)
-			}
+			wantStatus(t, "a new stream", read(t, c.do(t.Context(), "GET", "")), 503)
 		})
 	}
 }
@@ -145,14 +133,10 @@ func TestConnectionsCloseWithTheirResponsesWhileDraining(t *testing.T) {
 	ask := func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL,
 			strings.NewReader(body("server/discover", "")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		req.Header = headers("server/discover", "")
 		resp, err := ts.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_ = resp.Body.Close()
 		return resp.Close
 	}

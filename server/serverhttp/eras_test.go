@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -36,23 +35,22 @@ var (
 // addWizard adds a tool that asks three questions in three rounds. It does not
 // know which era its client is of.
 func addWizard(srv *server.Server) {
-	server.AddRawTool(srv, server.Tool{Name: "wizard"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			name, ok := who.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(who.Elicit("Who?")), nil
-			}
-			paint, ok := shade.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")),
-					nil
-			}
-			n, ok := many.AcceptedContent(ctx)
-			if !ok {
-				return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
-			}
-			return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
-		})
+	addTool(srv, "wizard", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		name, ok := who.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(who.Elicit("Who?")), nil
+		}
+		paint, ok := shade.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")),
+				nil
+		}
+		n, ok := many.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
+		}
+		return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
+	})
 }
 
 // accept is what the person says to a question, the
@@ -143,9 +141,7 @@ func runLegacy(t *testing.T, c *legacyClient, id int, name string) (got transcri
 			return got
 		}
 		var q struct{ Params struct{ Message string } }
-		if err := json.Unmarshal([]byte(m.raw), &q); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(m.raw), &q))
 		got.asked = append(got.asked, q.Params.Message)
 		c.answer(m.ID, accept(q.Params.Message, name))
 	}
@@ -226,7 +222,5 @@ func TestOneSessionBothEras(t *testing.T) {
 	}
 	// A version in _meta is modern, and then the header must say so too.
 	got = read(t, c.post(body("tools/list", "")))
-	if got.status != 400 || got.code() != -32020 {
-		t.Errorf("modern _meta, legacy header: got status %d: %s", got.status, got.body)
-	}
+	wantRefusal(t, "modern _meta, legacy header", got, 400, -32020)
 }

@@ -47,9 +47,7 @@ func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
 		hops[0].Outcome != event.ForwardAbandoned {
 		t.Errorf("reported as %+v", hops)
 	}
-	if err := context.Cause(ctx); err != nil {
-		t.Errorf("the call was cancelled: %v", err)
-	}
+	noError(t, context.Cause(ctx))
 	select {
 	case owner.steps.allow <- struct{}{}: // it still runs
 	case err := <-owner.steps.ended:
@@ -90,15 +88,11 @@ func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
 	}
 	mallory.bearer = ""
 	wantStatus(t, "nobody", mallory.call(3, "echo"), 401)
-	if n := len(forwards(f.all["c"])); n != 5 {
-		t.Errorf("the owner was asked %d times", n)
-	}
+	wantEqual(t, "the owner was asked times", len(forwards(f.all["c"])), 5)
 	ada.answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
 	asked.expect("Ada")
 	asked.end()
-	if err := ctx.Err(); err != nil {
-		t.Errorf("the call was cancelled: %v", err)
-	}
+	noError(t, ctx.Err())
 	f.all["a"].steps.allow <- struct{}{}
 	ran()
 }

@@ -16,15 +16,15 @@ func TestGetStream(t *testing.T) {
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	f := c.listen("")
-	addTool(srv, "a")
+	addTool(srv, "a", says("x"))
 	f.expect(newTools)
 	g := c.listen("")
-	addTool(srv, "b")
+	addTool(srv, "b", says("x"))
 	g.expect(newTools)
 	g.drop()
-	addTool(srv, "c") // whether the server knows by now that g is gone or not
+	addTool(srv, "c", says("x")) // whether the server knows by now that g is gone or not
 	h := c.listen(g.LastEventID())
-	addTool(srv, "d")
+	addTool(srv, "d", says("x"))
 	h.expect(newTools)
 }
 
@@ -34,7 +34,7 @@ func TestGetStreamKeeps(t *testing.T) {
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	for i := range 20 {
-		addTool(srv, fmt.Sprint("a", i))
+		addTool(srv, fmt.Sprint("a", i), says("x"))
 	}
 	srv.ResourceUpdated("test://a") // not subscribed to
 	f := c.listen("")
@@ -50,9 +50,7 @@ func TestGetStreamKeeps(t *testing.T) {
 	for strings.Contains(news.raw, newTools) {
 		news = g.next()
 	}
-	if !strings.Contains(news.raw, "test://a") {
-		t.Errorf("got %s, want news of the resource", news.raw)
-	}
+	wantPart(t, "the result", news.raw, "test://a")
 }
 
 // TestGetStreams holds that there are only so many.
@@ -66,7 +64,7 @@ func TestGetStreams(t *testing.T) {
 	}
 	flows[0].end()
 	flows[1].end()
-	addTool(srv, "x")
+	addTool(srv, "x", says("x"))
 	flows[5].expect(newTools)
 }
 

@@ -79,10 +79,7 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 						r.Header.Add(strings.TrimSuffix(tt.header[i], "+"), tt.header[i+1])
 					}
 					got := send(t, c.ts, r)
-					if got.status != tt.status || got.code() != tt.code {
-						t.Errorf("got status %d and code %d, want %d and %d: %s", got.status,
-							got.code(), tt.status, tt.code, got.body)
-					}
+					wantRefusal(t, "the answer", got, tt.status, tt.code)
 				})
 			}
 		}
@@ -99,9 +96,7 @@ func TestLegacyHeadersExecuteNothing(t *testing.T) {
 		`[` + toolCall(1, "wait") + `,` + pingRequest(2) + `]`,
 		`[` + pingRequest(2) + `,` + toolCall(1, "wait") + `]`,
 	} {
-		if got := read(t, c.post(batch, "Mcp-Method", "ping")); got.status != 400 {
-			t.Errorf("got status %d: %s", got.status, got.body)
-		}
+		wantStatus(t, "the answer", read(t, c.post(batch, "Mcp-Method", "ping")), 400)
 	}
 	if n := len(steps.entered); n > 0 {
 		t.Errorf("%d calls were executed", n)

@@ -105,10 +105,7 @@ func TestRequests(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := do(t, ts, "POST", tt.header, tt.body)
-			if got.status != tt.status || got.code() != tt.code {
-				t.Fatalf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
-					tt.status, tt.code, got.body)
-			}
+			wantRefusal(t, "the answer", got, tt.status, tt.code)
 			if string(got.ID) != "7" {
 				t.Errorf("got id %s, want 7", got.ID)
 			}
@@ -204,26 +201,18 @@ func TestRawHeaders(t *testing.T) {
 			if tt.code != 0 {
 				want = http.StatusBadRequest
 			}
-			if got := rawExchange(t, ts, rawRequest(call, tt.extra...)); got.status != want ||
-				got.code() != tt.code {
-				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
-					want, tt.code, got.body)
-			}
+			wantRefusal(t, "the answer", rawExchange(t, ts, rawRequest(call, tt.extra...)), want, tt.code)
 		})
 	}
 	t.Run("two legacy versions", func(t *testing.T) {
 		const legacy = "MCP-Protocol-Version: 2025-11-25"
 		request := rawRequest(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, legacy, legacy)
-		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
-			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
-		}
+		wantRefusal(t, "the answer", rawExchange(t, ts, request), 400, -32020)
 	})
 	t.Run("two names without a target", func(t *testing.T) {
 		request := rawRequest(body("server/discover", ""), version, "Mcp-Method: server/discover",
 			name, name)
-		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
-			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
-		}
+		wantRefusal(t, "the answer", rawExchange(t, ts, request), 400, -32020)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,44 +28,34 @@ type echoInput struct {
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome,
-		error) {
+	noError(t, err)
+	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (toolOutcome, error) {
 		return server.Text(in.Message), nil
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"}, echo)
 	server.AddTool(srv, server.Tool{Name: "wörk"}, echo)
 	server.AddTool(srv, server.Tool{Name: "=?base64?YQ==?="}, echo)
-	server.AddRawTool(srv, server.Tool{Name: "notify"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 2 {
-				if err := call.Notify(ctx, progress(i)); err != nil {
-					return nil, err
-				}
+	addTool(srv, "notify", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		for i := range 2 {
+			if err := call.Notify(ctx, progress(i)); err != nil {
+				return nil, err
 			}
-			return server.Text("done"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "notify then fail"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		}
+		return server.Text("done"), nil
+	})
+	addTool(srv, "notify then fail",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			_ = call.Notify(ctx, progress(0))
 			return nil, protocol.Errorf(protocol.CodeMissingRequiredClientCapability,
 				"too late for a status")
 		})
-	server.AddRawTool(srv, server.Tool{Name: "panic"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			panic("on purpose")
-		})
+	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		panic("on purpose")
+	})
 	server.AddRawTool(srv, server.Tool{Name: "sample",
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("never"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "large"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(strings.Repeat("large ", 50_000)), nil
-		})
+		says("never"))
+	addTool(srv, "large", says(strings.Repeat("large ", 50_000)))
 	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return &protocol.ReadResourceResult{
@@ -156,9 +147,7 @@ func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header,
 	body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Header = h
 	r.Host = h.Get("Host")
 	return r
@@ -167,9 +156,7 @@ func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header,
 func send(t testing.TB, ts *httptest.Server, r *http.Request) *reply {
 	t.Helper()
 	response, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response)
 }
 
@@ -178,9 +165,7 @@ func read(t testing.TB, response *http.Response) *reply {
 	t.Helper()
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("body of the response: %v", err)
-	}
+	noError(t, err)
 	got := &reply{status: response.StatusCode, header: response.Header, body: string(data)}
 	if response.Header.Get("Content-Type") != "application/json" || len(data) == 0 {
 		return got // 202, events, or the answer to HEAD
@@ -209,18 +194,14 @@ func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *re
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response)
 }
 
 func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", ts.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
 }
@@ -246,4 +227,69 @@ func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)
 	return ts
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantStatus checks the status of a response.
+func wantStatus(t testing.TB, what string, got *reply, status int) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("%s: got status %d, want %d: %s", what, got.status, status, got.body)
+	}
+}
+
+// wantRefusal checks the status of a response, and the code of its error, 0 for none.
+func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) {
+	t.Helper()
+	wantStatus(t, what, got, status)
+	if got.code() != code {
+		t.Errorf("%s: got code %d, want %d: %s", what, got.code(), code, got.body)
+	}
+}
+
+// wantEqual says what is got in place of what is wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type (
+	toolOutcome = protocol.CallToolOutcome
+	rawTool     = func(context.Context, *server.ToolCall) (toolOutcome, error)
+)
+
+func addTool(srv *server.Server, name string, handle rawTool) {
+	server.AddRawTool(srv, server.Tool{Name: name}, handle)
+}
+
+// says is a handler that answers with a text.
+func says(text ...string) rawTool {
+	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
+		return server.Text(text...), nil
+	}
+}
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantPart says in what a part is missing.
+func wantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
+	}
 }

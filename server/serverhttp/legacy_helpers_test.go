@@ -77,14 +77,10 @@ func (c *legacyClient) do(ctx context.Context, method, body string,
 	change ...string) *http.Response {
 	c.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, c.ts.URL, strings.NewReader(body))
-	if err != nil {
-		c.Fatal(err)
-	}
+	noError(c, err)
 	r.Header = c.header(change...)
 	response, err := c.client.Do(r)
-	if err != nil {
-		c.Fatal(err)
-	}
+	noError(c, err)
 	return response
 }
 
@@ -158,9 +154,7 @@ type said struct {
 func (f *flow) next() said {
 	f.Helper()
 	event, err := f.Next()
-	if err != nil {
-		f.Fatalf("the stream ends with %v, want a message", err)
-	}
+	noError(f, err)
 	m := said{raw: string(event.Data)}
 	if err := json.Unmarshal(event.Data, &m); err != nil {
 		f.Fatalf("%v: %s", err, event.Data)
@@ -190,9 +184,7 @@ func (f *flow) end() {
 func (c *legacyClient) answer(id json.RawMessage, result string) {
 	c.Helper()
 	got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`))
-	if got.status != 202 {
-		c.Errorf("answer: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(c, "answer", got, 202)
 }
 
 // steps is a tool whose every step the test allows.
@@ -217,48 +209,45 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 		}
 	}
 	// Sends progress 1, 2 and 3, one each time it is allowed to, and then ends.
-	server.AddRawTool(srv, server.Tool{Name: "steps"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			s.entered <- ctx
-			for i := range 3 {
-				if !wait(ctx) {
-					return server.Text("cancelled"), nil
-				}
-				if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
-					if ctx.Err() != nil {
-						s.ended <- context.Cause(ctx)
-					}
-					return nil, err
-				}
-			}
+	addTool(srv, "steps", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		s.entered <- ctx
+		for i := range 3 {
 			if !wait(ctx) {
 				return server.Text("cancelled"), nil
 			}
-			return server.Text("all steps"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "wait"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			s.entered <- ctx
-			if !wait(ctx) {
-				return server.Text("cancelled"), nil
-			}
-			return server.Text("waited"), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "elicit"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
-			if err != nil {
-				s.ended <- err
+			if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
+				if ctx.Err() != nil {
+					s.ended <- context.Cause(ctx)
+				}
 				return nil, err
 			}
-			answer, err := protocol.DecodeElicitResult(raw)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "reconnect"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		}
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("all steps"), nil
+	})
+	addTool(srv, "wait", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		s.entered <- ctx
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("waited"), nil
+	})
+	addTool(srv, "elicit", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+		if err != nil {
+			s.ended <- err
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	})
+	addTool(srv, "reconnect",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
 				return server.Text(err.Error()), nil
 			}
@@ -276,8 +265,6 @@ func readAll(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(data)
 }

@@ -49,9 +49,7 @@ func TestLegacyLifecycle(t *testing.T) {
 			f.expect(`"progress":1`)
 			f.expect(`"id":3,"result"`)
 			f.end()
-			if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
-				t.Errorf("DELETE: got status %d: %s", got.status, got.body)
-			}
+			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
 			for _, method := range []string{"POST", "GET", "DELETE"} {
 				if got := read(t, c.do(t.Context(), method,
 					toolCall(4, "echo"))); got.status != 404 || got.Error == nil {
@@ -129,23 +127,16 @@ func TestLegacyStatuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := read(t, c.do(t.Context(), tt.method, tt.body, tt.change...))
-			if got.status != tt.status || got.code() != tt.code {
-				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
-					tt.status, tt.code, got.body)
-			}
+			wantRefusal(t, "the answer", got, tt.status, tt.code)
 		})
 	}
 	for name, change := range map[string][]string{"two sessions": {c.session, c.session},
 		"two different sessions": {c.session, "x"}} {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL, strings.NewReader(ping))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r.Header = c.header()
 		r.Header["Mcp-Session-Id"] = change
-		if got := send(t, ts, r); got.status != 400 {
-			t.Errorf("%s: got status %d, want 400", name, got.status)
-		}
+		wantStatus(t, name, send(t, ts, r), 400)
 	}
 }
 
@@ -274,17 +265,13 @@ func TestLegacyCancel(t *testing.T) {
 			steps.allow <- struct{}{}
 		}
 		// The same id of another session is another request.
-		if got := read(t, other.post(cancel)); got.status != 202 {
-			t.Errorf("got status %d", got.status)
-		}
+		wantStatus(t, "the answer", read(t, other.post(cancel)), 202)
 		select {
 		case <-steps.ended:
 			t.Fatal("cancelled by another session")
 		default:
 		}
-		if got := read(t, c.post(cancel)); got.status != 202 {
-			t.Errorf("got status %d", got.status)
-		}
+		wantStatus(t, "the answer", read(t, c.post(cancel)), 202)
 		<-steps.ended
 		if got := <-done; strings.Contains(got.body, "cancelled") {
 			t.Errorf("the cancelled request is answered: %s", got.body)
@@ -360,16 +347,14 @@ func TestPush(t *testing.T) {
 		c := openSession(t, ts, "2025-11-25")
 		f := c.callFlow(1, "elicit")
 		f.expect("elicitation/create")
-		if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
-			t.Errorf("got status %d", got.status)
-		}
+		wantStatus(t, "the answer", read(t, c.do(t.Context(), "DELETE", "")), 204)
 		if err := <-steps.ended; err == nil {
 			t.Error("the push did not fail")
 		}
 		f.end()
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
-		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
+		addTool(srv, "late", lateElicit(steps))
 		h := servertest.NewHandler(t, srv, nil)
 		session := serveDirect(t.Context(), h, "POST", "",
 			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
@@ -383,9 +368,7 @@ func TestPush(t *testing.T) {
 		if err := <-steps.ended; err == nil {
 			t.Error("the push did not fail")
 		}
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		noError(t, h.Shutdown(t.Context()))
 	})
 }
 
@@ -394,12 +377,11 @@ func TestPush(t *testing.T) {
 func TestDeleteWhileRunning(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	stubborn := make(chan struct{})
-	server.AddRawTool(srv, server.Tool{Name: "stubborn"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			steps.entered <- ctx
-			<-stubborn
-			return server.Text("at last"), nil
-		})
+	addTool(srv, "stubborn", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		steps.entered <- ctx
+		<-stubborn
+		return server.Text("at last"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	for _, tool := range []string{"wait", "stubborn"} {
 		c := openSession(t, ts, "2025-11-25")
@@ -407,14 +389,10 @@ func TestDeleteWhileRunning(t *testing.T) {
 		done := make(chan *reply, 1)
 		go func() { done <- c.call(1, tool) }()
 		ctx := <-steps.entered
-		if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
-			t.Fatalf("got status %d", got.status)
-		}
+		wantStatus(t, "the answer", read(t, c.do(t.Context(), "DELETE", "")), 204)
 		<-ctx.Done()
 		get.end()
-		if got := <-done; got.status != 404 || got.code() != -32001 {
-			t.Errorf("%s: got status %d: %s", tool, got.status, got.body)
-		}
+		wantRefusal(t, tool, <-done, 404, -32001)
 	}
 	close(stubborn)
 }
@@ -433,10 +411,8 @@ func TestInitializeSize(t *testing.T) {
 	var kept []*legacyClient
 	for range 20 {
 		padded := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
-		if got := read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ",
-			padding))); got.status != 200 {
-			t.Fatalf("got status %d", got.status)
-		}
+		wantStatus(t, "the answer",
+			read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ", padding))), 200)
 		kept = append(kept, padded)
 	}
 	if memory := (int64(inUse()) - int64(before)) / int64(len(kept)); memory > padding/4 {
@@ -449,8 +425,8 @@ func TestInitializeSize(t *testing.T) {
 func TestLegacySlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
-		server.AddRawTool(srv, server.Tool{Name: "flood"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		addTool(srv, "flood",
+			func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 				params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
 				for range 40 {
 					if err := call.Notify(ctx,
@@ -468,17 +444,13 @@ func TestLegacySlowReader(t *testing.T) {
 			serverhttp.Tuning{WriteTimeout: time.Second, BytesPerSession: most}))
 		c := openSession(t, ts, "2025-11-25")
 		conn, err := ts.Client().Transport.(*http.Transport).DialContext(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer conn.Close()
 		request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-steps.ended; err != nil {
-			t.Errorf("the handler was stopped: %v", err)
-		}
+		noError(t, <-steps.ended)
 		if used := serverhttp.EventBytes(h); used > most {
 			t.Errorf("%d bytes are kept, want at most %d", used, most)
 		}
@@ -509,7 +481,7 @@ func TestLegacyHTTP2(t *testing.T) {
 	g.expect(`"progress":3`)
 	g.expect(`"id":1,"result"`)
 	g.end()
-	addTool(srv, "new")
+	addTool(srv, "new", says("x"))
 	get.expect("list_changed")
 	if f.response.ProtoMajor != 2 {
 		t.Errorf("got %s", f.response.Proto)
@@ -622,9 +594,7 @@ func TestBatch(t *testing.T) {
 		for mode, ts := range map[string]*legacyClient{"session": openSession(t, stateful, version),
 			"stateless": openSession(t, stateless, version)} {
 			got := read(t, ts.post(`[`+pingRequest(1)+`]`, "MCP-Protocol-Version", version))
-			if got.status != 400 || got.code() != -32600 {
-				t.Errorf("%s, %s: got status %d: %s", mode, version, got.status, got.body)
-			}
+			wantRefusal(t, fmt.Sprintf("%s, %s", mode, version), got, 400, -32600)
 		}
 	}
 }

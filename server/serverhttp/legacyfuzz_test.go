@@ -75,9 +75,7 @@ func FuzzLegacy(f *testing.F) {
 				}
 			}
 		case "":
-			if text != "" {
-				t.Errorf("got %q without a type", text)
-			}
+			wantEqual(t, "without a type", text, "")
 		default:
 			t.Errorf("got the type %q", kind)
 		}

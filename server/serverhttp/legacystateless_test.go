@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -14,13 +13,12 @@ import (
 
 func TestStatelessLegacy(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "ask"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if name, ok := who.AcceptedContent(ctx); ok {
-				return server.Text("hello, " + name.Name), nil
-			}
-			return roundtrip.InputRequired(who.Elicit("Who?")), nil
-		})
+	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		if name, ok := who.AcceptedContent(ctx); ok {
+			return server.Text("hello, " + name.Name), nil
+		}
+		return roundtrip.InputRequired(who.Elicit("Who?")), nil
+	})
 	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	got := read(t, c.post(initializeBody("2025-11-25")))
@@ -32,9 +30,8 @@ func TestStatelessLegacy(t *testing.T) {
 		strings.Contains(got.body, "logging") {
 		t.Errorf("initialize promises what needs a session: %s", got.body)
 	}
-	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); got.status != 202 {
-		t.Errorf("initialized: got status %d", got.status)
-	}
+	wantStatus(t, "initialized",
+		read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)), 202)
 	for _, version := range append([]string{""}, legacyVersions[:]...) {
 		got := c.call(1, "echo", "MCP-Protocol-Version", version)
 		if got.status != 200 || got.Error != nil || strings.Contains(got.body, "resultType") {
@@ -70,14 +67,10 @@ func TestStatelessLegacy(t *testing.T) {
 			t.Errorf("%s: got status %d and Allow %q", method, got.status, got.header.Get("Allow"))
 		}
 	}
-	if n := serverhttp.Sessions(h); n != 0 {
-		t.Errorf("%d sessions are open", n)
-	}
+	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
 	// The other era is served as ever.
-	if got := do(t, ts, "POST", headers("server/discover", ""),
-		body("server/discover", "")); got.status != 200 {
-		t.Errorf("modern: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "modern",
+		do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")), 200)
 }
 
 // TestStatelessDisconnect holds that a request goes on without its client.
@@ -93,9 +86,7 @@ func TestStatelessDisconnect(t *testing.T) {
 	for range 4 {
 		steps.allow <- struct{}{}
 	}
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 	select {
 	case err := <-steps.ended:
 		t.Errorf("the handler was cancelled: %v", err)

@@ -37,9 +37,7 @@ func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 ||
 		got != "text/event-stream" {
 		t.Fatalf("got status %d and %s, want a stream", response.StatusCode, got)
@@ -76,13 +74,6 @@ func wantFinal(t testing.TB, events *sse.Reader) {
 
 const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
 
-func addTool(srv *server.Server, name string) {
-	server.AddRawTool(srv, server.Tool{Name: name},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("x"), nil
-		})
-}
-
 // TestListen has a subscription ended by all who can end it in good order.
 func TestListen(t *testing.T) {
 	for _, test := range []struct {
@@ -108,11 +99,9 @@ func TestListen(t *testing.T) {
 			// Nothing changes before the acknowledgment has been read: it does
 			// not wait for company.
 			events := subscribe(t, dial(t, ts), toTools)
-			addTool(srv, "new")
+			addTool(srv, "new", says("x"))
 			wantEvent(t, events, toolsChanged)
-			if err := test.end(srv, h); err != nil {
-				t.Error(err)
-			}
+			noError(t, test.end(srv, h))
 			wantFinal(t, events)
 		})
 	}
@@ -192,9 +181,7 @@ func TestListenSlowReader(t *testing.T) {
 	}
 	conn := dial(t, ts)
 	subscribe(t, conn, `"notifications":{"resourceSubscriptions":[`+strings.Join(quoted, ",")+`]}`)
-	if err := conn.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.SetReadBuffer(4<<10))
 	changes := time.NewTicker(time.Millisecond)
 	defer changes.Stop()
 	for rounds := 1; ; rounds++ {
@@ -217,9 +204,7 @@ func TestListenSlowReader(t *testing.T) {
 // arrivals sends when each comment and event of a stream arrives.
 func arrivals(t *testing.T, conn net.Conn) <-chan string {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	began, seen := time.Now(), make(chan string, 100)
 	go func() {
 		defer close(seen)
@@ -258,18 +243,14 @@ func TestListenKeepAlive(t *testing.T) {
 				}
 				seen := arrivals(t, conn)
 				time.Sleep(40 * time.Second)
-				addTool(srv, "new")
+				addTool(srv, "new", says("x"))
 				time.Sleep(80 * time.Second)
-				if err := h.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				noError(t, h.Shutdown(t.Context()))
 				var got []string
 				for s := range seen {
 					got = append(got, s)
 				}
-				if got := strings.Join(got, ", "); got != test.want {
-					t.Errorf("got %s, want %s", got, test.want)
-				}
+				wantEqual(t, "the result", strings.Join(got, ", "), test.want)
 			})
 		})
 	}
@@ -289,9 +270,7 @@ func TestDeadPeer(t *testing.T) {
 			t.Error("the subscription ended well")
 		}
 		want := (25 * time.Second) + (30 * time.Second)
-		if got := time.Since(began); got != want {
-			t.Errorf("found out after %s, want %s", got, want)
-		}
+		wantEqual(t, "found out after", time.Since(began), want)
 		subscribe(t, dial(), toTools) // there is room again
 	})
 }

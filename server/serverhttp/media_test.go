@@ -1,6 +1,7 @@
 package serverhttp_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 )
@@ -50,10 +51,7 @@ func TestMediaTypes(t *testing.T) {
 				delete(h, tt.header)
 			}
 			got := do(t, ts, "POST", h, body("server/discover", ""))
-			if got.status != tt.status {
-				t.Errorf("%s %q: got status %d, want %d: %s", tt.header, tt.values, got.status,
-					tt.status, got.body)
-			}
+			wantStatus(t, fmt.Sprintf("%s %q", tt.header, tt.values), got, tt.status)
 			if tt.status != http.StatusOK && got.code() != -32600 {
 				t.Errorf("got code %d, want -32600", got.code())
 			}

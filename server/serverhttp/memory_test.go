@@ -103,19 +103,17 @@ func TestManyStreams(t *testing.T) {
 	}
 
 	began := time.Now()
-	addTool(srv, "new")
+	addTool(srv, "new", says("x"))
 	c.each(t, endOfEvent, "list_changed")
 	t.Logf("a change reached all of them after %s", time.Since(began))
 
 	stop := load(t, ts.URL, func(i int) {
 		name := fmt.Sprint("t", i)
-		addTool(srv, name)
+		addTool(srv, name, says("x"))
 		srv.RemoveTool(name)
 	})
 	began = time.Now()
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 	t.Logf("shut down after %s", time.Since(began))
 	c.each(t, endOfStream, `"id":7,"result":{"resultType":"complete"`)
 	stop()
@@ -240,9 +238,7 @@ func TestManyIdleSessions(t *testing.T) {
 		}
 		<-time.After(timeout / 20)
 	}
-	if n := serverhttp.EventBytes(h); n != 0 {
-		t.Errorf("%d bytes of events are kept for no session", n)
-	}
+	wantEqual(t, "bytes of events are kept for no session", serverhttp.EventBytes(h), 0)
 	ts.Client().CloseIdleConnections()
 	left := int64(inUse()) - int64(before)
 	t.Logf("after they have expired: %d bytes, %d goroutines more", left,

@@ -90,9 +90,7 @@ func TestSource(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			addr, err := net.ResolveTCPAddr("tcp", tt.local)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body("server/discover", "")))
 			r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey,
 				net.Addr(addr)))
@@ -178,9 +176,7 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			addr, err := net.ResolveTCPAddr("tcp", tt.local)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			ts := httptest.NewUnstartedServer(servertest.NewHandler(t, srv, tt.opts))
 			ts.Listener = elsewhere{ts.Listener, addr}
 			ts.Start()
@@ -191,9 +187,7 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 				"Mcp-Method", "",
 				"Mcp-Protocol-Version", "2025-11-25"), initializeBody("2025-11-25"))
 			for era, got := range map[string]*reply{"modern": modern, "legacy": legacy} {
-				if got.status != tt.status {
-					t.Errorf("%s: got status %d, want %d: %s", era, got.status, tt.status, got.body)
-				}
+				wantStatus(t, era, got, tt.status)
 				if tt.status == 403 && !strings.Contains(got.body, "AllowedHosts") &&
 					!strings.Contains(got.body, "AllowedOrigins") {
 					t.Errorf("%s: %s does not say which option to set", era, got.body)

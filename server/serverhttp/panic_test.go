@@ -158,13 +158,12 @@ func TestPanicOnAStream(t *testing.T) {
 			panic("in the observer")
 		}
 	})})
-	server.AddRawTool(srv, server.Tool{Name: "fall"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.Notify(ctx, progress(0)); err != nil {
-				t.Error(err)
-			}
-			panic("in the handler")
-		})
+	addTool(srv, "fall", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.Notify(ctx, progress(0)); err != nil {
+			t.Error(err)
+		}
+		panic("in the handler")
+	})
 	ts, _ := logged(t, servertest.NewHandler(t, srv, nil))
 	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"),
 		body(protocol.MethodCallTool, `"name":"fall"`))
@@ -238,9 +237,7 @@ func TestPanicOfInitialize(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if got := read(t, response); got.code() != protocol.CodeInternalError ||
 					got.header.Get("Mcp-Session-Id") != "" {
 					t.Errorf("got status %d: %s, want an internal error", got.status, got.body)

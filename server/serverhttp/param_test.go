@@ -17,9 +17,7 @@ import (
 func addMirrored(srv server.Registrar) {
 	server.AddRawTool(srv, server.Tool{Name: "run", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"other":{"type":"string"}}}`)},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("ran"), nil
-		})
+		says("ran"))
 }
 
 func TestParamHeaders(t *testing.T) {

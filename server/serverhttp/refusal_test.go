@@ -202,13 +202,9 @@ func TestRefusalsAreObserved(t *testing.T) {
 			passed()
 			r := newRequest(t, c.ts, tt.method, c.header(tt.change...), tt.body)
 			response, err := c.ts.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			response.Body.Close()
-			if response.StatusCode != tt.status {
-				t.Errorf("got status %d, want %d", response.StatusCode, tt.status)
-			}
+			wantEqual(t, "got status", response.StatusCode, tt.status)
 			got := seen.take()
 			if tt.want.reason == "" {
 				if len(got) != 0 || passed() != 1 {
@@ -227,22 +223,16 @@ func TestRefusalsAreObserved(t *testing.T) {
 				!strings.Contains(e.Err.Error(), tt.want.text) {
 				t.Errorf("got %+v, want %+v", e, tt.want)
 			}
-			if e.Code != tt.want.code {
-				t.Errorf("got code %d, want %d", e.Code, tt.want.code)
-			}
+			wantEqual(t, "got code", e.Code, tt.want.code)
 			roomy := e.Code == protocol.CodeBusy
 			if roomy != (e.Principal == protocol.Principal{Subject: "ann"}) {
 				t.Errorf("got principal %v of reason %s", e.Principal, e.Reason)
 			}
-			if n := passed(); n != 0 {
-				t.Errorf("%d requests passed the middleware", n)
-			}
+			wantEqual(t, "requests passed the middleware", passed(), 0)
 		})
 	}
 	seen.take()
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 	for _, body := range []string{listed, initializeBody("2025-11-25")} {
 		change := modern()
 		if body != listed {
@@ -300,9 +290,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 func TestObserverPanics(t *testing.T) {
 	srv := newServer(t, &server.Options{Observer: panicking{}})
 	ts, _ := serve(t, srv, nil)
-	if got := do(t, ts, "PUT", headers("", ""), ""); got.status != 405 {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "the answer", do(t, ts, "PUT", headers("", ""), ""), 405)
 }
 
 type panicking struct{}
@@ -386,23 +374,17 @@ func TestRefusedRequestsKeepTheirSender(t *testing.T) {
 		}
 	}
 	srv, err := server.New(&server.Options{Middleware: []server.Middleware{keep}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ts, _ := serve(t, srv, nil)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL,
 		strings.NewReader(body(protocol.MethodListTools, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Header = headers(protocol.MethodListPrompts, "") // contradicts the body
 	r.Header.Set("Authorization", "Bearer secret")
 	r.Header.Set("Traceparent", trace)
 	response, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest || got == nil {
 		t.Fatalf("got status %d and the request %v, want a refusal", response.StatusCode, got)

@@ -74,9 +74,7 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 	}
 	o.Replicas = &replicas.Options{Name: name, Keys: ring, Locate: f.locate}
 	h, err := serverhttp.New(srv, &o)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	m.h = h
 	m.ts = serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.running.Add(1)
@@ -134,13 +132,6 @@ func (c *legacyClient) through(m *member) *legacyClient {
 	other := *c
 	other.ts, other.client = m.ts, m.ts.Client()
 	return &other
-}
-
-func wantStatus(t testing.TB, what string, got *reply, status int) {
-	t.Helper()
-	if got.status != status {
-		t.Errorf("%s: got status %d, want %d: %s", what, got.status, status, got.body)
-	}
 }
 
 // forwards returns what a replica reported of the requests that it forwarded, once it works on
@@ -233,9 +224,7 @@ func TestAGetStreamIsForwarded(t *testing.T) {
 	// The stream does not keep the forwarder from shutting down.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := f.all["b"].h.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown of the forwarder: %v", err)
-	}
+	noError(t, f.all["b"].h.Shutdown(ctx))
 	if _, err := io.Copy(io.Discard, g.response.Body); err == nil {
 		t.Error("a stream that was cut looks complete")
 	}
@@ -332,13 +321,10 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	} {
 		forged := *c
 		forged.session = id
-		if got := forged.call(1, "echo"); got.status != 404 || got.code() != -32001 {
-			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
-		}
+		wantRefusal(t, name, forged.call(1, "echo"), 404, -32001)
 	}
-	if n := f.all["a"].requests("Rondo-Replica-Hop"); n != 0 {
-		t.Errorf("%d requests with such ids were forwarded", n)
-	}
+	wantEqual(t, "requests with such ids were forwarded",
+		f.all["a"].requests("Rondo-Replica-Hop"), 0)
 }
 
 // TestTheEntryOfALostSessionSaysWhy: the key, the start, or which replica.
@@ -381,9 +367,7 @@ func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer listener.Close()
 	f.move("a", "http://"+listener.Addr().String())
 	got := c.call(1, "echo") // after the time that an exchange may take
@@ -401,9 +385,7 @@ func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
 	asked := c.callFlow(1, "elicit")
 	question := asked.expect("elicitation/create")
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer listener.Close()
 	f.move("a", "http://"+listener.Addr().String())
 	began := time.Now()
@@ -425,15 +407,11 @@ func (f *fleet) getTicket(m *member, c *legacyClient) string {
 	f.Helper()
 	owner, _ := codec().Open(hophttp.KindSession, c.session)
 	r, err := http.NewRequest("POST", m.ts.URL, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	r.Header.Set("Rondo-Replica-Challenge",
 		codec().Seal(hophttp.KindChallenge, owner[0], owner[1], "nonce"))
 	response, err := m.ts.Client().Do(r)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	response.Body.Close()
 	proof, ok := codec().Open(hophttp.KindProof, response.Header.Get("Rondo-Replica-Proof"))
 	if !ok {
@@ -659,9 +637,7 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	default:
 	}
 	wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
-	if err := <-drained; err != nil {
-		t.Errorf("Drain: %v", err)
-	}
+	noError(t, <-drained)
 }
 
 func TestDrainEndsWithItsContext(t *testing.T) {

@@ -43,16 +43,13 @@ func (k *kept) keep(ctx context.Context, values ...json.RawMessage) {
 // on while the result is written.
 func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	type input struct {
 		How, Text string
 		N         int
 	}
 	server.AddTool(srv, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall, in input) (protocol.CallToolOutcome,
-			error) {
+		func(ctx context.Context, call *server.ToolCall, in input) (toolOutcome, error) {
 			k.keep(ctx, call.Arguments, json.RawMessage(call.Meta.Extra))
 			switch in.How {
 			case "broken":
@@ -112,9 +109,7 @@ func TestLend(t *testing.T) {
 	}
 	clients.Wait()
 	background.Wait()
-	if len(k.ctx) != 8*40 {
-		t.Errorf("handlers: got %d, want %d", len(k.ctx), 8*40)
-	}
+	wantEqual(t, "handlers", len(k.ctx), 8*40)
 	for i, now := range k.now {
 		if !bytes.Equal(now, k.before[i]) {
 			t.Errorf("kept by a handler: got %s, was %s", now, k.before[i])
@@ -151,12 +146,9 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 						panic(http.ErrAbortHandler)
 					}
 				})})
-				if err != nil {
-					t.Fatal(err)
-				}
-				server.AddRawTool(srv, server.Tool{Name: "fall"},
-					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
-						error) {
+				noError(t, err)
+				addTool(srv, "fall",
+					func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 						if err := call.Notify(ctx, progress(0)); err != nil {
 							t.Error(err)
 						}
@@ -182,9 +174,8 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				if late := strings.TrimPrefix(w.Body.String(), sent); late != "" {
-					t.Errorf("sent %q after the request had ended", late)
-				}
+				wantEqual(t, "sent after the request had ended",
+					strings.TrimPrefix(w.Body.String(), sent), "")
 			})
 		})
 	}

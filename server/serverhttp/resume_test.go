@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,9 +15,8 @@ import (
 )
 
 // lateElicit asks once it is allowed to.
-func lateElicit(s *steps) func(context.Context,
-	*server.ToolCall) (protocol.CallToolOutcome, error) {
-	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+func lateElicit(s *steps) func(context.Context, *server.ToolCall) (toolOutcome, error) {
+	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		s.entered <- ctx
 		<-s.allow
 		_, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
@@ -106,18 +106,13 @@ func TestResume(t *testing.T) {
 					f.LastEventID() + "99", " " + f.LastEventID() + "x",
 					strings.Replace(f.LastEventID(), "-", "-0", 1), strings.Repeat("9", 5000),
 				} {
-					if got := read(t, other.do(t.Context(), "GET", "", "Last-Event-ID",
-						id)); got.status != 400 || got.code() != -32600 {
-						t.Errorf("%.40q in another session: got status %d: %s", id, got.status,
-							got.body)
-					}
+					wantRefusal(t, fmt.Sprintf("%.40q in another session", id),
+						read(t, other.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400, -32600)
 					if id == f.LastEventID() {
 						continue
 					}
-					if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
-						id)); got.status != 400 {
-						t.Errorf("%.40q: got status %d: %s", id, got.status, got.body)
-					}
+					wantStatus(t, fmt.Sprintf("%.40q", id),
+						read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400)
 				}
 				for range 3 {
 					steps.allow <- struct{}{}
@@ -134,8 +129,8 @@ func TestResume(t *testing.T) {
 // TestPushSurvives answers a question that arrived on a second connection.
 func TestPushSurvives(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "progress, then ask"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "progress, then ask",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.Progress(ctx, 1, 0, ""); err != nil {
 				return nil, err
 			}
@@ -162,22 +157,21 @@ func TestPushSurvives(t *testing.T) {
 func TestEvicted(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	const size = 10 << 10
-	server.AddRawTool(srv, server.Tool{Name: "chatter"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.Progress(ctx, 1, 0, "first"); err != nil {
+	addTool(srv, "chatter", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.Progress(ctx, 1, 0, "first"); err != nil {
+			return nil, err
+		}
+		steps.entered <- ctx
+		<-steps.allow
+		for i := range 100 {
+			if err := call.Progress(ctx, float64(i+2), 0,
+				strings.Repeat("x", size)); err != nil {
+				steps.ended <- err
 				return nil, err
 			}
-			steps.entered <- ctx
-			<-steps.allow
-			for i := range 100 {
-				if err := call.Progress(ctx, float64(i+2), 0,
-					strings.Repeat("x", size)); err != nil {
-					steps.ended <- err
-					return nil, err
-				}
-			}
-			return server.Text("chatted"), nil
-		})
+		}
+		return server.Text("chatted"), nil
+	})
 	for name, tuning := range map[string]serverhttp.Tuning{
 		"session": {BytesPerSession: 10 * size},
 		"total":   {EventBytes: 10 * size},
@@ -195,11 +189,8 @@ func TestEvicted(t *testing.T) {
 			if used := serverhttp.EventBytes(h); used > 10*size {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
-			if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
-				first)); got.status != 400 {
-				t.Errorf("resuming from what was dropped: got status %d: %.200s", got.status,
-					got.body)
-			}
+			wantStatus(t, "resuming from what was dropped",
+				read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", first)), 400)
 			// A client that is connected gets it all, however much that is.
 			g := c.callFlow(2, "chatter")
 			g.expect("first")
@@ -213,12 +204,8 @@ func TestEvicted(t *testing.T) {
 			if used := serverhttp.EventBytes(h); used > 10*size {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
-			if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
-				t.Errorf("DELETE: got status %d", got.status)
-			}
-			if used := serverhttp.EventBytes(h); used != 0 {
-				t.Errorf("%d bytes are kept without a session", used)
-			}
+			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
+			wantEqual(t, "bytes are kept without a session", serverhttp.EventBytes(h), 0)
 		})
 	}
 	select {
@@ -265,23 +252,20 @@ func TestReconnect(t *testing.T) {
 	}
 	got := do(t, ts, "POST", headers("tools/call", "reconnect"),
 		body("tools/call", `"name":"reconnect"`))
-	if !strings.Contains(got.body, server.ErrCannotClose.Error()) {
-		t.Errorf("modern: got %s", got.body)
-	}
+	wantPart(t, "modern", got.body, server.ErrCannotClose.Error())
 }
 
 // TestCloseStreamRefuses covers what a handler may do wrong.
 func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
-	server.AddRawTool(srv, server.Tool{Name: "negative"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.CloseStream(ctx, -1); err == nil {
-				t.Error("a negative retry is accepted")
-			}
-			kept = call
-			return server.Text("fine"), nil
-		})
+	addTool(srv, "negative", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		if err := call.CloseStream(ctx, -1); err == nil {
+			t.Error("a negative retry is accepted")
+		}
+		kept = call
+		return server.Text("fine"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	openSession(t, ts, "2025-11-25").call(1, "negative")
 	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {

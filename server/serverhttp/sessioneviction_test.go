@@ -193,10 +193,8 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 		time.Sleep(time.Minute)
 		tb.status("ann", again)
 		second, _ := tb.open("bob") // at the total, with a session of his own that is idle
-		if got := [...]int{tb.status("bob", bob), tb.status("bob", second)}; got != [...]int{404,
-			200} {
-			t.Errorf("at the total: got status %v, want that bob's own makes room", got)
-		}
+		wantEqual(t, "at the total: got status",
+			[...]int{tb.status("bob", bob), tb.status("bob", second)}, [...]int{404, 200})
 		if s, _ := tb.open("carol"); s == "" {
 			t.Error("somebody without a session gets none of those that are idle")
 		}

@@ -31,9 +31,8 @@ func TestMaxSessionRequests(t *testing.T) {
 		string(got.ID) != "7" {
 		t.Errorf("got status %d: %s", got.status, got.body)
 	}
-	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)); got.status != 202 {
-		t.Errorf("notification: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "notification",
+		read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)), 202)
 	if got := openSession(t, ts, "2025-03-26").call(7, "echo"); got.Error != nil {
 		t.Errorf("another session: got status %d: %s", got.status, got.body)
 	}
@@ -87,10 +86,8 @@ func TestIdleTimeout(t *testing.T) {
 			t.Error("a session expired early")
 		}
 		time.Sleep(59 * time.Minute)
-		if got := [...]bool{alive(idle), alive(used),
-			serverhttp.Sessions(h) == 3}; got != [...]bool{false, true, true} {
-			t.Errorf("after two hours: got %v", got)
-		}
+		wantEqual(t, "after two hours", [...]bool{alive(idle), alive(used),
+			serverhttp.Sessions(h) == 3}, [...]bool{false, true, true})
 		steps.allow <- struct{}{}
 		time.Sleep(59 * time.Minute)
 		if !alive(running) || !alive(listening) {
@@ -98,12 +95,8 @@ func TestIdleTimeout(t *testing.T) {
 		}
 		cancel()
 		time.Sleep(61 * time.Minute)
-		if n := serverhttp.Sessions(h); n != 0 {
-			t.Errorf("%d sessions are open, want none", n)
-		}
-		if n := serverhttp.EventBytes(h); n != 0 {
-			t.Errorf("%d bytes are kept, want none", n)
-		}
+		wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
+		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), 0)
 	})
 }
 
@@ -120,15 +113,11 @@ func TestEventsAge(t *testing.T) {
 			t.Error("nothing is kept")
 		}
 		time.Sleep(6 * time.Minute)
-		if n := serverhttp.EventBytes(h); n != 0 {
-			t.Errorf("%d bytes are kept, want none", n)
-		}
+		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), 0)
 		if serverhttp.Sessions(h) != 1 {
 			t.Error("the session expired")
 		}
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		noError(t, h.Shutdown(t.Context()))
 	})
 }
 
@@ -147,9 +136,7 @@ func TestShutdownEndsSessions(t *testing.T) {
 	if got := c.call(2, "echo"); got.status != 503 || string(got.ID) != "2" {
 		t.Errorf("a new request: got status %d: %s", got.status, got.body)
 	}
-	if got := read(t, c.do(t.Context(), "GET", "")); got.status != 503 {
-		t.Errorf("a new stream: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "a new stream", read(t, c.do(t.Context(), "GET", "")), 503)
 	if got := read(t, (&legacyClient{TB: t, ts: ts,
 		client: ts.Client()}).post(initializeBody("2025-11-25"))); got.status != 503 {
 		t.Errorf("a new session: got status %d: %s", got.status, got.body)
@@ -160,9 +147,7 @@ func TestShutdownEndsSessions(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if n := serverhttp.Sessions(h); n != 0 {
-		t.Errorf("%d sessions are open, want none", n)
-	}
+	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
 }
 
 // TestManySessions uses sessions at the same time and checks that nothing

@@ -136,9 +136,7 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if open != 2 {
-		t.Errorf("%d sessions are open, want 2", open)
-	}
+	wantEqual(t, "sessions are open", open, 2)
 }
 
 // TestExpiredSessionsFreeTheirShare also ends what is open.
@@ -156,21 +154,11 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 			return serveDirect(t.Context(), h, "POST", "",
 				initializeBody("2025-11-25")).Code
 		}
-		if got := [...]int{open(), open()}; got != [...]int{200, 503} {
-			t.Errorf("got status %v, want one session", got)
-		}
+		wantEqual(t, "got status", [...]int{open(), open()}, [...]int{200, 503})
 		time.Sleep(61 * time.Minute)
-		if got := [...]int{open(), open()}; got != [...]int{200, 503} {
-			t.Errorf("after an hour: got status %v, want one session", got)
-		}
-		if n := serverhttp.Owners(h); n != 1 {
-			t.Errorf("%d principals are known, want 1", n)
-		}
-		if err := h.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if n := serverhttp.Owners(h); n != 0 {
-			t.Errorf("%d principals are known after the end, want none", n)
-		}
+		wantEqual(t, "after an hour: got status", [...]int{open(), open()}, [...]int{200, 503})
+		wantEqual(t, "principals are known", serverhttp.Owners(h), 1)
+		noError(t, h.Shutdown(t.Context()))
+		wantEqual(t, "principals are known after the end", serverhttp.Owners(h), 0)
 	})
 }

@@ -39,9 +39,9 @@ func newGate() *gate {
 // first.
 func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
 	srv := newServer(t, &server.Options{Middleware: middleware})
-	server.AddRawTool(srv, server.Tool{Name: "gate"}, g.handle)
-	server.AddRawTool(srv, server.Tool{Name: "gate, streaming"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	addTool(srv, "gate", g.handle)
+	addTool(srv, "gate, streaming",
+		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.Notify(ctx, progress(0)); err != nil {
 				return nil, err
 			}
@@ -51,7 +51,7 @@ func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Ser
 }
 
 func (g *gate) handle(ctx context.Context,
-	call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	call *server.ToolCall) (toolOutcome, error) {
 	g.calls <- call
 	g.entered <- ctx
 	select {
@@ -92,16 +92,12 @@ func TestStream(t *testing.T) {
 		t.Run(tt.tool, func(t *testing.T) {
 			got := do(t, ts, "POST", headers("tools/call", tt.tool),
 				body("tools/call", `"name":"`+tt.tool+`"`))
-			if got.status != 200 {
-				t.Errorf("got status %d, want 200", got.status)
-			}
+			wantStatus(t, "the answer", got, 200)
 			for key, want := range map[string]string{
 				"Content-Type": "text/event-stream", "Cache-Control": "no-store",
 				"X-Accel-Buffering": "no",
 			} {
-				if value := got.header.Get(key); value != want {
-					t.Errorf("%s: got %q, want %q", key, value, want)
-				}
+				wantEqual(t, key, got.header.Get(key), want)
 			}
 			list := events(t, strings.NewReader(got.body))
 			if len(list) != len(tt.events) {
@@ -200,9 +196,7 @@ func TestStreamIsFlushed(t *testing.T) {
 	ts, _ := serve(t, gate.server(t, keep), nil)
 	response, err := ts.Client().Do(newRequest(t, ts, "POST",
 		headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer response.Body.Close()
 	reader := sse.NewReader(response.Body, 0)
 	if event, err := reader.Next(); err != nil ||
@@ -228,27 +222,24 @@ func TestStreamIsFlushed(t *testing.T) {
 // TestNotifyRefuses covers notifications that cannot be sent.
 func TestNotifyRefuses(t *testing.T) {
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "bad"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			cancelled, cancel := context.WithCancel(ctx)
-			cancel()
-			if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
-				t.Errorf("with a cancelled context: got %v", err)
-			}
-			if err := call.Notify(ctx, nil); err == nil {
-				t.Error("nil is accepted")
-			}
-			if err := call.Notify(ctx, &protocol.Notification{Method: "x",
-				Params: []byte("[]")}); err == nil {
-				t.Error("params that are no object are accepted")
-			}
-			return server.Text("fine"), nil
-		})
+	addTool(srv, "bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled context: got %v", err)
+		}
+		if err := call.Notify(ctx, nil); err == nil {
+			t.Error("nil is accepted")
+		}
+		if err := call.Notify(ctx, &protocol.Notification{Method: "x",
+			Params: []byte("[]")}); err == nil {
+			t.Error("params that are no object are accepted")
+		}
+		return server.Text("fine"), nil
+	})
 	ts, _ := serve(t, srv, nil)
 	got := do(t, ts, "POST", headers("tools/call", "bad"), body("tools/call", `"name":"bad"`))
-	if got.header.Get("Content-Type") != "application/json" {
-		t.Errorf("got %s, want JSON: nothing was sent", got.header.Get("Content-Type"))
-	}
+	wantEqual(t, "the result", got.header.Get("Content-Type"), "application/json")
 }
 
 // TestDisconnect covers clients that go away while a handler runs, whole or
@@ -324,21 +315,17 @@ func TestSlowReader(t *testing.T) {
 func checkSlowReader(t *testing.T, tool string) {
 	failed := make(chan error, 1)
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "flood"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
-			for {
-				if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
-					Params: params}); err != nil {
-					failed <- err
-					return nil, err
-				}
+	addTool(srv, "flood", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+		for {
+			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
+				Params: params}); err != nil {
+				failed <- err
+				return nil, err
 			}
-		})
-	server.AddRawTool(srv, server.Tool{Name: "huge"},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(strings.Repeat("x", 1<<20)), nil
-		})
+		}
+	})
+	addTool(srv, "huge", says(strings.Repeat("x", 1<<20)))
 	// It is over before a comment is due: what waits for a mutex stops the clock of a bubble.
 	const limit = time.Second
 	h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
@@ -355,12 +342,8 @@ func checkSlowReader(t *testing.T, tool string) {
 	}
 	// The request ends although the client never reads on.
 	began := time.Now()
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(began); took != limit {
-		t.Errorf("it ended after %v, want %v", took, limit)
-	}
+	noError(t, h.Shutdown(t.Context()))
+	wantEqual(t, "it ended after", time.Since(began), limit)
 	if tool == "flood" {
 		if err := <-failed; err == nil {
 			t.Error("the handler was not told")
@@ -381,9 +364,7 @@ func TestHTTP2(t *testing.T) {
 		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"),
 			body("tools/call", `"name":"`+tool+`"`))
 		response, err := ts.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := response.Header.Get("Content-Type"); response.ProtoMajor != 2 ||
 			response.StatusCode != 200 || got != want {
 			t.Errorf("%s: got %s with status %d and type %s, want %s", tool, response.Proto,
@@ -420,9 +401,7 @@ func TestKeepAlive(t *testing.T) {
 		response, err := ts.Client().Do(
 			newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"),
 				body("tools/call", `"name":"gate, streaming"`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer response.Body.Close()
 		lines := bufio.NewScanner(response.Body)
 		for comments := 0; comments < 3 && lines.Scan(); {

@@ -42,41 +42,37 @@ var askingTools = []string{"push", "ask", "guard"}
 // askingServer has askingTools, and "report", which reports 1, asks and reports 2.
 func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
-	server.AddRawTool(srv, server.Tool{Name: "push"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
-			if err != nil {
-				return nil, err
-			}
-			answer, err := protocol.DecodeElicitResult(raw)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "ask"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
-			if err != nil {
-				return nil, err
-			}
-			return server.Text("accept " + answer.Name), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "guard"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			answer, ok := roundtrip.AcceptedContent[name](ctx, "name")
-			if !ok {
-				return roundtrip.InputRequired(roundtrip.Elicit[name]("name", "Name?")), nil
-			}
-			return server.Text("accept " + answer.Name), nil
-		})
-	server.AddRawTool(srv, server.Tool{Name: "report"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			first := call.Progress(ctx, 1, 3, "one")
-			_, err := roundtrip.Ask[name](ctx, "name", "Name?")
-			second := call.Progress(ctx, 2, 3, "two")
-			return server.Text(fmt.Sprint("reported ", first, err, second)), nil
-		})
+	addTool(srv, "push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+		if err != nil {
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	})
+	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text("accept " + answer.Name), nil
+	})
+	addTool(srv, "guard", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		answer, ok := roundtrip.AcceptedContent[name](ctx, "name")
+		if !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[name]("name", "Name?")), nil
+		}
+		return server.Text("accept " + answer.Name), nil
+	})
+	addTool(srv, "report", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		first := call.Progress(ctx, 1, 3, "one")
+		_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+		second := call.Progress(ctx, 2, 3, "two")
+		return server.Text(fmt.Sprint("reported ", first, err, second)), nil
+	})
 	return srv
 }
 
@@ -99,14 +95,10 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 				c := openSession(t, ts, "2025-11-25")
 				f := c.callFlow(1, tool)
 				question := f.expect("elicitation/create")
-				if err := shutdown(srv, h); err != nil {
-					t.Errorf("got %v, want nil: nothing runs but what waits for a person", err)
-				}
+				noError(t, shutdown(srv, h))
 				f.expect(`"requestId":` + string(question.ID) + `,"reason":"the server is closing"`)
 				answer := f.expect(`"isError":true`)
-				if !strings.Contains(answer.raw, "the server is closing, call again") {
-					t.Errorf("the caller got %s", answer.raw)
-				}
+				wantPart(t, "the caller", answer.raw, "the server is closing, call again")
 				f.end()
 			})
 		}
@@ -118,16 +110,15 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {
-		server.AddRawTool(srv, server.Tool{Name: tool},
-			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				entered <- struct{}{}
-				<-goOn
-				if tool == "work" {
-					return server.Text("worked"), nil
-				}
-				_, err := roundtrip.Ask[name](ctx, "name", "Name?")
-				return nil, err
-			})
+		addTool(srv, tool, func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+			entered <- struct{}{}
+			<-goOn
+			if tool == "work" {
+				return server.Text("worked"), nil
+			}
+			_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+			return nil, err
+		})
 	}
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
@@ -143,9 +134,7 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	close(goOn)
 	texts := (<-got).body + (<-got).body
 	for _, want := range []string{"worked", "the server is closing, call again"} {
-		if !strings.Contains(texts, want) {
-			t.Errorf("got %s, want %q in it", texts, want)
-		}
+		wantPart(t, "the result", texts, want)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -223,17 +212,14 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 				f := gone.callFlow(1, tool)
 				question := f.expect("elicitation/create")
 				other := openSession(t, ts, "2025-11-25")
-				if got := other.call(1, tool); !strings.Contains(got.body, `"retryAfterMs":5000`) {
-					t.Errorf("a second call may wait: %s", got.body)
-				}
+				wantPart(t, "a second call may wait",
+					other.call(1, tool).body, `"retryAfterMs":5000`)
 				if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
 					t.Fatalf("delete: status %d", got.status)
 				}
 				late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
 					`,"result":{"action":"accept"}}`))
-				if late.status != 404 {
-					t.Errorf("a late answer: status %d", late.status)
-				}
+				wantEqual(t, "a late answer: status", late.status, 404)
 				synctest.Wait() // until the handler has noticed
 				second := other.callFlow(2, tool)
 				question = second.expect("elicitation/create")
@@ -297,9 +283,7 @@ func recommendedMiddleware(t *testing.T) *server.Options {
 		zapcore.AddSync(io.Discard), zap.InfoLevel)
 	observer, chain, err := middleware.Production(zaplog.New(zap.New(core)),
 		prom.New(prometheus.NewRegistry()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &server.Options{Observer: observer, Middleware: chain}
 }
 
@@ -328,9 +312,7 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	if stack > maxWaitStack && !testkit.Race {
 		t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack, maxWaitStack)
 	}
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 }
 
 // waitAlone makes a call that asks, and returns when it waits and its client is gone.
@@ -370,9 +352,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 			if n := came.held(); n > 0 {
 				t.Errorf("%d of %d bodies are held while %d calls wait", n, len(came.list), calls)
 			}
-			if err := h.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, h.Shutdown(t.Context()))
 		})
 	}
 }
@@ -423,8 +403,8 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
-			server.AddRawTool(srv, server.Tool{Name: "ask, then work"},
-				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			addTool(srv, "ask, then work",
+				func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 					if _, err := roundtrip.Ask[name](ctx, "name", "Name?"); err != nil {
 						return nil, err
 					}

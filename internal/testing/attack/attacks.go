@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,192 +14,51 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Victim is a target under attack, with a flow that it has completed honestly.
-type Victim struct {
-	subject *Target
-	flow    Flow
-	honest  *Played
-}
-
-// NewVictim plays the flow in revision 2026-07-28. It fails if the flow does not end there as
-// attacks need it to: completed, after a last round in which not everything was refused.
-func NewVictim(target *Target, flow Flow) (*Victim, error) {
-	honest, err := target.PlayModern(flow)
-	if err != nil {
-		return nil, err
-	}
-	v := &Victim{subject: target, flow: flow, honest: honest}
-	return v, v.checkFlow()
-}
-
-// Names returns the names of the attacks.
-func Names() (names []string) {
-	for _, a := range attacks() {
-		names = append(names, a.name)
-	}
-	return names
-}
-
-// Attack plays the flow anew up to the leg that would complete it, sends that leg as the attack
-// called name forges it, and returns what the target did wrong. If the target lacks what the attack
-// needs, nothing is sent, and skipped says which field is missing. target is the one of NewVictim
-// with a Connect of the caller's choice.
-func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
-	victim := &Victim{subject: target, flow: v.flow, honest: v.honest}
-	for _, a := range attacks() {
-		if a.name != name {
-			continue
-		}
-		if why := a.reasonToSkip(victim); why != "" {
-			return nil, why
-		}
-		return victim.runAttack(a), ""
-	}
-	return []error{fmt.Errorf("there is no attack %q", name)}, ""
-}
-
-// checkFlow returns an error if the flow cannot show whether an attack succeeds.
-func (v *Victim) checkFlow() error {
-	if !v.honest.out.isComplete() {
-		return fmt.Errorf("the flow of an attack must complete; this one ends with %s: "+
-			"play it with Run only", v.honest.out)
-	}
-	if v.honest.legs < 2 {
-		return fmt.Errorf("the flow of an attack must ask; this one does not: play it with Run only")
-	}
-	for _, r := range v.honest.next.responses {
-		if gives(r.Result) {
-			return nil
-		}
-	}
-	return fmt.Errorf("the flow of an attack must give an answer in its last round; " +
-		"this one refuses: play it with Run only")
-}
-
-// runAttack plays the flow up to its last leg, runs the attack, and returns what the
-// subject did wrong.
-func (v *Victim) runAttack(a attack) []error {
-	peer, err := v.subject.Connect("")
-	if err != nil {
-		return []error{err}
-	}
-	defer peer.Close() // the connection is of no more use
-	ctx, cancel := context.WithTimeout(context.Background(), v.subject.timeout())
-	defer cancel()
-	s := &attempt{Victim: v, conn: v.subject.newConnection(peer, v.flow)}
-	if err := s.restartFlow(ctx); err != nil {
-		return []error{err}
-	}
-	return a.run(ctx, s)
-}
-
-// An attempt is a flow whose last leg has not been sent. Attacks use it up.
-type attempt struct {
-	*Victim
-	conn   *connection
-	last   leg
-	before map[string]int
-}
-
-// restartFlow plays a new flow up to its last leg: a state that has been used may be
-// refused for that reason alone.
-func (s *attempt) restartFlow(ctx context.Context) error {
-	p, err := s.subject.playLegs(ctx, s.conn, s.flow, s.honest.legs-1)
-	if err == nil {
-		s.last, s.before = p.next, p.before
-	}
-	return err
-}
-
-// An attack is one way in which a leg can be forged.
+// An attack is one way in which the last leg of a flow is forged. reasonToSkip says what is missing
+// for it, nil: it needs nothing.
 type attack struct {
-	name       string
-	skipReason func(*Victim) string
-	run        func(context.Context, *attempt) []error
+	name         string
+	reasonToSkip func(*Victim) string
+	steps        []step
 }
 
-func (a attack) reasonToSkip(v *Victim) string {
-	if a.skipReason == nil {
-		return ""
-	}
-	return a.skipReason(v)
+// A step is one forged leg. Each step plays the flow anew up to its last leg: a state that has been
+// used may be refused for that reason alone. forge changes that leg; its error ends the attack.
+type step struct {
+	what  string
+	forge func(context.Context, *attempt) error
+	want  expectation
 }
 
-// answerTimeout is how long a server may take to answer a forged request. After it the
-// request counts as not answered.
-const answerTimeout = 5 * time.Second
-
-// requireField returns the skipReason of an attack that needs a field of the subject.
-func requireField(field string, has func(*Target) bool) func(*Victim) string {
-	return func(v *Victim) string {
-		if has(v.subject) {
-			return ""
-		}
-		return "Subject." + field + " is not set, and this attack needs it"
-	}
+// An expectation is what must come of a forged leg. A server may leave one that it cannot read
+// unanswered if mayHang is set, and must serve the next flow.
+type expectation struct {
+	words   string
+	isMet   func(*attempt, outcome) bool
+	mayHang bool
 }
 
-func attacks() []attack {
-	return slices.Concat(stateAttacks(), answerAttacks())
-}
-
-// stateAttacks lists the attacks on the state: on what it says, on who sends it, with what, and on
-// how often.
-func stateAttacks() []attack {
-	twoUsers := requireField("TwoUsers", func(s *Target) bool { return s.TwoUsers })
-	later := requireField("Later", func(s *Target) bool { return s.Later != nil })
-	single := requireField("SingleUse", func(s *Target) bool { return s.SingleUse })
-	arguments := func(v *Victim) string {
-		if v.flow.Request.Method == protocol.MethodReadResource {
-			return "a resource has no arguments"
-		}
-		return ""
-	}
-	return []attack{
-		{name: "tamper", run: changeState},
-		{name: "expire", skipReason: later, run: expireState},
-		{name: "other user", skipReason: twoUsers, run: useOtherUser},
-		{name: "other target", run: useOtherTarget},
-		{name: "changed arguments", skipReason: arguments, run: changeArguments},
-		{name: "replay", skipReason: single, run: replayLeg},
-		{name: "fork", skipReason: single, run: forkState},
-	}
-}
-
-// answerAttacks lists the attacks with answers that must not be taken.
-func answerAttacks() []attack {
-	strict := requireField("Lossy", func(s *Target) bool { return !s.Lossy })
-	accepting := func(v *Victim) string {
-		if !slices.ContainsFunc(v.honest.next.responses, func(r protocol.KeyedResponse) bool {
-			return accepts(r.Result)
-		}) {
-			return "the last round accepts no form and no link"
-		}
-		return ""
-	}
-	return []attack{
-		{name: "pre-seed", run: answerUnasked},
-		{name: "smuggle", skipReason: func(v *Victim) string {
-			return cmp.Or(strict(v), accepting(v))
-		}, run: sendAnswers(
-			`{"action":"decline","Action":"accept","content":CONTENT}`,
-			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
-			`{"action":"decline","content":CONTENT,"action":"accept"}`,
-			`{"action":"accept","action":"decline","content":CONTENT}`,
-		)},
-		{name: "wrap", run: sendAnswers(
-			`{"method":"elicitation/create","result":ANSWER}`, `{"result":ANSWER}`, `[ANSWER]`,
-			`"accept"`, `null`, `true`, `{}`,
-		)},
-		{name: "wrong kind", run: sendAnswers(
-			noRoots, otherMessage, `{"action":"accept","content":CONTENT}`,
-			`{"action":"accepted","content":CONTENT}`,
-			`{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
-		)},
-		{name: "wrong key", run: answerUnderWrongKeys},
-		{name: "wrong content", skipReason: accepting, run: sendWrongContent},
-	}
-}
+var (
+	// The model would see any other result, and could try to work around it.
+	refused = expectation{"a JSON-RPC error -32602", func(_ *attempt, o outcome) bool {
+		return o.isError(protocol.CodeInvalidParams)
+	}, false}
+	// Scopes are looked at before the state.
+	refusedOrScope = expectation{"a JSON-RPC error -32602, or one about scopes",
+		func(_ *attempt, o outcome) bool {
+			return o.isError(protocol.CodeInvalidParams) ||
+				o.isError(protocol.CodeInsufficientScope)
+		}, false}
+	failed = expectation{"an error", func(_ *attempt, o outcome) bool {
+		return !o.isComplete()
+	}, false}
+	sameOutcome = expectation{"the outcome that it had, or -32602",
+		func(s *attempt, o outcome) bool {
+			return o.isError(protocol.CodeInvalidParams) || s.sameAs(o)
+		}, false}
+	notAccepted = expectation{"anything but the result of the accepted flow",
+		func(s *attempt, o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, true}
+)
 
 // Answers of three kinds, none of which the flow of an attack gives.
 const (
@@ -206,106 +67,94 @@ const (
 	decline      = `{"action":"decline"}`
 )
 
-// expireState sends a state when it is older than any flow lasts by default, and than our patience.
-func expireState(ctx context.Context, s *attempt) []error {
-	s.subject.Later(25 * time.Hour)
-	return s.expectRefusal(context.WithoutCancel(ctx), "an expired state", s.last)
+// listAttacks returns the attacks on the state (on what it says, on who sends it, with what, and on
+// how often), and those with answers that must not be taken.
+func (v *Victim) listAttacks() []attack {
+	return []attack{
+		{"tamper", nil, tamperedStates()},
+		{"expire", needsLater, []step{{"an expired state", expireState, refused}}},
+		{"other user", needsTwoUsers, []step{{"the state of another user", changeUser, refused}}},
+		{"other target", nil, []step{{"the state at another target", changeTarget, refusedOrScope}}},
+		{"changed arguments", needsArguments, []step{
+			{"the state with other arguments", changeArguments, failed}}},
+		{"replay", needsSingleUse, []step{{"the same leg again", sendFirst, sameOutcome}}},
+		{"fork", needsSingleUse, []step{
+			{"a state that was used with other answers", sendOtherAnswers, refused}}},
+		{"pre-seed", nil, []step{
+			{"answers to what was never asked", withState(protocol.RequestState{}), notAccepted},
+			{"answers with an empty state", withState(protocol.StateText("")), notAccepted},
+		}},
+		{"smuggle", needsStrictAccept, v.malformedAnswers(
+			`{"action":"decline","Action":"accept","content":CONTENT}`,
+			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
+			`{"action":"decline","content":CONTENT,"action":"accept"}`,
+			`{"action":"accept","action":"decline","content":CONTENT}`,
+		)},
+		{"wrap", nil, v.malformedAnswers(
+			`{"method":"elicitation/create","result":ANSWER}`, `{"result":ANSWER}`, `[ANSWER]`,
+			`"accept"`, `null`, `true`, `{}`,
+		)},
+		{"wrong kind", nil, v.malformedAnswers(
+			noRoots, otherMessage, `{"action":"accept","content":CONTENT}`,
+			`{"action":"accepted","content":CONTENT}`,
+			`{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
+		)},
+		{"wrong key", nil, wrongKeys("", "constructor", "__proto__", "toString")},
+		{"wrong content", needsAccept, v.wrongContents()},
+	}
 }
 
-// useOtherUser sends a state over a connection of another user.
-func useOtherUser(ctx context.Context, s *attempt) []error {
-	peer, err := s.subject.Connect("other")
-	if err != nil {
-		return []error{err}
-	}
-	defer peer.Close() // the connection is of no more use
-	s.conn = s.subject.newConnection(peer, s.flow)
-	return s.expectRefusal(ctx, "the state of another user", s.last)
+// What is missing for an attack, "" for nothing.
+
+func needsLater(v *Victim) string     { return missing("Later", v.target.Later != nil) }
+func needsTwoUsers(v *Victim) string  { return missing("TwoUsers", v.target.TwoUsers) }
+func needsSingleUse(v *Victim) string { return missing("SingleUse", v.target.SingleUse) }
+
+func needsStrictAccept(v *Victim) string {
+	return cmp.Or(missing("Lossy", !v.target.Lossy), needsAccept(v))
 }
 
-// answerUnasked sends answers in the first leg, without a state and with an empty one.
-func answerUnasked(ctx context.Context, s *attempt) []error {
-	s.last.state = protocol.RequestState{}
-	problems := s.expectIncomplete(ctx, "answers to what was never asked", s.last)
-	if err := s.restartFlow(ctx); err != nil {
-		return append(problems, err)
+func missing(field string, present bool) string {
+	if present {
+		return ""
 	}
-	s.last.state = protocol.StateText("")
-	return append(problems, s.expectIncomplete(ctx, "answers with an empty state", s.last)...)
+	return "Subject." + field + " is not set, and this attack needs it"
 }
 
-// answerUnderWrongKeys sends an answer under keys that no question has.
-func answerUnderWrongKeys(ctx context.Context, s *attempt) (problems []error) {
-	for _, key := range []string{"", "constructor", "__proto__", "toString"} {
-		if err := s.restartFlow(ctx); err != nil {
-			return append(problems, err)
-		}
-		l := s.last
-		l.responses = protocol.InputResponses{{Key: key, Result: s.last.responses[0].Result}}
-		problems = append(problems, s.expectIncomplete(ctx,
-			fmt.Sprintf("an answer under the key %q", key), l)...)
+func needsArguments(v *Victim) string {
+	if v.flow.Request.Method == protocol.MethodReadResource {
+		return "a resource has no arguments"
 	}
-	return problems
+	return ""
 }
 
-// expectRefusal sends a leg whose state must be refused, with a JSON-RPC error: the model
-// would see any other result, and could try to work around it.
-func (s *attempt) expectRefusal(ctx context.Context, what string, l leg) []error {
-	return s.sendAndCheck(ctx, what, l,
-		func(o outcome) bool { return o.isError(protocol.CodeInvalidParams) },
-		"a JSON-RPC error -32602")
+func needsAccept(v *Victim) string {
+	if slices.ContainsFunc(v.honest.next.responses, func(r protocol.KeyedResponse) bool {
+		return accepts(r.Result)
+	}) {
+		return ""
+	}
+	return "the last round accepts no form and no link"
 }
 
-// expectIncomplete sends a leg that must not complete as the accepted flow does. A server
-// may leave a message that it cannot read unanswered, but must serve the next flow.
-func (s *attempt) expectIncomplete(ctx context.Context, what string, l leg) []error {
-	once, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	out, err := s.conn.sendLeg(once, l)
-	if err != nil {
-		if err := s.restartFlow(ctx); err != nil {
-			return []error{fmt.Errorf("after %s: %w", what, err)}
-		}
-		return nil
+// tamperedStates have a character changed, added or removed.
+func tamperedStates() (steps []step) {
+	for i := range tamper("state") {
+		steps = append(steps, step{"a changed state",
+			func(_ context.Context, s *attempt) error {
+				state, ok := s.last.state.Text()
+				if !ok || state == "" {
+					return errors.New("the flow has no state, so that nothing binds the answers " +
+						"to the questions")
+				}
+				s.last.state = protocol.StateText(tamper(state)[i])
+				return nil
+			}, refused})
 	}
-	return s.checkOutcome(what, out,
-		func(o outcome) bool {
-			return !o.isComplete() ||
-				!s.sameAs(o)
-		}, "anything but the result of the accepted flow")
+	return steps
 }
 
-func (s *attempt) sameAs(o outcome) bool { return o.String() == s.honest.out.String() }
-
-func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good func(outcome) bool,
-	want string) []error {
-	out, err := s.conn.sendLeg(ctx, l)
-	if err != nil {
-		return []error{fmt.Errorf("%s: %w", what, err)}
-	}
-	return s.checkOutcome(what, out, good, want)
-}
-
-// checkOutcome checks an outcome, and that no effect has happened since the attempt.
-func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool,
-	want string) (problems []error) {
-	if !good(out) {
-		problems = append(problems, fmt.Errorf("%s: got %s, want %s", what, out, want))
-	}
-	if done := s.subject.Effects.effectsSince(s.before); len(done) > 0 {
-		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", what,
-			strings.Join(done, ", ")))
-	}
-	return problems
-}
-
-// changeState sends states with a character changed, added or removed.
-func changeState(ctx context.Context, s *attempt) (problems []error) {
-	state, ok := s.last.state.Text()
-	if !ok || state == "" {
-		return []error{fmt.Errorf("the flow has no state, so that nothing binds the answers to " +
-			"the questions")}
-	}
+func tamper(state string) []string {
 	flip := func(i int) string {
 		b := []byte(state)
 		if b[i]++; b[i] == 'Z'+1 || b[i] == 'z'+1 || b[i] == '9'+1 {
@@ -313,51 +162,43 @@ func changeState(ctx context.Context, s *attempt) (problems []error) {
 		}
 		return string(b)
 	}
-	for _, forged := range []string{
+	return []string{
 		flip(0), flip(len(state) / 3), flip(len(state) / 2), flip(len(state) - 1),
 		state[1:], state[:len(state)-1], state + "A", state + "=", state + "\n", state + state,
 		" " + state,
-	} {
-		l := s.last
-		l.state = protocol.StateText(forged)
-		problems = append(problems, s.expectRefusal(ctx, "a changed state", l)...)
 	}
-	return problems
 }
 
-// useOtherTarget sends the state to another tool, prompt or resource.
-func useOtherTarget(ctx context.Context, s *attempt) []error {
-	l := s.last
-	names, err := s.conn.listTargets(ctx, map[string]string{
-		protocol.MethodCallTool:     protocol.MethodListTools,
-		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
-		protocol.MethodReadResource: protocol.MethodListResources,
-	}[l.request.Method])
+// expireState waits until the state is older than any flow lasts by default, and than our patience.
+func expireState(_ context.Context, s *attempt) error {
+	s.target.Later(25 * time.Hour)
+	return nil
+}
+
+func changeUser(_ context.Context, s *attempt) error { return s.connect("other") }
+
+// changeTarget turns to another tool, prompt or resource. Without another, one that does not exist
+// must not complete the flow either.
+func changeTarget(ctx context.Context, s *attempt) error {
+	names, err := s.conn.listTargets(ctx, s.last.request.Method)
 	if err != nil {
-		return []error{err}
+		return err
 	}
-	for _, name := range names {
-		if name != s.last.request.Target {
-			l.request.Target = name
-			return s.sendAndCheck(ctx, "the state at "+name, l, func(o outcome) bool {
-				// Scopes are looked at before the state.
-				return o.isError(protocol.CodeInvalidParams) ||
-					o.isError(protocol.CodeInsufficientScope)
-			}, "a JSON-RPC error -32602, or one about scopes")
-		}
+	i := slices.IndexFunc(names, func(name string) bool { return name != s.last.request.Target })
+	if i >= 0 {
+		s.last.request.Target = names[i]
+		return nil
 	}
-	l.request.Target = "roundtriptest-nowhere"
-	// Without another target, one that does not exist must not complete the flow either.
-	return s.sendAndCheck(ctx, "the state at a target that does not exist", l,
-		func(o outcome) bool { return !o.isComplete() }, "an error")
+	s.last.request.Target, s.want = "roundtriptest-nowhere", failed
+	return nil
 }
 
 // changeArguments changes one argument, or adds one.
-func changeArguments(ctx context.Context, s *attempt) []error {
+func changeArguments(_ context.Context, s *attempt) (err error) {
 	var arguments map[string]json.RawMessage
 	if s.last.arguments != nil {
 		if err := json.Unmarshal(s.last.arguments, &arguments); err != nil {
-			return []error{fmt.Errorf("the arguments of the flow are no object: %w", err)}
+			return fmt.Errorf("the arguments of the flow are no object: %w", err)
 		}
 	}
 	changed := map[string]json.RawMessage{"roundtriptest": json.RawMessage(`"added"`)}
@@ -369,35 +210,25 @@ func changeArguments(ctx context.Context, s *attempt) []error {
 			changed[name], _ = json.Marshal(text + "-changed") // a string has JSON
 		}
 	}
-	l := s.last
-	var err error
-	if l.arguments, err = json.Marshal(changed); err != nil {
-		return []error{err}
-	}
-	return s.sendAndCheck(ctx, "the state with other arguments", l,
-		func(o outcome) bool { return !o.isComplete() }, "an error")
+	s.last.arguments, err = json.Marshal(changed)
+	return err
 }
 
-// replayLeg sends the last leg twice. The second may get the outcome of the first, and
-// must not repeat an effect.
-func replayLeg(ctx context.Context, s *attempt) []error {
+// sendFirst sends the leg, which is then sent again: it may get the outcome of the first, and must
+// not repeat an effect.
+func sendFirst(ctx context.Context, s *attempt) error {
 	first, err := s.conn.sendLeg(ctx, s.last)
-	if err != nil {
-		return []error{err}
+	if err == nil && !first.isComplete() {
+		err = fmt.Errorf("the last leg got %s", first)
 	}
-	if !first.isComplete() {
-		return []error{fmt.Errorf("the last leg got %s", first)}
-	}
-	s.before = s.subject.Effects.copyCounts()
-	return s.sendAndCheck(ctx, "the same leg again", s.last, func(o outcome) bool {
-		return o.isError(protocol.CodeInvalidParams) || s.sameAs(o)
-	}, "the outcome that it had, or -32602")
+	s.before = s.target.Effects.copyCounts()
+	return err
 }
 
-// forkState sends a state that has been used, with other answers.
-func forkState(ctx context.Context, s *attempt) []error {
+// sendOtherAnswers uses the state up with other answers.
+func sendOtherAnswers(ctx context.Context, s *attempt) error {
 	l := s.last
-	l.responses = s.forgeAnswers(func(given json.RawMessage) json.RawMessage {
+	l.responses = forgeAnswers(l.responses, func(given json.RawMessage) json.RawMessage {
 		switch kindOf(given) {
 		case protocol.KindCreateMessage:
 			return json.RawMessage(otherMessage)
@@ -406,76 +237,92 @@ func forkState(ctx context.Context, s *attempt) []error {
 		}
 		return json.RawMessage(decline)
 	})
-	if _, err := s.conn.sendLeg(ctx, l); err != nil {
-		return []error{err}
-	}
-	s.before = s.subject.Effects.copyCounts()
-	return s.expectRefusal(ctx, "a state that was used with other answers",
-		s.last)
+	_, err := s.conn.sendLeg(ctx, l)
+	s.before = s.target.Effects.copyCounts()
+	return err
 }
 
-// forgeAnswers returns the last answers with what forge makes of those that give what was asked.
-func (s *attempt) forgeAnswers(
+func withState(state protocol.RequestState) func(context.Context, *attempt) error {
+	return func(_ context.Context, s *attempt) error {
+		s.last.state = state
+		return nil
+	}
+}
+
+// withAnswers sends what forge makes of the answers.
+func withAnswers(what string,
+	forge func(protocol.InputResponses) protocol.InputResponses) step {
+	return step{what, func(_ context.Context, s *attempt) error {
+		s.last.responses = forge(s.last.responses)
+		return nil
+	}, notAccepted}
+}
+
+// malformedAnswers are of forms in which ANSWER stands for the valid one and CONTENT for its
+// content. An answer that a question of the last round takes is left out.
+func (v *Victim) malformedAnswers(forms ...string) (steps []step) {
+	for _, form := range forms {
+		malform := func(given json.RawMessage) json.RawMessage {
+			return json.RawMessage(strings.NewReplacer("ANSWER", string(given),
+				"CONTENT", string(contentOf(given))).Replace(form))
+		}
+		if slices.ContainsFunc(v.honest.next.responses, func(r protocol.KeyedResponse) bool {
+			forged := malform(r.Result)
+			return gives(r.Result) && gives(forged) && kindOf(forged) == kindOf(r.Result)
+		}) {
+			continue
+		}
+		steps = append(steps, withAnswers("the answer "+form,
+			func(given protocol.InputResponses) protocol.InputResponses {
+				return forgeAnswers(given, malform)
+			}))
+	}
+	return steps
+}
+
+// wrongKeys answer under keys that no question has.
+func wrongKeys(keys ...string) (steps []step) {
+	for _, key := range keys {
+		steps = append(steps, withAnswers(fmt.Sprintf("an answer under the key %q", key),
+			func(given protocol.InputResponses) protocol.InputResponses {
+				return protocol.InputResponses{{Key: key, Result: given[0].Result}}
+			}))
+	}
+	return steps
+}
+
+// wrongContents accept with content that does not fit the form: an object as one of its values.
+func (v *Victim) wrongContents() (steps []step) {
+	for i, r := range v.honest.next.responses {
+		var content map[string]json.RawMessage
+		if !accepts(r.Result) || json.Unmarshal(contentOf(r.Result), &content) != nil {
+			continue
+		}
+		for name := range content {
+			wrong := maps.Clone(content)
+			wrong[name] = json.RawMessage(`{"evil":true}`)
+			data, _ := json.Marshal(wrong) // valid values alone
+			steps = append(steps, withAnswers("an object as "+name,
+				func(given protocol.InputResponses) protocol.InputResponses {
+					given = slices.Clone(given)
+					given[i].Result = fmt.Appendf(nil, `{"action":"accept","content":%s}`, data)
+					return given
+				}))
+		}
+	}
+	return steps
+}
+
+// forgeAnswers returns the answers with what forge makes of those that give what was asked.
+func forgeAnswers(responses protocol.InputResponses,
 	forge func(json.RawMessage) json.RawMessage) protocol.InputResponses {
-	responses := slices.Clone(s.last.responses)
+	responses = slices.Clone(responses)
 	for i, r := range responses {
 		if gives(r.Result) {
 			responses[i].Result = forge(r.Result)
 		}
 	}
 	return responses
-}
-
-// sendAnswers returns an attack with malformed answers, in which ANSWER stands for the valid one
-// and CONTENT for its content. An answer that a question of the last round takes is left out.
-func sendAnswers(forms ...string) func(context.Context, *attempt) []error {
-	return func(ctx context.Context, s *attempt) (problems []error) {
-		for _, form := range forms {
-			if err := s.restartFlow(ctx); err != nil {
-				return append(problems, err)
-			}
-			l, valid := s.last, false
-			l.responses = s.forgeAnswers(func(given json.RawMessage) json.RawMessage {
-				forged := json.RawMessage(strings.NewReplacer("ANSWER", string(given),
-					"CONTENT", string(contentOf(given))).Replace(form))
-				valid = valid || kindOf(forged) == kindOf(given) && gives(forged)
-				return forged
-			})
-			if !valid {
-				problems = append(problems, s.expectIncomplete(ctx, "the answer "+form, l)...)
-			}
-		}
-		return problems
-	}
-}
-
-// sendWrongContent accepts with content that does not fit the form.
-func sendWrongContent(ctx context.Context, s *attempt) (problems []error) {
-	for i, r := range s.last.responses {
-		var content map[string]json.RawMessage
-		if !accepts(r.Result) || json.Unmarshal(contentOf(r.Result), &content) != nil {
-			continue
-		}
-		for name := range content {
-			wrong := map[string]json.RawMessage{}
-			for other, value := range content {
-				wrong[other] = value
-			}
-			wrong[name] = json.RawMessage(`{"evil":true}`)
-			data, err := json.Marshal(wrong)
-			if err != nil {
-				return append(problems, err)
-			}
-			if err := s.restartFlow(ctx); err != nil {
-				return append(problems, err)
-			}
-			l := s.last
-			l.responses = append(protocol.InputResponses(nil), s.last.responses...)
-			l.responses[i].Result = fmt.Appendf(nil, `{"action":"accept","content":%s}`, data)
-			problems = append(problems, s.expectIncomplete(ctx, "an object as "+name, l)...)
-		}
-	}
-	return problems
 }
 
 // gives reports whether an answer of the package's own gives what was asked: it accepts, or is of
@@ -513,38 +360,4 @@ func contentOf(result json.RawMessage) json.RawMessage {
 		return json.RawMessage(`{}`)
 	}
 	return answer.Content
-}
-
-// listTargets returns the names, or URIs, that a list has on its first page.
-func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
-	params, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: c.requestMeta()})
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.sendRequest(ctx, method, "", params)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method, err)
-	}
-	if resp.Error != nil {
-		return nil, fmt.Errorf("%s: %w", method, resp.Error)
-	}
-	result, err := protocol.DecodeResult(protocol.V20260728, method, resp.Result)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method, err)
-	}
-	switch r := result.(type) {
-	case *protocol.ListToolsResult:
-		for _, tool := range r.Tools {
-			names = append(names, tool.Name)
-		}
-	case *protocol.ListPromptsResult:
-		for _, prompt := range r.Prompts {
-			names = append(names, prompt.Name)
-		}
-	case *protocol.ListResourcesResult:
-		for _, resource := range r.Resources {
-			names = append(names, resource.URI)
-		}
-	}
-	return names, nil
 }

@@ -12,7 +12,6 @@ import (
 // be called concurrently, and those that only the judge calls on a nil pointer as well.
 type Effects struct {
 	mu     sync.Mutex
-	marked map[string]int
 	rounds [][]Effect
 }
 
@@ -25,27 +24,17 @@ type Effect struct {
 	// Repeatable means that it may happen again in a later round without harm: it changes nothing,
 	// or who receives it can tell that it was repeated.
 	Repeatable bool
+
+	marked bool // must happen once in a flow; what is not may be a loop within a round
 }
 
 // Mark counts an effect that must happen once.
-func (e *Effects) Mark(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.marked == nil {
-		e.marked = make(map[string]int)
-	}
-	e.marked[name]++
-	e.addLocked(Effect{Text: name, Repeatable: true}) // findProblems counts it by itself
-}
+func (e *Effects) Mark(name string) { e.Record(Effect{Text: name, marked: true}) }
 
 // Record counts what leaves a handler by itself.
 func (e *Effects) Record(effect Effect) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.addLocked(effect)
-}
-
-func (e *Effects) addLocked(effect Effect) {
 	if len(e.rounds) == 0 {
 		e.rounds = make([][]Effect, 1)
 	}
@@ -54,63 +43,64 @@ func (e *Effects) addLocked(effect Effect) {
 }
 
 // Count returns how often an effect has been marked since the last flow started.
-func (e *Effects) Count(name string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.marked[name]
+func (e *Effects) Count(name string) (n int) {
+	for _, effect := range slices.Concat(e.copyRounds()...) {
+		if effect.marked && effect.Text == name {
+			n++
+		}
+	}
+	return n
 }
 
 // Rounds returns the texts of what left the handler in each round of the last flow.
 func (e *Effects) Rounds() [][]string {
+	rounds := e.copyRounds()
+	texts := make([][]string, len(rounds))
+	for i, round := range rounds {
+		for _, effect := range round {
+			texts[i] = append(texts[i], effect.Text)
+		}
+	}
+	return texts
+}
+
+func (e *Effects) copyRounds() [][]Effect {
 	if e == nil {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	rounds := make([][]string, len(e.rounds))
-	for i, round := range e.rounds {
-		for _, effect := range round {
-			rounds[i] = append(rounds[i], effect.Text)
-		}
+	rounds := slices.Clone(e.rounds)
+	for i, round := range rounds {
+		rounds[i] = slices.Clone(round)
 	}
 	return rounds
 }
 
 // resetCounts forgets the last flow.
-func (e *Effects) resetCounts() {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.marked, e.rounds = nil, nil
-}
+func (e *Effects) resetCounts() { e.setRounds(func([][]Effect) [][]Effect { return nil }) }
 
 // startRound counts what follows as a round of its own. In a session, where the handler may wait
 // instead of running again, a round begins when a question is answered.
 func (e *Effects) startRound() {
+	e.setRounds(func(rounds [][]Effect) [][]Effect { return append(rounds, nil) })
+}
+
+func (e *Effects) setRounds(change func([][]Effect) [][]Effect) {
 	if e == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rounds = append(e.rounds, nil)
+	e.rounds = change(e.rounds)
 }
 
 // copyCounts returns how often each effect happened that is not repeatable.
 func (e *Effects) copyCounts() map[string]int {
-	if e == nil {
-		return nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	counts := make(map[string]int)
-	maps.Copy(counts, e.marked)
-	for _, round := range e.rounds {
-		for _, effect := range round {
-			if !effect.Repeatable {
-				counts[effect.Text]++
-			}
+	for _, effect := range slices.Concat(e.copyRounds()...) {
+		if !effect.Repeatable {
+			counts[effect.Text]++
 		}
 	}
 	return counts
@@ -125,7 +115,7 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 	}
 	counts := e.copyCounts()
 	for _, name := range flow.Never {
-		if n := counts[name]; n > 0 {
+		if counts[name] > 0 {
 			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in "+
 				"this flow", name))
 		}
@@ -141,33 +131,25 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 // findRepeated returns what happened twice: a mark anywhere in the flow, and what was recorded if
 // it is the same in two rounds. Within a round the same request may be a loop.
 func (e *Effects) findRepeated() (found []string) {
-	if e == nil {
-		return nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(e.marked)) {
-		if n := e.marked[name]; n > 1 {
-			found = append(found, fmt.Sprintf("%q happened %d times", name, n))
-		}
-	}
+	times := make(map[Effect]int)
 	in := make(map[Effect]map[int]bool)
 	var order []Effect
-	for i, round := range e.rounds {
+	for i, round := range e.copyRounds() {
 		for _, effect := range round {
-			switch {
-			case effect.Repeatable:
-			case in[effect] == nil:
-				in[effect] = map[int]bool{i: true}
-				order = append(order, effect)
-			default:
-				in[effect][i] = true
+			if times[effect]++; times[effect] == 1 {
+				order, in[effect] = append(order, effect), map[int]bool{}
 			}
+			in[effect][i] = true
 		}
 	}
 	for _, effect := range order {
-		if n := len(in[effect]); n > 1 {
-			found = append(found, fmt.Sprintf("%q happened in %d rounds", effect.Text, n))
+		switch {
+		case effect.Repeatable:
+		case effect.marked && times[effect] > 1:
+			found = append(found, fmt.Sprintf("%q happened %d times", effect.Text, times[effect]))
+		case len(in[effect]) > 1:
+			found = append(found, fmt.Sprintf("%q happened in %d rounds", effect.Text,
+				len(in[effect])))
 		}
 	}
 	return found
@@ -193,12 +175,7 @@ func (e *Effects) Cost() string {
 
 // effectsSince returns the effects that happened after the counts before.
 func (e *Effects) effectsSince(before map[string]int) []string {
-	var names []string
-	for name, n := range e.copyCounts() {
-		if n > before[name] {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	counts := e.copyCounts()
+	maps.DeleteFunc(counts, func(name string, n int) bool { return n <= before[name] })
+	return slices.Sorted(maps.Keys(counts))
 }

@@ -50,16 +50,29 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 		return outcome{}, err
 	}
 	resp, err := c.sendRequest(ctx, l.request.Method, l.request.Target, params)
+	out, err := decodeOutcome(protocol.V20260728, l.request.Method, resp, err, c.takeReasons)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s %s: %w", l.request.Method, l.request.Target, err)
 	}
-	if resp.Error != nil {
-		return outcome{err: resp.Error, reason: joinReasons(c.takeReasons)}, nil
+	return out, nil
+}
+
+// decodeOutcome returns what the answer to a request is. The error is that of the connection.
+func decodeOutcome(version protocol.Version, method string, resp *protocol.Response, err error,
+	takeReasons func() []string) (outcome, error) {
+	refused, ok := errors.AsType[*protocol.Error](err) // with an HTTP status
+	switch {
+	case err != nil && !ok:
+		return outcome{}, err
+	case err == nil:
+		refused = resp.Error
 	}
-	result, err := protocol.DecodeResult(protocol.V20260728, l.request.Method, resp.Result)
+	if refused != nil {
+		return outcome{err: refused, reason: joinReasons(takeReasons)}, nil
+	}
+	result, err := protocol.DecodeResult(version, method, resp.Result)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.Method, l.request.Target,
-			err)
+		return outcome{}, fmt.Errorf("the result: %w", err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return outcome{asks: asks}, nil
@@ -74,11 +87,49 @@ func (c *connection) sendRequest(ctx context.Context, method, target string,
 		ID: protocol.IntID(c.last), Method: method, Params: params,
 		Mirror: protocol.Mirror{Version: protocol.V20260728, Name: target},
 	}
-	response, err := c.peer.Handle(ctx, req, nil)
-	if refused, ok := errors.AsType[*protocol.Error](err); ok { // with an HTTP status
-		return &protocol.Response{ID: req.ID, Error: refused}, nil
+	return c.peer.Handle(ctx, req, nil)
+}
+
+// sendParams sends a request that is not of a flow.
+func (c *connection) sendParams(ctx context.Context, method, target string,
+	params protocol.Params) (protocol.Result, error) {
+	raw, err := protocol.EncodeParams(params)
+	if err != nil {
+		return nil, err
 	}
-	return response, err
+	resp, err := c.sendRequest(ctx, method, target, raw)
+	if err == nil && resp.Error != nil {
+		err = resp.Error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
+}
+
+// listTargets returns the names, or URIs, of what can be called with a method: those that the list
+// has on its first page.
+func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
+	result, err := c.sendParams(ctx, map[string]string{
+		protocol.MethodCallTool:     protocol.MethodListTools,
+		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
+		protocol.MethodReadResource: protocol.MethodListResources,
+	}[method], "", &protocol.ListParams{RequestMeta: c.requestMeta()})
+	switch r := result.(type) {
+	case *protocol.ListToolsResult:
+		for _, tool := range r.Tools {
+			names = append(names, tool.Name)
+		}
+	case *protocol.ListPromptsResult:
+		for _, prompt := range r.Prompts {
+			names = append(names, prompt.Name)
+		}
+	case *protocol.ListResourcesResult:
+		for _, resource := range r.Resources {
+			names = append(names, resource.URI)
+		}
+	}
+	return names, err
 }
 
 func (c *connection) requestMeta() protocol.RequestMeta {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,18 +16,6 @@ import (
 // maxLegs bounds flows that do not end.
 const maxLegs = 20
 
-// PlayModern plays the flow in revision 2026-07-28, in which questions have keys.
-func (s *Target) PlayModern(flow Flow) (*Played, error) {
-	if s.Connect == nil {
-		return nil, errors.New("roundtriptest: Subject.Connect is required")
-	}
-	if !s.ServesEra(protocol.Modern) {
-		return nil, errors.New("roundtriptest: Subject.Eras must have protocol.Modern: questions " +
-			"have keys in it alone")
-	}
-	return s.playToEnd(flow)
-}
-
 // Played is a flow that has been played, to its end or up to a leg.
 type Played struct {
 	request Request
@@ -35,14 +24,15 @@ type Played struct {
 	out     outcome // of the last of them
 	effects []error // that happened more than once
 
-	reworded []rewording     // questions of a session
-	unasked  []askedQuestion // by a session
+	answers map[string]Answer // that are left
+	fill    func(protocol.InputRequest) (json.RawMessage, error)
 
-	fill func(protocol.InputRequest) (json.RawMessage, error) // of the flow
+	// What a session or a task is asked is held against what a call of revision 2026-07-28 was.
+	modern   *Played // nil: it is not
+	unasked  []askedQuestion
+	reworded []rewording
 
-	task string            // the id, where the flow has become a task
-	left map[string]Answer // for what it asks then
-
+	task   string         // the id, where the flow has become a task
 	next   leg            // the one that was not sent
 	before map[string]int // effects by then
 }
@@ -54,8 +44,25 @@ type askedQuestion struct {
 	answer           Answer
 }
 
-// playToEnd plays the flow to its end in revision 2026-07-28.
-func (s *Target) playToEnd(flow Flow) (*Played, error) {
+func newPlayed(flow Flow, modern *Played) (*Played, error) {
+	arguments, err := flow.Request.encodeArguments()
+	p := &Played{request: flow.Request, answers: maps.Clone(flow.Answers), fill: flow.Fill,
+		modern: modern, next: leg{request: flow.Request, arguments: arguments}}
+	if modern != nil {
+		p.unasked = slices.Clone(modern.asked)
+	}
+	return p, err
+}
+
+// PlayModern plays the flow in revision 2026-07-28, in which questions have keys.
+func (s *Target) PlayModern(flow Flow) (*Played, error) {
+	if s.Connect == nil {
+		return nil, errors.New("roundtriptest: Subject.Connect is required")
+	}
+	if !s.ServesEra(protocol.Modern) {
+		return nil, errors.New("roundtriptest: Subject.Eras must have protocol.Modern: questions " +
+			"have keys in it alone")
+	}
 	peer, err := s.Connect("")
 	if err != nil {
 		return nil, err
@@ -63,7 +70,7 @@ func (s *Target) playToEnd(flow Flow) (*Played, error) {
 	defer peer.Close() // the connection is of no more use
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
-	p, err := s.playLegs(ctx, s.newConnection(peer, flow), flow, maxLegs)
+	p, err := s.playLegs(ctx, s.newConnection(peer, flow), flow, nil, maxLegs)
 	if err != nil {
 		return nil, err
 	}
@@ -72,16 +79,13 @@ func (s *Target) playToEnd(flow Flow) (*Played, error) {
 }
 
 // playLegs sends up to the given number of legs of the flow.
-func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow,
+func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow, modern *Played,
 	legs int) (*Played, error) {
 	s.startFlow()
-	arguments, err := flow.Request.encodeArguments()
+	p, err := newPlayed(flow, modern)
 	if err != nil {
 		return nil, err
 	}
-	p := &Played{request: flow.Request, fill: flow.Fill,
-		next: leg{request: flow.Request, arguments: arguments}}
-	answers := maps.Clone(flow.Answers)
 	for p.legs < legs {
 		s.Effects.startRound()
 		if p.out, err = c.sendLeg(ctx, p.next); err != nil {
@@ -91,14 +95,14 @@ func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow,
 		p.before = s.Effects.copyCounts()
 		switch handle, ok := p.out.result.(*protocol.CreateTaskResult); {
 		case ok:
-			p.task, p.left = handle.Task.ID, answers
+			p.task = handle.Task.ID
 			return p, nil
 		case p.out.mustBeTask():
 			return nil, ErrMustBeTask
 		case p.out.asks == nil:
-			return p, p.checkUnusedAnswers(answers)
+			return p, p.checkUnusedAnswers()
 		}
-		if p.next, err = p.answerQuestions(answers); err != nil {
+		if p.next, err = p.answerRound(); err != nil {
 			return nil, err
 		}
 	}
@@ -116,52 +120,87 @@ func (s *Target) startFlow() {
 	}
 }
 
-// answerQuestions returns the leg that answers the questions of the last one.
-func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
+// answerRound returns the leg that answers the questions of the last one.
+func (p *Played) answerRound() (leg, error) {
 	next := p.next
 	next.state, next.responses = p.out.asks.RequestState, nil
 	for _, q := range p.out.asks.InputRequests {
-		words, err := describeQuestion(q.Request)
+		result, err := p.answerQuestion(q.Key, q.Request)
 		if err != nil {
-			return leg{}, fmt.Errorf("question %q: %w", q.Key, err)
+			return leg{}, err
 		}
-		key := handlerKey(q.Key, answers)
-		a, ok := answers[key]
-		if !ok && p.fill != nil {
-			if a, err = fillQuestion(p.fill, q.Request, key, words, p.asked); err != nil {
-				return leg{}, err
-			}
-			ok = true
-		}
-		switch {
-		case !ok:
-			return leg{}, fmt.Errorf("question %q has no answer in the flow: %s", q.Key, words)
-		case a.Err != nil:
-			return leg{}, fmt.Errorf("answer to %q: %w", q.Key, a.Err)
-		case !slices.Contains(a.Kinds, q.Request.Kind()):
-			return leg{}, fmt.Errorf("question %q is of the kind %s, its answer for %s: %s", q.Key,
-				q.Request.Kind(), a.listKinds(), words)
-		}
-		p.asked = append(p.asked, askedQuestion{key, words, q.Request, a})
-		next.responses = append(next.responses,
-			protocol.KeyedResponse{Key: q.Key, Result: a.Result})
-		if a.Next != nil {
-			answers[key] = *a.Next
-		}
+		next.responses = append(next.responses, protocol.KeyedResponse{Key: q.Key, Result: result})
 	}
 	return next, nil
 }
 
-// fillQuestion returns what fill answers to a question that has not been asked before.
-func fillQuestion(fill func(protocol.InputRequest) (json.RawMessage, error),
-	q protocol.InputRequest, key, words string, asked []askedQuestion) (Answer, error) {
-	if slices.ContainsFunc(asked, func(a askedQuestion) bool {
-		return a.description == words || key != "" && a.key == key // sessions have no keys
-	}) {
-		return Answer{}, fmt.Errorf("%w: %s", ErrAsksAgain, words)
+// answerQuestion returns what the person answers. A question of a session has the key "".
+func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMessage, error) {
+	words, err := describeQuestion(q)
+	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", key, err)
 	}
-	result, err := fill(q)
-	return Answer{Kinds: []protocol.InputKind{q.Kind()}, Result: result}, err
+	asked := askedQuestion{p.handlerKey(key), words, q, Answer{}}
+	a, ok := p.answers[asked.key]
+	if p.modern != nil && (ok || key == "") {
+		i := p.findModern(asked)
+		if i < 0 {
+			return nil, fmt.Errorf("%s is asked what revision 2026-07-28 is not, or not as often: "+
+				"%q: %s", p.way(), key, words)
+		}
+		if m := p.unasked[i]; m.description != words {
+			p.reworded = append(p.reworded, rewording{m.key, m.description, words})
+		}
+		asked.key = p.unasked[i].key
+		p.unasked = slices.Delete(p.unasked, i, i+1)
+		a, ok = p.answers[asked.key]
+	}
+	switch {
+	case !ok && p.fill != nil:
+		a, err = p.fillQuestion(asked)
+	case !ok:
+		err = fmt.Errorf("question %q has no answer in the flow: %s", key, words)
+	case a.Err != nil:
+		err = fmt.Errorf("answer to %q: %w", key, a.Err)
+	case !slices.Contains(a.Kinds, q.Kind()):
+		err = fmt.Errorf("question %q is of the kind %s, its answer for %s: %s", key, q.Kind(),
+			a.listKinds(), words)
+	}
+	asked.answer = a
+	p.asked = append(p.asked, asked)
+	if a.Next != nil {
+		p.answers[asked.key] = *a.Next
+	}
+	return a.Result, err
+}
+
+// findModern returns the index of the question of revision 2026-07-28 that this one stands for, -1
+// if there is none. A session may push the questions of a round in any order and without keys, so
+// the one with the same words is looked for first. Else it is the next of the same kind: its words
+// may hold something fresh.
+func (p *Played) findModern(asked askedQuestion) int {
+	if asked.key != "" {
+		return slices.IndexFunc(p.unasked, func(a askedQuestion) bool { return a.key == asked.key })
+	}
+	i := slices.IndexFunc(p.unasked,
+		func(a askedQuestion) bool { return a.description == asked.description })
+	if i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(p.unasked, func(a askedQuestion) bool {
+		return reflect.TypeOf(a.question) == reflect.TypeOf(asked.question)
+	})
+}
+
+// fillQuestion returns what fill answers to a question that has not been asked before.
+func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
+	if slices.ContainsFunc(p.asked, func(a askedQuestion) bool {
+		return a.description == asked.description || asked.key != "" && a.key == asked.key
+	}) {
+		return Answer{}, fmt.Errorf("%w: %s", ErrAsksAgain, asked.description)
+	}
+	result, err := p.fill(asked.question)
+	return Answer{Kinds: []protocol.InputKind{asked.question.Kind()}, Result: result}, err
 }
 
 // listKinds names the kinds of questions that an answer is for.
@@ -175,8 +214,8 @@ func (a Answer) listKinds() string {
 
 // checkUnusedAnswers returns an error if the flow has answers to questions that were not
 // asked.
-func (p *Played) checkUnusedAnswers(answers map[string]Answer) error {
-	for _, key := range slices.Sorted(maps.Keys(answers)) {
+func (p *Played) checkUnusedAnswers() error {
+	for _, key := range slices.Sorted(maps.Keys(p.answers)) {
 		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {
 			return fmt.Errorf("question %q was not asked; the flow ended with %s", key, p.out)
 		}
@@ -222,4 +261,15 @@ func (p *Played) CheckResult(flow Flow) (problems []error) {
 		problems = append(problems, fmt.Errorf("got %q, want %q", got, flow.Want))
 	}
 	return problems
+}
+
+// Transcript returns the questions, the answers and the result as text.
+func (p *Played) Transcript() string {
+	var b strings.Builder
+	b.WriteString(p.request.Method + " " + p.request.Target + "\n")
+	for _, a := range p.asked {
+		b.WriteString("? " + a.key + ": " + a.description + "\n! " + string(a.answer.Result) + "\n")
+	}
+	b.WriteString("= " + strings.ReplaceAll(p.out.String(), "\n", "\n  ") + "\n")
+	return b.String()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +18,9 @@ import (
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
-	writes  int           // until the process ends, 0: it does not
-	killed  chan struct{} // closed when it has ended; nil: no flow is played
+	writes  int             // until the process ends, 0: it does not
+	life    context.Context // of the process; nil: no flow is played
+	kill    context.CancelFunc
 	holder  string        // who runs the task
 	rests   int           // how often nobody ran it any more
 	rested  chan struct{} // signalled then
@@ -29,18 +29,20 @@ type Tasks struct {
 }
 
 // start forgets what the last flow left. A process ends after the number of writes.
-func (k *Tasks) start(effects *Effects, writes int) {
+func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	k.Reset()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.effects, k.writes, k.killed = effects, writes, make(chan struct{})
+	k.effects, k.writes = effects, writes
+	k.life, k.kill = context.WithCancel(context.Background())
 	k.rested, k.rests, k.holder = make(chan struct{}, 1), 0, ""
+	return k.life
 }
 
 // end ends what start began.
 func (k *Tasks) end() {
 	k.mu.Lock()
-	k.killed = nil
+	k.life = nil
 	k.mu.Unlock()
 	k.Reset()
 }
@@ -50,7 +52,7 @@ func (k *Tasks) end() {
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.killed == nil {
+	if k.life == nil {
 		return false
 	}
 	if holder != "" && holder != k.holder {
@@ -67,7 +69,7 @@ func (k *Tasks) NoteWrite(holder string) (killed bool) {
 		return false
 	}
 	if k.writes--; k.writes == 0 {
-		close(k.killed)
+		k.kill()
 		return true
 	}
 	return false
@@ -91,9 +93,8 @@ func (p *Played) IsTask() bool { return p.task != "" }
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
-	s.Tasks.start(s.Effects, writes)
+	life := s.Tasks.start(s.Effects, writes)
 	defer s.Tasks.end()
-	killed := s.Tasks.killed
 	caps := *flow.clientCapabilities()
 	caps.Extensions = maps.Clone(caps.Extensions)
 	if caps.Extensions == nil {
@@ -101,31 +102,27 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	}
 	caps.Extensions[protocol.ExtensionTasks] = json.RawMessage("{}")
 	flow.Capabilities = &caps
-	player := &taskPlayer{target: s, flow: flow, killed: killed}
+	player := &taskPlayer{target: s, flow: flow, life: life}
 	defer player.close()
 	if err := player.connect(); err != nil {
 		return nil, false, err
 	}
-	p, err := s.playLegs(ctx, player.conn, flow, maxLegs)
+	p, err := s.playLegs(ctx, player.conn, flow, modern, maxLegs)
 	if err == nil && p.IsTask() {
 		err = player.follow(ctx, p)
 	}
 	if err != nil {
-		return nil, isClosed(killed), err
+		return nil, life.Err() != nil, err
 	}
 	p.effects = s.Effects.findProblems(flow)
-	if modern != nil {
-		err = p.matchQuestions(modern)
-	}
-	return p, isClosed(killed), err
+	return p, life.Err() != nil, nil
 }
 
 // A taskPlayer follows a task from process to process.
 type taskPlayer struct {
 	target *Target
 	flow   Flow
-	killed chan struct{}
-	moved  bool // to another process
+	life   context.Context // of the process it is connected to
 	peer   protocol.Peer
 	conn   *connection
 }
@@ -144,12 +141,12 @@ func (c *taskPlayer) connect() (err error) {
 	return err
 }
 
-// move connects to another process if this one was killed.
+// move connects to another process if this one was killed. That one lives on.
 func (c *taskPlayer) move() error {
-	if c.moved || !isClosed(c.killed) {
+	if c.life.Err() == nil {
 		return nil
 	}
-	c.moved = true
+	c.life = context.Background()
 	return c.connect()
 }
 
@@ -160,17 +157,13 @@ func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 		if err := c.move(); err != nil {
 			return err
 		}
-		killed := c.killed
-		if c.moved {
-			killed = nil
-		}
 		k.mu.Lock()
 		now := k.rests
 		k.mu.Unlock()
 		if now == rests {
 			select {
 			case <-k.rested:
-			case <-killed:
+			case <-c.life.Done():
 			case <-ctx.Done():
 				return errors.New("the task got stuck: no other process has gone on with it. " +
 					"Does Connect make a server of its own, which Tasks were added to?")
@@ -206,7 +199,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 		p.out = outcome{err: state.Error, reason: joinReasons(c.target.TakeReasons)}
 	case protocol.TaskInputRequired:
 		p.out = outcome{asks: &protocol.InputRequiredResult{InputRequests: state.Requests}}
-		next, err := p.answerQuestions(p.left)
+		next, err := p.answerRound()
 		if err != nil {
 			return false, err
 		}
@@ -216,7 +209,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 	default:
 		p.out = outcome{err: protocol.Errorf(protocol.CodeInternalError, "cancelled")}
 	}
-	return true, p.checkUnusedAnswers(p.left)
+	return true, p.checkUnusedAnswers()
 }
 
 // send sends a request about the task, and again to another process where the first was killed.
@@ -227,68 +220,21 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 			return nil, err
 		}
 		params.RequestMeta = c.conn.requestMeta()
-		raw, err := protocol.EncodeParams(params)
-		if err != nil {
-			return nil, err
-		}
 		once, cancel := context.WithCancel(ctx)
-		sent, killed := make(chan struct{}), c.killed
-		if c.moved {
-			killed = nil // another process
-		}
-		go func() {
-			select {
-			case <-killed:
-				cancel()
-			case <-sent:
-			}
-		}()
-		resp, err := c.conn.sendRequest(once, method, params.TaskID, raw)
-		close(sent)
+		stop := context.AfterFunc(c.life, cancel)
+		result, err := c.conn.sendParams(once, method, params.TaskID, params)
+		stop()
 		cancel()
-		switch {
-		case !c.moved && isClosed(c.killed):
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", method, err)
-		case resp.Error != nil:
-			return nil, fmt.Errorf("%s: %w", method, resp.Error)
-		default:
-			return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
+		if c.life.Err() == nil {
+			return result, err
 		}
 	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// matchQuestions compares the questions of a task with those of the foreground.
-func (p *Played) matchQuestions(modern *Played) error {
-	expected := slices.Clone(modern.asked)
-	for _, a := range p.asked {
-		i := slices.IndexFunc(expected, func(e askedQuestion) bool { return e.key == a.key })
-		if i < 0 {
-			return fmt.Errorf("a task asks what a call in the foreground does not, or not as "+
-				"often: %q: %s", a.key, a.description)
-		}
-		if e := expected[i]; e.description != a.description {
-			p.reworded = append(p.reworded, rewording{a.key, e.description, a.description})
-		}
-		expected = slices.Delete(expected, i, i+1)
-	}
-	p.unasked = expected
-	return nil
 }
 
 // handlerKey returns the key that the handler gave a question of a task: one that was asked again
 // has a number behind it.
-func handlerKey(key string, answers map[string]Answer) string {
-	if _, ok := answers[key]; ok {
+func (p *Played) handlerKey(key string) string {
+	if _, ok := p.answers[key]; ok {
 		return key
 	}
 	if i := strings.LastIndexByte(key, '.'); i > 0 {

@@ -1,0 +1,156 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Victim is a target under attack, with a flow that it has completed honestly.
+type Victim struct {
+	target *Target
+	flow   Flow
+	honest *Played
+}
+
+// NewVictim plays the flow in revision 2026-07-28. It fails if the flow does not end there as
+// attacks need it to: completed, after a last round in which not everything was refused.
+func NewVictim(target *Target, flow Flow) (*Victim, error) {
+	honest, err := target.PlayModern(flow)
+	if err != nil {
+		return nil, err
+	}
+	v := &Victim{target: target, flow: flow, honest: honest}
+	why := ""
+	switch {
+	case !honest.out.isComplete():
+		why = fmt.Sprintf("must complete; this one ends with %s", honest.out)
+	case honest.legs < 2:
+		why = "must ask; this one does not"
+	case !slices.ContainsFunc(honest.next.responses,
+		func(r protocol.KeyedResponse) bool { return gives(r.Result) }):
+		why = "must give an answer in its last round; this one refuses"
+	default:
+		return v, nil
+	}
+	return nil, errors.New("the flow of an attack " + why + ": play it with Run only")
+}
+
+// Names returns the names of the attacks.
+func Names() (names []string) {
+	for _, a := range (&Victim{honest: &Played{}}).listAttacks() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// Attack plays the flow anew up to the leg that would complete it, sends that leg as the attack
+// called name forges it, and returns what the target did wrong. If the target lacks what the attack
+// needs, nothing is sent, and skipped says which field is missing. target is the one of NewVictim
+// with a Connect of the caller's choice.
+func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
+	v = &Victim{target: target, flow: v.flow, honest: v.honest}
+	attacks := v.listAttacks()
+	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+	if i < 0 {
+		return []error{fmt.Errorf("there is no attack %q", name)}, ""
+	}
+	if attacks[i].reasonToSkip != nil {
+		if why := attacks[i].reasonToSkip(v); why != "" {
+			return nil, why
+		}
+	}
+	s := &attempt{Victim: v}
+	defer s.close()
+	if err := s.connect(""); err != nil {
+		return []error{err}, ""
+	}
+	for _, st := range attacks[i].steps {
+		found, err := s.runStep(st)
+		if problems = append(problems, found...); err != nil {
+			return append(problems, fmt.Errorf("%s: %w", st.what, err)), ""
+		}
+	}
+	return problems, ""
+}
+
+// An attempt is a flow whose last leg has not been sent.
+type attempt struct {
+	*Victim
+	peers  []protocol.Peer
+	conn   *connection // to the last of them
+	last   leg
+	want   expectation
+	before map[string]int // effects
+}
+
+func (s *attempt) connect(user string) error {
+	peer, err := s.target.Connect(user)
+	if err == nil {
+		s.peers, s.conn = append(s.peers, peer), s.target.newConnection(peer, s.flow)
+	}
+	return err
+}
+
+func (s *attempt) close() {
+	for _, peer := range s.peers {
+		_ = peer.Close() // the connection is of no more use
+	}
+}
+
+// answerTimeout is how long a server may take to answer a forged request. After it the
+// request counts as not answered.
+const answerTimeout = 5 * time.Second
+
+// runStep returns what the target did wrong. The error says why that is not known.
+func (s *attempt) runStep(st step) ([]error, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.target.timeout())
+	defer cancel()
+	if err := s.restartFlow(ctx); err != nil {
+		return nil, err
+	}
+	s.want = st.want
+	if err := st.forge(ctx, s); err != nil {
+		return nil, err
+	}
+	timeout := s.target.timeout() // anew: time may have passed meanwhile
+	if s.want.mayHang {
+		timeout = min(timeout, answerTimeout)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	out, err := s.conn.sendLeg(ctx, s.last)
+	if err != nil && s.want.mayHang {
+		ctx, cancel := context.WithTimeout(context.Background(), s.target.timeout())
+		defer cancel()
+		return nil, s.restartFlow(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	if !s.want.isMet(s, out) {
+		problems = append(problems, fmt.Errorf("%s: got %s, want %s", st.what, out, s.want.words))
+	}
+	if done := s.target.Effects.effectsSince(s.before); len(done) > 0 {
+		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", st.what,
+			strings.Join(done, ", ")))
+	}
+	return problems, nil
+}
+
+// restartFlow plays a new flow up to its last leg.
+func (s *attempt) restartFlow(ctx context.Context) error {
+	p, err := s.target.playLegs(ctx, s.conn, s.flow, nil, s.honest.legs-1)
+	if err == nil {
+		s.last, s.before = p.next, p.before
+	}
+	return err
+}
+
+func (s *attempt) sameAs(o outcome) bool { return o.String() == s.honest.out.String() }
