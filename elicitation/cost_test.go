@@ -90,7 +90,7 @@ func TestPendingCosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitForAll := func() {
-				for value(t, registry, "elicitation_pending") < n {
+				for series(t, registry)["pending"] < n {
 					runtime.Gosched()
 				}
 			}
