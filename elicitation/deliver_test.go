@@ -38,13 +38,13 @@ func TestWithdrawnOnce(t *testing.T) {
 func TestDeliveryAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &screen{t: t}
-		s := newSceneVia(t, elicitation.Options{}, elicitation.ViaFrames(elicitation.DeliverFunc(
-			func(ctx context.Context, m protocol.Message) error {
-				if _, ok := m.(*protocol.Request); ok {
-					time.Sleep(5 * time.Second) // deaf to ctx
-				}
-				return sc.Deliver(ctx, m)
-			})))
+		s := newSceneVia(t, elicitation.Options{}, sends(func(ctx context.Context,
+			m protocol.Message) error {
+			if _, ok := m.(*protocol.Request); ok {
+				time.Sleep(5 * time.Second) // deaf to ctx
+			}
+			return sc.Deliver(ctx, m)
+		}))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()

@@ -43,15 +43,14 @@ func TestAsker(t *testing.T) {
 			"created error", elicitation.ReasonDelivery, -32603},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSceneVia(t, elicitation.Options{}, elicitation.ViaAsker(elicitation.AskFunc(func(
-				_ context.Context, q elicitation.Question, delivered func()) (json.RawMessage, error) {
+			s := newSceneVia(t, elicitation.Options{}, asker(func(_ context.Context,
+				q elicitation.Question, delivered func()) (string, error) {
 				f, ok := q.Request.(*protocol.ElicitForm)
 				if !ok || f.Message != "Deploy?" || len(q.ID) != 32 {
 					t.Errorf("asked %q %+v", q.ID, q.Request)
 				}
-				answer, err := test.ask(delivered)
-				return json.RawMessage(answer), err
-			})))
+				return test.ask(delivered)
+			}))
 			got, err := s.ask(form("Deploy?"))
 			if test.want == nil && (err != nil || got.Action != protocol.ActionAccept) {
 				t.Errorf("result is %+v, %v", got, err)
@@ -72,18 +71,16 @@ func TestAskerContext(t *testing.T) {
 		type key struct{}
 		r := newRig(t, elicitation.Options{})
 		over := make(chan error, 1)
-		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-			_ func()) (json.RawMessage, error) {
+		ask := asker(func(ctx context.Context, _ elicitation.Question, _ func()) (string, error) {
 			if ctx.Value(key{}) != "the tool's" {
 				t.Error("the context is not the call's")
 			}
 			<-ctx.Done()
 			over <- ctx.Err()
-			return nil, ctx.Err()
+			return "", ctx.Err()
 		})
 		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"),
-			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{ID: "s1"})},
-			elicitation.ViaAsker(ask), "up")
+			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{ID: "s1"})}, ask, "up")
 		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 		refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout, "Elicitation timed out")
 		if err := <-over; !errors.Is(err, context.Canceled) {

@@ -51,6 +51,24 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
+// silent is a log that has nothing to do, for what is measured.
+var silent = zaplog.New(zap.NewNop())
+
+// asker is the Via of an SDK whose client is a function.
+func asker(answer func(ctx context.Context, q elicitation.Question, delivered func()) (string,
+	error)) elicitation.Via {
+	return elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context,
+		q elicitation.Question, delivered func()) (json.RawMessage, error) {
+		text, err := answer(ctx, q, delivered)
+		return json.RawMessage(text), err
+	}))
+}
+
+// sends is the Via of a transport that is a function.
+func sends(f func(ctx context.Context, m protocol.Message) error) elicitation.Via {
+	return elicitation.ViaFrames(elicitation.DeliverFunc(f))
+}
+
 func caps(form, url bool) protocol.ClientCapabilities {
 	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form,
 		URL: url}}
@@ -356,11 +374,10 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 
 // unused is the Via of a request on whose stream nothing may be asked.
 func (r *rig) unused() elicitation.Via {
-	return elicitation.ViaFrames(elicitation.DeliverFunc(
-		func(context.Context, protocol.Message) error {
-			r.Error("asked on the stream of a request")
-			return nil
-		}))
+	return sends(func(context.Context, protocol.Message) error {
+		r.Error("asked on the stream of a request")
+		return nil
+	})
 }
 
 // abandon leaves a call that its client gave up and its upstream has not noticed.

@@ -133,14 +133,13 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				o := r.wantsProgress()
 				sc := r.answersAfter(o.Session, 30*time.Second)
-				call := r.begin(o, elicitation.ViaFrames(elicitation.DeliverFunc(
-					func(ctx context.Context, m protocol.Message) error {
-						if _, ok := m.(*protocol.Request); ok {
-							return sc.Deliver(ctx, m)
-						}
-						broken(ctx)
-						return fmt.Errorf("not delivered")
-					})), "up")
+				call := r.begin(o, sends(func(ctx context.Context, m protocol.Message) error {
+					if _, ok := m.(*protocol.Request); ok {
+						return sc.Deliver(ctx, m)
+					}
+					broken(ctx)
+					return fmt.Errorf("not delivered")
+				}), "up")
 				began := time.Now()
 				if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
 					t.Error(err)

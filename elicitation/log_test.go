@@ -48,12 +48,8 @@ func TestSecretsStayOut(t *testing.T) {
 		for _, reply := range replies {
 			sc := &screen{t: t}
 			sc.answer = func(q *protocol.Request) { r.HandleReply(s.Sender(), result(q.ID, reply)) }
-			sdk := elicitation.AskFunc(func(context.Context, elicitation.Question,
-				func()) (json.RawMessage, error) {
-				return nil, fmt.Errorf("cannot use %s", reply)
-			})
 			for _, via := range []elicitation.Via{elicitation.ViaFrames(sc),
-				elicitation.ViaAsker(sdk)} {
+				asksFor(fmt.Errorf("cannot use %s", reply))(sc)} {
 				call := r.begin(elicitation.Origin{Session: s}, via, "up")
 				for _, q := range questions {
 					_, err := call.Elicit(t.Context(), q, nil)
@@ -98,10 +94,10 @@ func TestRedactor(t *testing.T) {
 	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
 		t.Error("a question of nobody's was asked")
 	}
-	quotes := r.begin(elicitation.Origin{Session: r.session}, elicitation.ViaFrames(
-		elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+	quotes := r.begin(elicitation.Origin{Session: r.session}, sends(
+		func(_ context.Context, m protocol.Message) error {
 			return fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
-		})), "quotes")
+		}), "quotes")
 	if _, err := quotes.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
 		elicitation.ReasonDelivery) {
 		t.Errorf("error is %v", err)
@@ -155,11 +151,9 @@ func TestCausesAreLogged(t *testing.T) {
 			&json.UnsupportedValueError{Str: "secret"})),
 			"error of type *json.UnsupportedValueError"},
 		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
-			return elicitation.ViaAsker(
-				elicitation.AskFunc(func(context.Context, elicitation.Question,
-					func()) (json.RawMessage, error) {
-					return json.RawMessage(`{"secret":`), nil
-				}))
+			return asker(func(context.Context, elicitation.Question, func()) (string, error) {
+				return `{"secret":`, nil
+			})
 		}, "the result is not strict JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -177,10 +171,9 @@ func TestCausesAreLogged(t *testing.T) {
 
 func asksFor(err error) func(*screen) elicitation.Via {
 	return func(*screen) elicitation.Via {
-		return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
-			func()) (json.RawMessage, error) {
-			return nil, err
-		}))
+		return asker(func(context.Context, elicitation.Question, func()) (string, error) {
+			return "", err
+		})
 	}
 }
 

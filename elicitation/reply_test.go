@@ -1,7 +1,6 @@
 package elicitation_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -288,11 +287,7 @@ func TestClientErrorTooLarge(t *testing.T) {
 			refused(t, outcome.Err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 
-			asks := elicitation.AskFunc(func(context.Context, elicitation.Question,
-				func()) (json.RawMessage, error) {
-				return nil, wire
-			})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(asks), "asks")
+			call := r.begin(elicitation.Origin{Session: s}, asksFor(wire)(nil), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
 			refused(t, err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")

@@ -107,13 +107,13 @@ func TestShutdown(t *testing.T) {
 // A transport that is deaf to its context does not hold up a shutdown for good.
 func TestShutdownWithDeafTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSceneVia(t, elicitation.Options{}, elicitation.ViaFrames(elicitation.DeliverFunc(
-			func(_ context.Context, m protocol.Message) error {
-				if _, ok := m.(*protocol.Notification); ok {
-					time.Sleep(time.Hour)
-				}
-				return nil
-			})))
+		r := newSceneVia(t, elicitation.Options{}, sends(func(_ context.Context,
+			m protocol.Message) error {
+			if _, ok := m.(*protocol.Notification); ok {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}))
 		go r.ask(form("m"))
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())

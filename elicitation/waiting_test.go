@@ -2,7 +2,6 @@ package elicitation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -14,18 +13,17 @@ import (
 
 // thinking is the Via of a client whose person answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
-	return elicitation.ViaAsker(
-		elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-			delivered func()) (json.RawMessage, error) {
-			delivered()
-			asked <- struct{}{}
-			select {
-			case <-answer:
-				return json.RawMessage(yes), nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}))
+	return asker(func(ctx context.Context, _ elicitation.Question, delivered func()) (string,
+		error) {
+		delivered()
+		asked <- struct{}{}
+		select {
+		case <-answer:
+			return yes, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
 }
 
 // beginCall begins a call under ctx for a client that can be asked.
