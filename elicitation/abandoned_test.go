@@ -10,6 +10,15 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
+// many are calls of a hundred clients that were abandoned at once.
+func many(r *rig) (calls []*elicitation.Call) {
+	for i := range 100 {
+		s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
+		calls = append(calls, r.abandon(elicitation.Origin{Session: s}, "up"))
+	}
+	return calls
+}
+
 // An abandoned call counts until its upstream is done with it, and no longer.
 func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 	for _, test := range []struct {
@@ -35,9 +44,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			b.ConfirmUpstreamEnd()
 		}, false},
 		{"done before the end", func(r *rig, o elicitation.Origin) {
-			c := r.begin(o, byHand(), "up")
-			r.Cleanup(c.End)
-			c.ConfirmUpstreamEnd()
+			r.begin(o, byHand(), "up").ConfirmUpstreamEnd()
 		}, false},
 		{"on another connection",
 			func(r *rig, o elicitation.Origin) { r.abandon(o, "other") }, false},
@@ -48,22 +55,12 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			}
 		}, false},
 		{"of many clients at once", func(r *rig, _ elicitation.Origin) {
-			var calls []*elicitation.Call
-			for i := range 100 {
-				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
-				calls = append(calls, r.abandon(elicitation.Origin{Session: s}, "up"))
-			}
-			for _, c := range calls {
+			for _, c := range many(r) {
 				c.ConfirmUpstreamEnd()
 			}
 		}, false},
 		{"of many clients, the last not done", func(r *rig, _ elicitation.Origin) {
-			var calls []*elicitation.Call
-			for i := range 100 {
-				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
-				calls = append(calls, r.abandon(elicitation.Origin{Session: s}, "up"))
-			}
-			for _, c := range calls[:99] {
+			for _, c := range many(r)[1:] {
 				c.ConfirmUpstreamEnd()
 			}
 		}, true},
@@ -74,8 +71,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			test.first(r, elicitation.Origin{Session: ann})
 			s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob()})
 			sc := r.answers(s, yes)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
+			r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
 			if !test.want {
 				if err != nil || len(sc.requests()) != 1 {

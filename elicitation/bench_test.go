@@ -6,29 +6,13 @@ import (
 	"io"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
-
-func benchRouter(b *testing.B, o elicitation.Options) (*elicitation.Router, *elicitation.Session) {
-	o.Metrics = prom.New(prometheus.NewRegistry())
-	router, err := elicitation.New(&o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := router.Attach(elicitation.SessionInfo{ID: "s1", Principal: alice(),
-		Capabilities: caps(true, true)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return router, s
-}
 
 // BenchmarkElicit measures one elicitation from the upstream's parameters to the
 // client's answer, with a client that answers at once.
@@ -39,20 +23,20 @@ func BenchmarkElicit(b *testing.B) {
 		name    string
 		options elicitation.Options
 	}{
-		{"metrics", elicitation.Options{Validation: elicitation.ValidateOff}},
-		{"metrics, validated", elicitation.Options{}},
+		{"metrics", elicitation.Options{Validation: elicitation.ValidateOff, Log: silent}},
+		{"metrics, validated", elicitation.Options{Log: silent}},
 		{"metrics, validated, logged", elicitation.Options{Log: zaplog.New(logger)}},
 	} {
 		for _, shape := range []string{"frames", "asker"} {
 			b.Run(shape+", "+bench.name, func(b *testing.B) {
-				router, s := benchRouter(b, bench.options)
+				r := newRig(b, bench.options)
+				s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 				answer := []byte(yes)
-				via := elicitation.ViaFrames(elicitation.DeliverFunc(func(ctx context.Context,
-					m protocol.Message) error {
-					router.HandleReply(s.Sender(),
+				via := sends(func(_ context.Context, m protocol.Message) error {
+					r.Router.HandleReply(s.Sender(),
 						&protocol.Response{ID: m.(*protocol.Request).ID, Result: answer})
 					return nil
-				}))
+				})
 				if shape == "asker" {
 					via = elicitation.ViaAsker(elicitation.AskFunc(func(context.Context,
 						elicitation.Question, func()) (json.RawMessage, error) {
@@ -60,11 +44,7 @@ func BenchmarkElicit(b *testing.B) {
 					}))
 				}
 				params, ctx := form("Deploy to prod?"), b.Context()
-				call, err := router.Begin(ctx, elicitation.Origin{Session: s}, via, "up")
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer call.End()
+				call := r.beginIn(ctx, elicitation.Origin{Session: s}, via, "up")
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := call.Elicit(ctx, params, nil); err != nil {

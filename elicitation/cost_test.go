@@ -2,7 +2,6 @@ package elicitation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,41 +9,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // The benchmarks tell how long things take; that does not fail on a busy
 // machine. What they allocate does.
 func TestElicitationAllocates(t *testing.T) {
 	const most = 40
-	router, err := elicitation.New(&elicitation.Options{
-		Metrics: prom.New(prometheus.NewRegistry())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := router.Attach(elicitation.SessionInfo{Principal: alice(),
-		Capabilities: caps(true, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
-		router.HandleReply(s.Sender(),
-			&protocol.Response{ID: m.(*protocol.Request).ID, Result: json.RawMessage(yes)})
+	s := newSceneVia(t, elicitation.Options{Log: silent}, elicitation.Via{})
+	s.call.End()
+	frames := sends(func(_ context.Context, m protocol.Message) error {
+		s.Router.HandleReply(s.session.Sender(), result(m.(*protocol.Request).ID, yes))
 		return nil
 	})
-	call, err := router.Begin(t.Context(), elicitation.Origin{Session: s},
-		elicitation.ViaFrames(frames), "up")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer call.End()
+	call := s.begin(elicitation.Origin{Session: s.session}, frames, "up")
 	params := form("Deploy to prod?")
 	got := testing.AllocsPerRun(200, func() {
 		if _, err := call.Elicit(t.Context(), params, nil); err != nil {
@@ -63,41 +43,32 @@ func TestPendingCosts(t *testing.T) {
 	if testkit.Race {
 		t.Skip("memory is not measured with the race detector")
 	}
-	asked := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-		delivered func()) (json.RawMessage, error) {
+	asked := asker(func(ctx context.Context, _ elicitation.Question, delivered func()) (string,
+		error) {
 		delivered()
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return "", ctx.Err()
 	})
-	sent := elicitation.DeliverFunc(func(context.Context, protocol.Message) error { return nil })
+	sent := sends(func(context.Context, protocol.Message) error { return nil })
 	for _, test := range []struct {
 		name   string
 		via    elicitation.Via
 		shared bool // one connection and two users
 	}{
-		{"frames", elicitation.ViaFrames(sent), false},
-		{"frames, shared connection", elicitation.ViaFrames(sent), true},
-		{"asker", elicitation.ViaAsker(asked), false},
-		{"asker, shared connection", elicitation.ViaAsker(asked), true},
+		{"frames", sent, false}, {"frames, shared connection", sent, true},
+		{"asker", asked, false}, {"asker, shared connection", asked, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			registry := prometheus.NewRegistry()
-			router, err := elicitation.New(&elicitation.Options{
-				MaxPending: -1, MaxPerPrincipal: -1,
-				Log: zaplog.New(zap.NewNop()), Metrics: prom.New(registry),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := newRig(t, elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, Log: silent})
 			waitForAll := func() {
-				for value(t, registry, "elicitation_pending") < n {
+				for r.Pending() < n {
 					runtime.Gosched()
 				}
 			}
-			askAll(t, router, test.via, test.shared, n, waitForAll) // fills what is bounded
+			askAll(t, r.Router, test.via, test.shared, n, waitForAll) // fills what is bounded
 			before := int64(heapInUse())
 			var each int64
-			askAll(t, router, test.via, test.shared, n, func() {
+			askAll(t, r.Router, test.via, test.shared, n, func() {
 				waitForAll()
 				each = (int64(heapInUse()) - before) / n
 			})
@@ -109,7 +80,7 @@ func TestPendingCosts(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				left = int64(heapInUse()) - before
 			}
-			runtime.KeepAlive(router)
+			runtime.KeepAlive(r)
 			t.Logf("%d bytes each, %d left", each, left)
 			if each > most {
 				t.Errorf("a question that waits takes %d bytes, want at most %d", each, most)

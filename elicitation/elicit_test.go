@@ -12,103 +12,55 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func TestElicit(t *testing.T) {
-	for _, test := range []struct {
-		name, reply string
-		action      protocol.ElicitAction
-		content     string
-	}{
-		{"accept", `{"action":"accept","content":{"ok":true,"n":9007199254740993}}`, protocol.ActionAccept, `{"ok":true,"n":9007199254740993}`},
-		{"decline", `{"action":"decline","content":{"ok":true}}`, protocol.ActionDecline, ""},
-		{"cancel", `{"action":"cancel"}`, protocol.ActionCancel, ""},
-		{"case is not folded", `{"action":"decline","Action":"accept"}`, protocol.ActionDecline, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-			sc := r.answers(s, test.reply)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
-			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Action != test.action || string(got.Content) != test.content {
-				t.Errorf("result is %s %s, want %s %s", got.Action, got.Content, test.action,
-					test.content)
-			}
-			r.wantEvents("created delivered completed")
-			r.settled()
-			if n := r.value("elicitation_completed_total", "action", string(test.action)); n != 1 {
-				t.Errorf("completed{%s} is %v, want 1", test.action, n)
-			}
-		})
-	}
-}
-
 func TestAsker(t *testing.T) {
 	refusal := protocol.Errorf(-32000, "busy").WithData(map[string]int{"k": 1})
 	for _, test := range []struct {
 		name   string
-		ask    elicitation.AskFunc
+		ask    func(delivered func()) (answer string, err error)
 		events string
 		want   error // nil: an accept
 		code   int64
 	}{
-		{"reports delivery", func(_ context.Context, _ elicitation.Question,
-			delivered func()) (json.RawMessage, error) {
+		{"reports delivery", func(delivered func()) (string, error) {
 			delivered()
 			delivered()
-			return json.RawMessage(yes), nil
+			return yes, nil
 		}, "created delivered completed", nil, 0},
-		{"does not", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
-			return json.RawMessage(yes), nil
-		}, "created delivered completed", nil, 0}, // an answer proves delivery
-		{"the client refuses", func(context.Context, elicitation.Question, func()) (json.RawMessage,
-			error) {
-			return nil, errors.Join(errors.New("call failed"), refusal)
+		{"does not", func(func()) (string, error) { return yes, nil },
+			"created delivered completed", nil, 0}, // an answer proves delivery
+		{"the client refuses", func(func()) (string, error) {
+			return "", errors.Join(errors.New("call failed"), refusal)
 		}, "created delivered error", elicitation.ReasonClientError, -32000},
-		{"cannot be reached", func(context.Context, elicitation.Question, func()) (json.RawMessage,
-			error) {
-			return nil, errors.New("no stream")
-		}, "created error", elicitation.ReasonDelivery, -32603},
-		{"dies after delivery", func(_ context.Context, _ elicitation.Question,
-			delivered func()) (json.RawMessage, error) {
+		{"cannot be reached", func(func()) (string, error) { return "", errors.New("no stream") },
+			"created error", elicitation.ReasonDelivery, -32603},
+		{"dies after delivery", func(delivered func()) (string, error) {
 			delivered()
-			return nil, errors.New("stream closed")
+			return "", errors.New("stream closed")
 		}, "created delivered error", elicitation.ReasonDelivery, -32603},
-		{"nonsense", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
-			return nil, nil
-		}, "created delivered error", elicitation.ReasonInvalidReply, -32603},
-		{"panics", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
-			panic("lost")
-		}, "created error", elicitation.ReasonDelivery, -32603},
+		{"nonsense", func(func()) (string, error) { return "", nil },
+			"created delivered error", elicitation.ReasonInvalidReply, -32603},
+		{"panics", func(func()) (string, error) { panic("lost") },
+			"created error", elicitation.ReasonDelivery, -32603},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
-				delivered func()) (json.RawMessage, error) {
+			s := newSceneVia(t, elicitation.Options{}, asker(func(_ context.Context,
+				q elicitation.Question, delivered func()) (string, error) {
 				f, ok := q.Request.(*protocol.ElicitForm)
 				if !ok || f.Message != "Deploy?" || len(q.ID) != 32 {
 					t.Errorf("asked %q %+v", q.ID, q.Request)
 				}
-				return test.ask(ctx, q, delivered)
-			})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(ask), "up")
-			defer call.End()
-			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+				return test.ask(delivered)
+			}))
+			got, err := s.ask(form("Deploy?"))
 			if test.want == nil && (err != nil || got.Action != protocol.ActionAccept) {
 				t.Errorf("result is %+v, %v", got, err)
 			}
-			if test.want != nil {
-				wire, _ := protocol.AsError(err)
-				if !errors.Is(err, test.want) || wire.Code != test.code {
-					t.Errorf("error is %v, want %v with code %d", err, test.want, test.code)
-				}
+			if wire, _ := protocol.AsError(err); test.want != nil &&
+				(!errors.Is(err, test.want) || wire.Code != test.code) {
+				t.Errorf("error is %v, want %v with code %d", err, test.want, test.code)
 			}
-			r.wantEvents(test.events)
-			r.settled()
+			s.wantEvents(test.events)
+			s.settled()
 		})
 	}
 }
@@ -118,20 +70,17 @@ func TestAskerContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		over := make(chan error, 1)
-		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-			_ func()) (json.RawMessage, error) {
+		ask := asker(func(ctx context.Context, _ elicitation.Question, _ func()) (string, error) {
 			if ctx.Value(key{}) != "the tool's" {
 				t.Error("the context is not the call's")
 			}
 			<-ctx.Done()
 			over <- ctx.Err()
-			return nil, ctx.Err()
+			return "", ctx.Err()
 		})
 		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"),
-			elicitation.Origin{Session: s}, elicitation.ViaAsker(ask), "up")
-		defer call.End()
+			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{ID: "s1"})}, ask, "up")
 		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 		refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout, "Elicitation timed out")
 		if err := <-over; !errors.Is(err, context.Canceled) {
@@ -140,22 +89,6 @@ func TestAskerContext(t *testing.T) {
 		synctest.Wait()
 		r.wantEvents("created timeout")
 	})
-}
-
-// A call without a Via cannot ask.
-func TestElicitWithoutVia(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer call.End()
-	_, err = call.Elicit(t.Context(), form("Deploy?"), nil)
-	refused(t, err, elicitation.ReasonDelivery, protocol.CodeInternalError,
-		"The client cannot be reached")
-	r.wantEvents("rejected")
-	r.settled()
 }
 
 // Two questions at once on one session, and upstreams that number alike, do not
@@ -168,7 +101,7 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		session *elicitation.Session
 		offered *offered
 		want    string
-		got     *protocol.Response
+		ended   *outcome
 	}
 	var all []*asked
 	for _, who := range []string{"s1", "s2"} {
@@ -176,17 +109,9 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 			Principal: protocol.Principal{Subject: who}})
 		for _, up := range []elicitation.UpstreamKey{"a", "b"} {
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), up)
-			defer call.End()
 			for _, id := range ids {
 				a := &asked{session: s, want: who + string(up) + id.String()}
-				var err error
-				a.offered, err = offer(call, t.Context(), form(a.want),
-					nil, func(o outcome) {
-						a.got = o.Response(id)
-					})
-				if err != nil {
-					t.Fatal(err)
-				}
+				a.offered, a.ended = r.put(call, form(a.want))
 				all = append(all, a)
 			}
 		}
@@ -196,20 +121,15 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		reply := result(a.offered.Request().ID, `{"action":"accept","content":`+string(content)+`}`)
 		for _, other := range all {
 			if other.session != a.session {
-				if d := r.HandleReply(other.session.Sender(),
-					reply); d != elicitation.WrongSession {
-					t.Fatalf("a reply from another session is %v", d)
-				}
+				r.complete(other.session.Sender(), reply, elicitation.WrongSession)
 			}
 		}
-		d := r.HandleReply(a.session.Sender(), reply)
-		if d != elicitation.Accepted {
-			t.Fatalf("reply is %v", d)
-		}
+		r.complete(a.session.Sender(), reply, elicitation.Accepted)
 	}
 	for _, a := range all {
 		var got struct{ Content struct{ Who string } }
-		if err := json.Unmarshal(a.got.Result, &got); err != nil || got.Content.Who != a.want {
+		raw := a.ended.Response(protocol.IntID(1)).Result
+		if err := json.Unmarshal(raw, &got); err != nil || got.Content.Who != a.want {
 			t.Errorf("%s got the answer of %s", a.want, got.Content.Who)
 		}
 	}

@@ -47,21 +47,13 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: test.clock},
 				byHand(), "up")
 			ends := 0
-			var offered *offered
-			func() {
-				defer func() { _ = recover() }()
-				offered, _ = offer(call, t.Context(), form("m"), nil,
-					func(outcome) { ends++ })
-			}()
-			if (offered != nil) != test.offered {
-				t.Fatalf("offered is %v", offered)
+			offered, err := offer(call, t.Context(), form("m"), nil, func(outcome) { ends++ })
+			if (err == nil) != test.offered {
+				t.Fatalf("offered is %v, %v", offered, err)
 			}
-			if offered != nil {
+			if test.offered {
 				offered.ConfirmDelivery()
-				if d := r.HandleReply(s.Sender(),
-					result(offered.Request().ID, yes)); d != elicitation.Accepted {
-					t.Errorf("the reply is %v", d)
-				}
+				r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
 				if ends != 1 {
 					t.Errorf("the question ended %d times", ends)
 				}

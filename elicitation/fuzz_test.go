@@ -22,37 +22,21 @@ func seeds() []string {
 // reply of a stranger's may touch the question; the owner's ends it; and what is
 // passed on is an answer in the strictest sense, whatever came in.
 func FuzzReply(f *testing.F) {
-	if len(seeds()) == 0 {
-		f.Fatal("no seeds")
-	}
 	for i, s := range seeds() {
 		f.Add([]byte(s), i%4, uint8(i%3))
 	}
-	core, err := elicitation.New(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	strict, err := elicitation.New(&elicitation.Options{Validation: elicitation.ValidateEnforce})
-	if err != nil {
-		f.Fatal(err)
-	}
+	core := newRig(f, elicitation.Options{Log: silent}).Router
+	strict := newRig(f, elicitation.Options{Log: silent,
+		Validation: elicitation.ValidateEnforce}).Router
 	f.Fuzz(func(t *testing.T, raw []byte, from int, how uint8) {
 		router := core
 		if how == 1 {
 			router = strict
 		}
-		s, err := router.Attach(elicitation.SessionInfo{Principal: alice(),
-			Capabilities: caps(true, false)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := &rig{TB: t, Router: router}
+		s := r.attach(elicitation.SessionInfo{Principal: alice(), Capabilities: caps(true, false)})
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
-			"")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer call.End()
+		call := r.begin(elicitation.Origin{Session: s}, byHand(), "")
 		var outcomes []outcome
 		offered, err := offer(call, t.Context(), form("m"), nil,
 			func(o outcome) { outcomes = append(outcomes, o) })
@@ -127,26 +111,15 @@ func FuzzQuestion(f *testing.F) {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
 	}
-	router, err := elicitation.New(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	router := newRig(f, elicitation.Options{Log: silent}).Router
 	f.Fuzz(func(t *testing.T, params []byte, old bool) {
-		info := elicitation.SessionInfo{Capabilities: caps(true, true)}
+		r, info := &rig{TB: t, Router: router}, elicitation.SessionInfo{}
 		if old {
 			info.Version = protocol.V20250618
 		}
-		s, err := router.Attach(info)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.attach(info)
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
-			"up")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer call.End()
+		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 		offered, err := offer(call, t.Context(), params, nil, func(outcome) {})
 		if err != nil {
 			if wire, ok := protocol.AsError(err); !ok || wire.Code != -32602 {

@@ -12,18 +12,16 @@ import (
 
 // TestGrowth has a hostile upstream ask, and a hostile client answer.
 func TestGrowth(t *testing.T) {
+	reply := json.RawMessage(yes)
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{Principal: alice()})
-	reply := json.RawMessage(yes)
-	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
+	call := r.begin(elicitation.Origin{Session: s}, sends(func(_ context.Context,
+		m protocol.Message) error {
 		if request, ok := m.(*protocol.Request); ok {
 			r.HandleReply(s.Sender(), &protocol.Response{ID: request.ID, Result: reply})
-			return nil
 		}
 		return nil
-	})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(frames), "up")
-	defer call.End()
+	}), "up")
 	elicit := func(params []byte) bool {
 		_, _ = call.Elicit(t.Context(), params, nil)
 		return true // how each ends is the subject of other tests

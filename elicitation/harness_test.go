@@ -51,6 +51,24 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
+// silent is a log that has nothing to do, for what is measured.
+var silent = zaplog.New(zap.NewNop())
+
+// asker is the Via of an SDK whose client is a function.
+func asker(answer func(ctx context.Context, q elicitation.Question, delivered func()) (string,
+	error)) elicitation.Via {
+	return elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context,
+		q elicitation.Question, delivered func()) (json.RawMessage, error) {
+		text, err := answer(ctx, q, delivered)
+		return json.RawMessage(text), err
+	}))
+}
+
+// sends is the Via of a transport that is a function.
+func sends(f func(ctx context.Context, m protocol.Message) error) elicitation.Via {
+	return elicitation.ViaFrames(elicitation.DeliverFunc(f))
+}
+
 func caps(form, url bool) protocol.ClientCapabilities {
 	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form,
 		URL: url}}
@@ -89,7 +107,41 @@ func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicit
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.Cleanup(c.End)
 	return c
+}
+
+// A scene is a rig with a session s1 of alice's, and a call of it on the connection "up".
+type scene struct {
+	*rig
+	session *elicitation.Session
+	call    *elicitation.Call
+	screen  *screen
+}
+
+// newScene returns one whose client answers with says; "": not at all.
+func newScene(t testing.TB, o elicitation.Options, says string) *scene {
+	t.Helper()
+	sc := &screen{t: t}
+	s := newSceneVia(t, o, elicitation.ViaFrames(sc))
+	s.screen = sc
+	if says != "" {
+		sc.answer = s.answers(s.session, says).answer
+	}
+	return s
+}
+
+func newSceneVia(t testing.TB, o elicitation.Options, via elicitation.Via) *scene {
+	t.Helper()
+	s := &scene{rig: newRig(t, o)}
+	s.session = s.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	s.call = s.begin(elicitation.Origin{Session: s.session}, via, "up")
+	return s
+}
+
+// ask has the upstream of the call ask.
+func (s *scene) ask(params json.RawMessage) (*protocol.ElicitResult, error) {
+	return s.call.Elicit(s.Context(), params, nil)
 }
 
 const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer"}},"required":["ok"]}`
@@ -199,67 +251,53 @@ func (r *rig) wantEvents(want string) {
 	}
 }
 
-// value adds up the series of a metric, those alone whose labels include the
-// given ones.
-func (r *rig) value(name string, labels ...string) float64 {
-	r.Helper()
-	return value(r.TB, r.registry, name, labels...)
-}
-
-func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
+// series returns the metrics that are not zero, by name and label, less "elicitation_". A histogram
+// counts its samples.
+func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, found := 0.0, false
+	all := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
 		for _, m := range f.GetMetric() {
-			have := map[string]string{}
+			name := strings.TrimPrefix(f.GetName(), "elicitation_")
 			for _, l := range m.GetLabel() {
-				have[l.GetName()] = l.GetValue()
+				name += "{" + l.GetValue() + "}"
 			}
-			fits := true
-			for i := 0; i < len(labels); i += 2 {
-				fits = fits && have[labels[i]] == labels[i+1]
-			}
-			if !fits {
-				continue
-			}
-			found = true
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+			n := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
 				float64(m.GetHistogram().GetSampleCount())
+			if n != 0 {
+				all[name] = n
+			}
 		}
 	}
-	if !found {
-		t.Fatalf("no series %s%v", name, labels)
-	}
-	return sum
+	return all
 }
 
 // books checks that the metrics of one scrape add up, and returns the sum of each.
 func books(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	sums := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			sums[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
+	for name, n := range series(t, g) {
+		name, _, _ = strings.Cut(name, "{")
+		sums[name] += n
 	}
-	requests, pending := sums["elicitation_requests_total"], sums["elicitation_pending"]
-	ended := sums["elicitation_completed_total"] + sums["elicitation_timeout_total"] +
-		sums["elicitation_errors_total"] + sums["elicitation_cancelled_total"]
-	if requests != ended+pending {
+	ended := sums["completed_total"] + sums["timeout_total"] + sums["errors_total"] +
+		sums["cancelled_total"]
+	if requests, pending := sums["requests_total"], sums["pending"]; requests != ended+pending {
 		t.Errorf("%v requests, but %v ended and %v are pending", requests, ended, pending)
 	}
 	return sums
+}
+
+// wantCounted wants a series of a metric to have a value.
+func (r *rig) wantCounted(name string, want float64) {
+	r.Helper()
+	if n := series(r.TB, r.registry)[name]; n != want {
+		r.Errorf("%s is %v, want %v", name, n, want)
+	}
 }
 
 // settled checks that nothing is pending and the metrics add up.
@@ -268,7 +306,7 @@ func (r *rig) settled() {
 	if n := r.Pending(); n != 0 {
 		r.Errorf("%d slots are taken, want none", n)
 	}
-	if pending := books(r.TB, r.registry)["elicitation_pending"]; pending != 0 {
+	if pending := books(r.TB, r.registry)["pending"]; pending != 0 {
 		r.Errorf("%v pending, want none", pending)
 	}
 }
@@ -285,21 +323,23 @@ func refused(t testing.TB, err, kind error, code int64, message string) {
 	}
 }
 
-func contains(s, part string) bool { return strings.Contains(s, part) }
-
 // offered puts one question to a session of alice's.
 func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 	r.Helper()
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-	call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-	r.Cleanup(call.End)
+	put, ended := r.put(r.begin(elicitation.Origin{Session: s}, byHand(), "up"), form("Deploy?"))
+	return s, put, ended
+}
+
+// put puts a question of a call by hand.
+func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outcome) {
+	r.Helper()
 	ended := &outcome{}
-	put, err := offer(call, r.Context(), form("Deploy?"), nil,
-		func(o outcome) { *ended = o })
+	put, err := offer(c, r.Context(), params, nil, func(o outcome) { *ended = o })
 	if err != nil {
 		r.Fatal(err)
 	}
-	return s, put, ended
+	return put, ended
 }
 
 func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
@@ -334,11 +374,10 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 
 // unused is the Via of a request on whose stream nothing may be asked.
 func (r *rig) unused() elicitation.Via {
-	return elicitation.ViaFrames(elicitation.DeliverFunc(
-		func(context.Context, protocol.Message) error {
-			r.Error("asked on the stream of a request")
-			return nil
-		}))
+	return sends(func(context.Context, protocol.Message) error {
+		r.Error("asked on the stream of a request")
+		return nil
+	})
 }
 
 // abandon leaves a call that its client gave up and its upstream has not noticed.

@@ -14,6 +14,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// wantsProgress is the origin of a call whose client wants progress.
+func (r *rig) wantsProgress() elicitation.Origin {
+	return elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
+		ProgressToken: protocol.StringID("p")}
+}
+
+// answersAfter makes a screen's client answer after a while.
+func (r *rig) answersAfter(s *elicitation.Session, wait time.Duration) *screen {
+	sc := &screen{t: r.TB}
+	sc.answer = func(q *protocol.Request) {
+		time.AfterFunc(wait, func() { _ = r.HandleReply(s.Sender(), result(q.ID, yes)) })
+	}
+	return sc
+}
+
 // reported is the progress that the client has heard of.
 func (s *screen) reported() (all []protocol.Progress) {
 	s.mu.Lock()
@@ -40,16 +55,9 @@ func (s *screen) reported() (all []protocol.Progress) {
 func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{})
-		frames := &screen{t: t}
-		frames.answer = func(q *protocol.Request) {
-			go func() {
-				time.Sleep(40 * time.Second)
-				_ = r.HandleReply(s.Sender(), result(q.ID, yes))
-			}()
-		}
-		call := r.begin(elicitation.Origin{Session: s,
-			ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
+		o := r.wantsProgress()
+		frames := r.answersAfter(o.Session, 40*time.Second)
+		call := r.begin(o, elicitation.ViaFrames(frames), "up")
 		relay := func(progress float64, message string) {
 			total := 9.0
 			if err := call.RelayProgress(t.Context(),
@@ -88,35 +96,26 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 }
 
 func TestNoHeartbeats(t *testing.T) {
-	for name, c := range map[string]struct {
-		token protocol.ProgressToken
-	}{
-		"client wants no progress":  {protocol.ProgressToken{}},
-		"the question is withdrawn": {protocol.StringID("p")},
+	for name, token := range map[string]protocol.ProgressToken{
+		"client wants no progress":  {},
+		"the question is withdrawn": protocol.StringID("p"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				frames := &screen{t: t}
 				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
-					ProgressToken: c.token}, elicitation.ViaFrames(frames), "up")
-				defer call.End()
+					ProgressToken: token}, elicitation.ViaFrames(frames), "up")
 				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() {
-					_, err := call.Elicit(ctx, form("Sure?"), nil)
-					done <- err
-				}()
 				if name == "the question is withdrawn" {
-					time.Sleep(time.Second)
-					cancel()
+					time.AfterFunc(time.Second, cancel)
 				}
+				time.AfterFunc(51*time.Second, cancel)
+				_, _ = call.Elicit(ctx, form("Sure?"), nil)
 				time.Sleep(50 * time.Second)
 				if got := frames.reported(); len(got) > 0 {
 					t.Errorf("the client heard %+v", got)
 				}
-				cancel()
-				<-done
 			})
 		})
 	}
@@ -132,21 +131,15 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
-				s := r.attach(elicitation.SessionInfo{})
-				frames := elicitation.DeliverFunc(func(ctx context.Context,
-					m protocol.Message) error {
-					if q, ok := m.(*protocol.Request); ok {
-						go func() {
-							time.Sleep(30 * time.Second)
-							_ = r.HandleReply(s.Sender(), result(q.ID, yes))
-						}()
-						return nil
+				o := r.wantsProgress()
+				sc := r.answersAfter(o.Session, 30*time.Second)
+				call := r.begin(o, sends(func(ctx context.Context, m protocol.Message) error {
+					if _, ok := m.(*protocol.Request); ok {
+						return sc.Deliver(ctx, m)
 					}
 					broken(ctx)
 					return fmt.Errorf("not delivered")
-				})
-				call := r.begin(elicitation.Origin{Session: s,
-					ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
+				}), "up")
 				began := time.Now()
 				if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
 					t.Error(err)
@@ -201,9 +194,7 @@ func TestHeartbeatsThroughAnSDK(t *testing.T) {
 				return nil
 			}}
 		call := r.beginIn(context.WithValue(t.Context(), streamKey{}, "stream"),
-			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
-				ProgressToken: protocol.StringID("p")},
-			elicitation.ViaAsker(client), "up")
+			r.wantsProgress(), elicitation.ViaAsker(client), "up")
 		relay := func(progress float64) {
 			p := &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total,
 				Message: fmt.Sprint(progress)}
@@ -252,8 +243,7 @@ func TestEndWaitsForProgress(t *testing.T) {
 						return ctx.Err()
 					}
 				}}
-				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
-					ProgressToken: protocol.StringID("p")}, elicitation.ViaAsker(client), "up")
+				call := r.begin(r.wantsProgress(), elicitation.ViaAsker(client), "up")
 				for n := range 2 {
 					go func() {
 						_ = call.RelayProgress(t.Context(),
@@ -286,10 +276,7 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}}
-		origin := elicitation.Origin{
-			Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p"),
-		}
-		call := r.begin(origin, elicitation.ViaAsker(client), "up")
+		call := r.begin(r.wantsProgress(), elicitation.ViaAsker(client), "up")
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
@@ -310,26 +297,18 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 // host's.
 func TestProgressThatNobodyWants(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	session := r.attach(elicitation.SessionInfo{})
-	deaf := elicitation.AskFunc(
-		func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
-			return nil, nil
-		})
+	o := r.wantsProgress()
 	fails := sdkClient{0, func(context.Context, *protocol.Progress) error {
 		t.Error("progress was delivered")
 		return nil
 	}}
 	for name, call := range map[string]*elicitation.Call{
-		"no token": r.begin(elicitation.Origin{Session: session}, elicitation.ViaAsker(fails),
+		"no token": r.begin(elicitation.Origin{Session: o.Session}, elicitation.ViaAsker(fails),
 			"up"),
-		"no way": r.begin(elicitation.Origin{Session: session,
-			ProgressToken: protocol.StringID("p")}, elicitation.ViaAsker(deaf), "up"),
-		"host's delivery": r.begin(elicitation.Origin{Session: session,
-			ProgressToken: protocol.StringID("p")}, byHand(), "up"),
+		"no way": r.begin(o, byHand(), "up"),
 	} {
 		if err := call.RelayProgress(t.Context(), &protocol.Progress{Progress: 1}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		call.End()
 	}
 }

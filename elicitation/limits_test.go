@@ -11,6 +11,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// limitOf returns the limit that has refused a question, "" where none has.
+func limitOf(t *testing.T, err error) string {
+	t.Helper()
+	e, ok := errors.AsType[*elicitation.Error](err)
+	if !ok {
+		return ""
+	}
+	var data struct {
+		RetryAfterMs int
+		Limit        string
+	}
+	if err := json.Unmarshal(e.Wire.Data, &data); err != nil || data.RetryAfterMs != 5000 ||
+		e.RetryAfter != 5*time.Second {
+		t.Errorf("refused with %s", e.Wire.Data)
+	}
+	return data.Limit
+}
+
 func TestLimits(t *testing.T) {
 	type where struct{ session, subject, upstream string }
 	spread := func(i int) where {
@@ -53,7 +71,6 @@ func TestLimits(t *testing.T) {
 				}
 				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, byHand(),
 					elicitation.UpstreamKey(w.upstream))
-				t.Cleanup(call.End)
 				o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
 				if err == nil {
 					offers = append(offers, o)
@@ -69,14 +86,8 @@ func TestLimits(t *testing.T) {
 				err := ask(test.fits)
 				refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
 					"Too many elicitations are pending")
-				e, _ := errors.AsType[*elicitation.Error](err)
-				var data struct {
-					RetryAfterMs int
-					Limit        string
-				}
-				if json.Unmarshal(e.Wire.Data, &data); data.Limit != test.limit ||
-					data.RetryAfterMs != 5000 || e.RetryAfter != 5*time.Second {
-					t.Errorf("refused with %s, want limit %s", e.Wire.Data, test.limit)
+				if limit := limitOf(t, err); limit != test.limit {
+					t.Errorf("refused by limit %s, want %s", limit, test.limit)
 				}
 			}
 			if n := r.Pending(); n != test.fits {
@@ -103,19 +114,8 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 		asked++
 		call := r.begin(elicitation.Origin{Session: s}, byHand(),
 			elicitation.UpstreamKey(fmt.Sprint("up", asked)))
-		t.Cleanup(call.End)
 		_, err := offer(call, t.Context(), form("m"), nil, nil)
-		if e, ok := errors.AsType[*elicitation.Error](err); ok {
-			var data struct {
-				RetryAfterMs int
-				Limit        string
-			}
-			if json.Unmarshal(e.Wire.Data, &data) != nil || data.RetryAfterMs != 5000 {
-				t.Errorf("refused with %s", e.Wire.Data)
-			}
-			return data.Limit
-		}
-		return ""
+		return limitOf(t, err)
 	}
 	fill := func(p protocol.Principal) (n int, limit string) {
 		for range 20 {

@@ -17,28 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A transport that quotes what it could not send quotes nothing into the logs
-// that a redactor keeps out of them.
-func TestRedactorOfDeliveryErrors(t *testing.T) {
-	const canary = "canary-4242-secret"
-	r := newRig(t, elicitation.Options{Redactor: hideMessage})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s},
-		elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
-			m protocol.Message) error {
-			return fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
-		})), "up")
-	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
-		elicitation.ReasonDelivery) {
-		t.Errorf("error is %v", err)
-	}
-	call.End()
-	text := r.logText()
-	if strings.Contains(text, canary) {
-		t.Errorf("the secret is there: %s", text)
-	}
-}
-
 // A secret in an answer or a URL is in no log, metric or error,
 // however things end.
 func TestSecretsStayOut(t *testing.T) {
@@ -69,16 +47,9 @@ func TestSecretsStayOut(t *testing.T) {
 		}
 		for _, reply := range replies {
 			sc := &screen{t: t}
-			sc.answer = func(q *protocol.Request) {
-				r.HandleReply(s.Sender(),
-					result(q.ID, reply))
-			}
-			sdk := elicitation.AskFunc(func(context.Context, elicitation.Question,
-				func()) (json.RawMessage, error) {
-				return nil, fmt.Errorf("cannot use %s", reply)
-			})
+			sc.answer = func(q *protocol.Request) { r.HandleReply(s.Sender(), result(q.ID, reply)) }
 			for _, via := range []elicitation.Via{elicitation.ViaFrames(sc),
-				elicitation.ViaAsker(sdk)} {
+				asksFor(fmt.Errorf("cannot use %s", reply))(sc)} {
 				call := r.begin(elicitation.Origin{Session: s}, via, "up")
 				for _, q := range questions {
 					_, err := call.Elicit(t.Context(), q, nil)
@@ -109,31 +80,35 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A secret in the text of a question is gone once there is a redactor.
+// A secret in the text of a question is gone once there is a redactor, also where a transport quotes
+// what it could not send.
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
-	r := newRig(t, elicitation.Options{Redactor: hideMessage})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
-	defer call.End()
-	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); err != nil {
+	r := newScene(t, elicitation.Options{Redactor: hideMessage}, yes)
+	if _, err := r.ask(form("Is it " + canary + "?")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := call.Elicit(t.Context(), json.RawMessage(`{"message":"`+canary+`"}`), nil)
-	if err == nil {
+	if _, err := r.ask(json.RawMessage(`{"message":"` + canary + `"}`)); err == nil {
 		t.Error("a question without a schema was asked")
 	}
 	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
 		t.Error("a question of nobody's was asked")
 	}
-	text := r.logText()
-	if strings.Contains(text, canary) {
+	quotes := r.begin(elicitation.Origin{Session: r.session}, sends(
+		func(_ context.Context, m protocol.Message) error {
+			return fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
+		}), "quotes")
+	if _, err := quotes.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
+		elicitation.ReasonDelivery) {
+		t.Errorf("error is %v", err)
+	}
+	if text := r.logText(); strings.Contains(text, canary) {
 		t.Errorf("the secret is there: %s", text)
 	}
 	if m := r.logs.All()[0].ContextMap()["message"]; m != "len=25" {
 		t.Errorf("message is %q", m)
 	}
-	r.wantEvents("created delivered completed rejected rejected")
+	r.wantEvents("created delivered completed rejected rejected created error")
 }
 
 func TestMessagesInLogs(t *testing.T) {
@@ -146,17 +121,10 @@ func TestMessagesInLogs(t *testing.T) {
 		{"long and hidden", strings.Repeat("\x00", 100), strings.Repeat(`\x00`, 63) + "…"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-			defer call.End()
+			s := newSceneVia(t, elicitation.Options{}, byHand())
 			message, _ := json.Marshal(test.message)
-			if _, err := offer(call, t.Context(),
-				json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`), nil,
-				func(outcome) {}); err != nil {
-				t.Fatal(err)
-			}
-			got := r.logs.All()[0].ContextMap()["message"].(string)
+			s.put(s.call, json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`))
+			got := s.logs.All()[0].ContextMap()["message"].(string)
 			if got != test.want || utf8.RuneCountInString(got) > 256 {
 				t.Errorf("message is %q, want %q", got, test.want)
 			}
@@ -164,8 +132,7 @@ func TestMessagesInLogs(t *testing.T) {
 	}
 }
 
-// TestCausesAreLogged: what ended a question is in the entry, the event's name in
-// a field of its own.
+// What ended a question is in the entry.
 func TestCausesAreLogged(t *testing.T) {
 	dial := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
 	for _, test := range []struct {
@@ -184,25 +151,15 @@ func TestCausesAreLogged(t *testing.T) {
 			&json.UnsupportedValueError{Str: "secret"})),
 			"error of type *json.UnsupportedValueError"},
 		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
-			return elicitation.ViaAsker(
-				elicitation.AskFunc(func(context.Context, elicitation.Question,
-					func()) (json.RawMessage, error) {
-					return json.RawMessage(`{"secret":`), nil
-				}))
+			return asker(func(context.Context, elicitation.Question, func()) (string, error) {
+				return `{"secret":`, nil
+			})
 		}, "the result is not strict JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s}, test.via(&screen{t: t}), "up")
-			defer call.End()
-			if _, err := call.Elicit(t.Context(), form("m"), nil); err == nil {
+			r := newSceneVia(t, elicitation.Options{}, test.via(&screen{t: t}))
+			if _, err := r.ask(form("m")); err == nil {
 				t.Fatal("the question has an answer")
-			}
-			for _, entry := range r.logs.All() {
-				if got := entry.ContextMap()["event"]; got != entry.Message {
-					t.Errorf("field event is %v in the entry %s", got, entry.Message)
-				}
 			}
 			end := r.logs.FilterMessage("elicitation.error").All()
 			if len(end) != 1 || end[0].ContextMap()["error"] != test.want {
@@ -214,10 +171,9 @@ func TestCausesAreLogged(t *testing.T) {
 
 func asksFor(err error) func(*screen) elicitation.Via {
 	return func(*screen) elicitation.Via {
-		return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
-			func()) (json.RawMessage, error) {
-			return nil, err
-		}))
+		return asker(func(context.Context, elicitation.Question, func()) (string, error) {
+			return "", err
+		})
 	}
 }
 
@@ -228,7 +184,6 @@ func TestNamesInLogs(t *testing.T) {
 	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1",
 		Request: protocol.StringID("r1\n")},
 		elicitation.ViaFrames(r.answers(s, yes)), "up\n1")
-	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -247,20 +202,15 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	alice, bob := protocol.Principal{Subject: "alice"}, protocol.Principal{Subject: "bob"}
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice})
 	begin := func(s *elicitation.Session, id int64, upstream elicitation.UpstreamKey) {
-		t.Cleanup(r.begin(elicitation.Origin{Session: s, Request: protocol.IntID(id)},
-			byHand(), upstream).End)
+		r.begin(elicitation.Origin{Session: s, Request: protocol.IntID(id)}, byHand(), upstream)
 	}
 	begin(s, 1, "same")
 	begin(s, 2, "same")
 	begin(s, 3, "different")
 	begin(r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob}), 4, "different")
 	over, cancel := context.WithCancel(t.Context())
-	call, err := r.Begin(over, elicitation.Origin{Session: s, Request: protocol.IntID(5)},
-		elicitation.Via{}, "over")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer call.End()
+	r.beginIn(over, elicitation.Origin{Session: s, Request: protocol.IntID(5)}, elicitation.Via{},
+		"over")
 	cancel()
 	ids := map[string]bool{"": true}
 	for i, test := range []struct {

@@ -46,11 +46,8 @@ func TestMetricNames(t *testing.T) {
 	if problems, err := testutil.GatherAndLint(r.registry); err != nil || len(problems) > 0 {
 		t.Errorf("the linter says %v, %v", problems, err)
 	}
-	h := families[slices.IndexFunc(got,
-		func(s string) bool {
-			return strings.Contains(s,
-				"histogram")
-		})].GetMetric()[0].GetHistogram()
+	h := families[slices.Index(got, "elicitation_duration_seconds histogram 1")].GetMetric()[0].
+		GetHistogram()
 	if last := h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(); last != 600 {
 		t.Errorf("the histogram reaches to %v s, want 600", last)
 	}
@@ -66,11 +63,9 @@ func TestSharedRegistry(t *testing.T) {
 		_, offered, _ := r.offered()
 		offered.Cancel()
 	}
-	if n := value(t, registry, "elicitation_requests_total", "gateway", "one"); n != 2 {
-		t.Errorf("one has %v requests, want 2", n)
-	}
-	if n := value(t, registry, "elicitation_requests_total", "gateway", "two"); n != 1 {
-		t.Errorf("two has %v requests, want 1", n)
+	got := series(t, registry)
+	if got["requests_total{one}"] != 2 || got["requests_total{two}"] != 1 {
+		t.Errorf("counted are %v, want 2 requests of one and 1 of two", got)
 	}
 	books(t, registry)
 }
@@ -93,7 +88,6 @@ func TestBooksBalance(t *testing.T) {
 	for i := range asked {
 		wg.Go(func() {
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-			defer call.End()
 			for n := range 200 {
 				o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
 				if err != nil {
@@ -118,14 +112,10 @@ func TestBooksBalance(t *testing.T) {
 	for _, n := range asked {
 		total += n
 	}
-	if n := books(t, r.registry)["elicitation_requests_total"]; int(n) != total {
-		t.Errorf("%v requests, want %d", n, total)
-	}
-	if n := r.value("elicitation_duration_seconds"); int(n) != total {
-		t.Errorf("%v durations, want %d", n, total)
-	}
-	if n := r.value("elicitation_rejected_total"); int(n) != 1600-total {
-		t.Errorf("%v rejected, want %d", n, 1600-total)
+	got := books(t, r.registry)
+	if int(got["requests_total"]) != total || int(got["duration_seconds"]) != total ||
+		int(got["rejected_total"]) != 1600-total {
+		t.Errorf("counted are %v, want %d requests and %d refusals", got, total, 1600-total)
 	}
 	r.settled()
 }

@@ -341,7 +341,7 @@ func (m *model) check() {
 		"completed_total": m.ends["completed"], "timeout_total": m.ends["timeout"],
 		"errors_total": m.ends["error"], "cancelled_total": m.ends["cancelled"],
 	} {
-		if n := sums["elicitation_"+name]; int(n) != want {
+		if n := sums[name]; int(n) != want {
 			m.Errorf("elicitation_%s is %v, want %d", name, n, want)
 		}
 	}

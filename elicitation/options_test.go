@@ -1,6 +1,7 @@
 package elicitation_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,15 +10,10 @@ import (
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]elicitation.Options{
-		"unknown Validation":  {Validation: 3},
-		"negative Validation": {Validation: -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := elicitation.New(&o); err == nil {
-				t.Errorf("%+v is accepted", o)
-			}
-		})
+	for _, how := range []elicitation.Validation{3, -1} {
+		if _, err := elicitation.New(&elicitation.Options{Validation: how}); err == nil {
+			t.Errorf("validation %d is accepted", how)
+		}
 	}
 	if _, err := elicitation.New(nil); err != nil {
 		t.Errorf("no options: %v", err)
@@ -71,7 +67,7 @@ func TestOptionsFromEnv(t *testing.T) {
 				return v, ok
 			})
 			if test.bad != "" {
-				if err == nil || !contains(err.Error(), test.bad) {
+				if err == nil || !strings.Contains(err.Error(), test.bad) {
 					t.Errorf("error is %v, want one that names %s", err, test.bad)
 				}
 				return

@@ -2,7 +2,6 @@ package elicitation_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -78,11 +77,10 @@ type originCall struct {
 
 // stream is a way to the client that records that it was taken.
 func (m *originModel) stream(name string) elicitation.Via {
-	return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
-		func()) (json.RawMessage, error) {
+	return asker(func(context.Context, elicitation.Question, func()) (string, error) {
 		m.asked = append(m.asked, name)
-		return json.RawMessage(yes), nil
-	}))
+		return yes, nil
+	})
 }
 
 // addSession adds one of alice's or of bob's: each has several.

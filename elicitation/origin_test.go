@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,9 +42,7 @@ func TestElicitFrom(t *testing.T) {
 					asked = id
 					r.HandleReply(o.Session.Sender(), result(q.ID, yes))
 				}
-				c := r.begin(o, elicitation.ViaFrames(sc), up)
-				t.Cleanup(c.End)
-				return c
+				return r.begin(o, elicitation.ViaFrames(sc), up)
 			}
 			begin("s1", elicitation.Origin{CallID: "first"}, "shared")
 			begin("s2", elicitation.Origin{CallID: "second"}, "shared")
@@ -79,87 +78,55 @@ func TestElicitFrom(t *testing.T) {
 	}
 }
 
-// What an upstream asks for a client that has left is not put to whoever else is
-// on the connection: the call counts until its host has ended it.
+// What an upstream asks for a client that has left is not put to whoever else is on the connection:
+// the call counts until its host has ended it, and one that was given up for some time after that.
 func TestOriginOfACallThatIsOver(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		leave func(cancel func(), s *elicitation.Session)
-	}{
-		{"request cancelled", func(cancel func(), _ *elicitation.Session) { cancel() }},
-		{"session gone", func(_ func(), s *elicitation.Session) { s.Detach() }},
+	for name, leave := range map[string]func(c *elicitation.Call, cancel func()){
+		"request cancelled": func(_ *elicitation.Call, cancel func()) { cancel() },
+		"session gone":      func(c *elicitation.Call, _ func()) { c.Origin().Session.Detach() },
+		"aborted, and over": func(c *elicitation.Call, cancel func()) { cancel(); c.End() },
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
-				s1 := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-				s2 := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
+				turn := func(ctx context.Context, who protocol.Principal,
+					id string) (*screen, *elicitation.Call) {
+					s := r.attach(elicitation.SessionInfo{Principal: who})
+					sc := r.answers(s, yes)
+					return sc, r.beginIn(ctx, elicitation.Origin{Session: s, CallID: id},
+						elicitation.ViaFrames(sc), "up")
+				}
+				ask := func(opts *elicitation.ElicitOptions) error {
+					_, err := r.ElicitFrom(t.Context(), "up", form("for whom?"), opts)
+					return err
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				first := r.beginIn(ctx,
-					elicitation.Origin{Session: s1, CallID: "1"},
-					elicitation.ViaFrames(r.answers(s1, yes)), "up")
-				sc := r.answers(s2, yes)
-				second := r.begin(elicitation.Origin{Session: s2, CallID: "2"},
-					elicitation.ViaFrames(sc), "up")
-				test.leave(cancel, s1)
+				_, first := turn(ctx, alice(), "1")
+				leave(first, cancel)
+				sc, second := turn(t.Context(), bob(), "2")
 				synctest.Wait()
-				_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
-				refused(t, err, elicitation.ReasonAmbiguous, -32601,
+				refused(t, ask(nil), elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
-				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"),
-					&elicitation.ElicitOptions{CallID: "1"})
-				refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
+				refused(t, ask(&elicitation.ElicitOptions{CallID: "1"}), elicitation.ReasonNoSession,
+					-32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
-				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-					&elicitation.ElicitOptions{CallID: "2"}); err != nil {
+				if err := ask(&elicitation.ElicitOptions{CallID: "2"}); err != nil {
 					t.Error(err)
 				}
 				first.End()
 				second.End()
+				time.Sleep(10 * time.Minute)
+				turn(t.Context(), bob(), "3")
+				if err := ask(nil); err != nil {
+					t.Error(err)
+				}
+				r.settled()
 			})
 		})
 	}
-}
-
-// What an upstream asks about a call that was given up and has ended is not put
-// to the client of the next call on the connection, even where calls take turns.
-func TestQuestionOfAnAbortedCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		turn := func(ctx context.Context, who protocol.Principal, id string) (*screen,
-			func()) {
-			s := r.attach(elicitation.SessionInfo{Principal: who})
-			sc := r.answers(s, yes)
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, CallID: id},
-				elicitation.ViaFrames(sc), "up")
-			return sc, call.End
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		_, end := turn(ctx, alice(), "1")
-		cancel()
-		end()
-		sc, end := turn(t.Context(), bob(), "2")
-		_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
-		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
-		if n := len(sc.requests()); n != 0 {
-			t.Fatalf("bob was asked %d times", n)
-		}
-		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-			&elicitation.ElicitOptions{CallID: "2"}); err != nil {
-			t.Error(err)
-		}
-		end()
-		time.Sleep(10 * time.Minute)
-		_, end = turn(t.Context(), bob(), "3")
-		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), nil); err != nil {
-			t.Error(err)
-		}
-		end()
-		r.settled()
-	})
 }
 
 // Connections on which calls were given up are remembered in bounded memory, the
@@ -178,14 +145,13 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 		want bool
 	}{{"up 0", false}, {"up 4999", true}} {
 		t.Run(string(test.up), func(t *testing.T) {
-			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
+			r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nobody answers
 			_, err := r.ElicitFrom(ctx, test.up, form("m"), nil)
 			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 				t.Errorf("%s: error is %v", test.up, err)
 			}
-			call.End()
 		})
 	}
 }
@@ -195,8 +161,7 @@ func TestCallIDThatIsUsedTwice(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	for _, who := range []protocol.Principal{alice(), bob()} {
 		s := r.attach(elicitation.SessionInfo{Principal: who})
-		defer r.begin(elicitation.Origin{Session: s, CallID: "c"},
-			r.unused(), "up").End()
+		r.begin(elicitation.Origin{Session: s, CallID: "c"}, r.unused(), "up")
 	}
 	_, err := r.ElicitFrom(t.Context(), "up", form("m"), &elicitation.ElicitOptions{CallID: "c"})
 	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
@@ -209,8 +174,8 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 	for _, id := range []string{"first", "second"} {
 		s := r.attach(elicitation.SessionInfo{ID: id})
 		screens[id] = r.answers(s, yes)
-		defer r.begin(elicitation.Origin{Session: s, CallID: id},
-			elicitation.ViaFrames(screens[id]), "up").End()
+		r.begin(elicitation.Origin{Session: s, CallID: id},
+			elicitation.ViaFrames(screens[id]), "up")
 	}
 	ask := func(meta string) error {
 		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
@@ -225,7 +190,7 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 		t.Fatal("another client was asked")
 	}
 	params := string(asked[0].Params)
-	if contains(params, "rondo/call") || !contains(params, `"k":1`) {
+	if strings.Contains(params, "rondo/call") || !strings.Contains(params, `"k":1`) {
 		t.Errorf("the client gets %s", params)
 	}
 	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,
@@ -251,8 +216,10 @@ func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
 		{&link, elicitation.ReasonMode}, {nil, ""},
 	} {
 		call := r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
-			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up")
-		defer call.End() // they overlap
+			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up") // they overlap
+		if c := call.UpstreamCapabilities(); c.IsZero() != (test.declared == &none) {
+			t.Errorf("upstream capabilities of call %d are %v", i, c)
+		}
 		_, err := r.ElicitFrom(t.Context(), "up", form("m"),
 			&elicitation.ElicitOptions{CallID: fmt.Sprint(i)})
 		if test.want == "" && err != nil || test.want != "" && !errors.Is(err, test.want) {

@@ -32,7 +32,6 @@ func TestParamsForEachRevision(t *testing.T) {
 			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
 			sc.version = string(test.version)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
 			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -74,22 +73,18 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 		{"malformed", `{"mode":"url","message":"m","url":"https://%zz/","elicitationId":"e"}`, "url_policy"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			sc := &screen{t: t}
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
-			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
+			s := newScene(t, elicitation.Options{}, "")
+			_, err := s.ask(json.RawMessage(test.params))
 			e, ok := errors.AsType[*elicitation.Error](err)
 			if !ok || string(e.Reason) != test.reason || e.Wire.Code != -32602 ||
 				!errors.Is(err, elicitation.ReasonInvalidQuestion) {
 				t.Fatalf("error is %v (%+v), want reason %s with -32602", err, e, test.reason)
 			}
-			if len(sc.frames) != 0 {
+			if len(s.screen.frames) != 0 {
 				t.Error("something was sent")
 			}
-			r.wantEvents("rejected")
-			r.settled()
+			s.wantEvents("rejected")
+			s.settled()
 		})
 	}
 }
@@ -111,22 +106,16 @@ func TestMembersThatDifferInCase(t *testing.T) {
 		{"keys of meta", `{` + form + `,"mode":"form","elicitationId":"1","other":1,"_meta":{"ProgressToken":1,"IO.modelcontextprotocol/x":1}}`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-			offered, err := offer(call, t.Context(), json.RawMessage(test.params), nil,
-				func(outcome) {})
+			s := newSceneVia(t, elicitation.Options{}, byHand())
 			if !test.taken {
+				_, err := s.ask(json.RawMessage(test.params))
 				if !errors.Is(err, elicitation.ReasonInvalidQuestion) {
 					t.Errorf("error is %v", err)
 				}
-				call.End()
-				r.settled()
+				s.settled()
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			offered, _ := s.put(s.call, json.RawMessage(test.params))
 			var read struct {
 				Mode, Message, URL, ElicitationID string
 				Other                             int
@@ -139,7 +128,6 @@ func TestMembersThatDifferInCase(t *testing.T) {
 				read.Message != "m" || len(read.Meta) != 1 {
 				t.Errorf("the client reads %+v", read)
 			}
-			call.End()
 		})
 	}
 }
@@ -171,7 +159,6 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 			})
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
-			defer call.End()
 			params := json.RawMessage(`{"message":"m","requestedSchema":` + test.schema + `}`)
 			for range 2 { // the second time the form is known
 				_, err := offer(call, t.Context(), params, nil, nil)
@@ -183,7 +170,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 				}
 				wire, _ := protocol.AsError(err)
 				if !errors.Is(err, elicitation.ReasonSecret) || wire.Code != -32602 ||
-					!contains(wire.Message, `looks like a secret ("`+test.word+`")`) {
+					!strings.Contains(wire.Message, `looks like a secret ("`+test.word+`")`) {
 					t.Errorf("error is %v", err)
 				}
 			}
@@ -192,9 +179,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 				r.wantEvents("rejected rejected")
 				want = 2
 			}
-			if n := r.value("elicitation_rejected_total", "reason", "secret"); n != want {
-				t.Errorf("%v are counted, want %v", n, want)
-			}
+			r.wantCounted("rejected_total{secret}", want)
 		})
 	}
 }
@@ -219,14 +204,8 @@ func TestProgressTokenByRevision(t *testing.T) {
 		t.Run(fmt.Sprint(test.version, test.meta), func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
-			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-			defer call.End()
-			params := json.RawMessage(
-				`{"message":"m","requestedSchema":` + schema + test.meta + `}`)
-			o, err := offer(call, t.Context(), params, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o, _ := r.put(r.begin(elicitation.Origin{Session: s}, byHand(), "up"), json.RawMessage(
+				`{"message":"m","requestedSchema":`+schema+test.meta+`}`))
 			var got struct {
 				Meta json.RawMessage `json:"_meta"`
 			}

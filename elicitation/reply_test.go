@@ -1,7 +1,6 @@
 package elicitation_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -97,30 +96,10 @@ func TestMalformedReplies(t *testing.T) {
 				"The client's answer is not valid")
 			r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Duplicate)
 			r.wantEvents("created delivered error")
-			if n := r.value("elicitation_errors_total", "reason", "invalid_reply"); n != 1 {
-				t.Errorf("errors{invalid_reply} is %v", n)
-			}
+			r.wantCounted("errors_total{invalid_reply}", 1)
 			r.settled()
 		})
 	}
-}
-
-// An error of the client's ends the wait at once and goes upstream as it is.
-func TestErrorReply(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s, offered, outcome := r.offered()
-	offered.ConfirmDelivery()
-	data := json.RawMessage(`{"k":1}`)
-	reply := &protocol.Response{ID: offered.Request().ID,
-		Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
-	r.complete(s.Sender(), reply, elicitation.Accepted)
-	data[2] = 'X' // the frame's buffer may be used again
-	refused(t, outcome.Err, elicitation.ReasonClientError, -32000, "no display")
-	if up := outcome.Response(protocol.IntID(4)); string(up.Error.Data) != `{"k":1}` {
-		t.Errorf("data is %s", up.Error.Data)
-	}
-	r.wantEvents("created delivered error")
-	r.settled()
 }
 
 // Tombstones are bounded: the oldest reply becomes an unknown one.
@@ -128,14 +107,10 @@ func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, _ := r.offered()
 	first := offered.Request().ID
-	call := offered.Call()
 	offered.Cancel()
 	r.complete(s.Sender(), result(first, yes), elicitation.Expired)
 	for range 2048 {
-		o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o, _ := r.put(offered.Call(), form("m"))
 		o.Cancel()
 	}
 	r.complete(s.Sender(), result(first, yes), elicitation.Unknown)
@@ -203,17 +178,9 @@ func TestConversionNeedsEnforcement(t *testing.T) {
 		{elicitation.ValidateWarn, came, true},
 		{elicitation.ValidateOff, came, false},
 	} {
-		r := newRig(t, elicitation.Options{Validation: test.how})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-		var ended outcome
-		offered, err := offer(call, t.Context(), json.RawMessage(asks), nil,
-			func(o outcome) { ended = o })
-		if err != nil {
-			t.Fatal(err)
-		}
-		offered.ConfirmDelivery()
-		r.complete(s.Sender(), result(offered.Request().ID, came), elicitation.Accepted)
+		r := newSceneVia(t, elicitation.Options{Validation: test.how}, byHand())
+		offered, ended := r.put(r.call, json.RawMessage(asks))
+		r.complete(r.session.Sender(), result(offered.Request().ID, came), elicitation.Accepted)
 		if raw, err := ended.Result.MarshalJSON(); err != nil || string(raw) != test.want {
 			t.Errorf("validation %d: got %s, %v; want %s", test.how, raw, err, test.want)
 		}
@@ -221,41 +188,46 @@ func TestConversionNeedsEnforcement(t *testing.T) {
 		if _, warned := last["violation"]; warned != test.warns {
 			t.Errorf("validation %d: violation %v", test.how, last["violation"])
 		}
-		call.End()
 	}
 }
 
 // What has been accepted does not change when the host's buffer does.
 func TestRepliesAreCopied(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s, offered, outcome := r.offered()
-	buffer := []byte(`{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`)
-	r.complete(s.Sender(), &protocol.Response{ID: offered.Request().ID, Result: buffer},
-		elicitation.Accepted)
-	for i := range buffer {
-		buffer[i] = 'x'
-	}
-	if got := outcome.Response(protocol.IntID(1)); string(got.Result) != `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}` {
-		t.Errorf("the outcome became %s", got.Result)
+	const answer, data = `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`, `{"k":1}`
+	for _, want := range []string{answer, data} {
+		r := newRig(t, elicitation.Options{})
+		s, offered, outcome := r.offered()
+		buffer := []byte(want)
+		reply := &protocol.Response{ID: offered.Request().ID, Result: buffer}
+		if want == data {
+			reply.Result = nil
+			reply.Error = &protocol.Error{Code: -32000, Message: "no display", Data: buffer}
+		}
+		r.complete(s.Sender(), reply, elicitation.Accepted)
+		clear(buffer)
+		got := outcome.Response(protocol.IntID(1))
+		if want == answer && string(got.Result) != want ||
+			want == data && string(got.Error.Data) != want {
+			t.Errorf("the outcome became %+v", got)
+		}
 	}
 }
 
 // With enforcement, a form whose answer could not be checked is not asked.
 func TestEnforceRefusesUncheckableForms(t *testing.T) {
 	const nested = `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`
-	for _, how := range []elicitation.Validation{elicitation.ValidateEnforce,
-		elicitation.ValidateWarn} {
-		r := newRig(t, elicitation.Options{Validation: how})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-		_, err := offer(call, t.Context(), json.RawMessage(nested), nil,
-			func(outcome) {})
-		if refuses := errors.Is(err,
-			elicitation.ReasonInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
+	for how, want := range map[elicitation.Validation]error{
+		elicitation.ValidateEnforce: elicitation.ReasonInvalidQuestion, elicitation.ValidateWarn: nil,
+	} {
+		s := newSceneVia(t, elicitation.Options{Validation: how}, byHand())
+		put, err := offer(s.call, t.Context(), json.RawMessage(nested), nil, nil)
+		if !errors.Is(err, want) {
 			t.Errorf("validation %d: %v", how, err)
 		}
-		call.End()
-		r.settled()
+		if put != nil {
+			put.Cancel()
+		}
+		s.settled()
 	}
 }
 
@@ -315,15 +287,10 @@ func TestClientErrorTooLarge(t *testing.T) {
 			refused(t, outcome.Err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 
-			asks := elicitation.AskFunc(func(context.Context, elicitation.Question,
-				func()) (json.RawMessage, error) {
-				return nil, wire
-			})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(asks), "asks")
+			call := r.begin(elicitation.Origin{Session: s}, asksFor(wire)(nil), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
 			refused(t, err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
-			call.End()
 			r.settled()
 		})
 	}

@@ -51,6 +51,20 @@ func TestSessionsAreListed(t *testing.T) {
 	}
 }
 
+// attachDeclaring attaches a client with these capabilities.
+func (r *rig) attachDeclaring(declared string, v protocol.Version) *elicitation.Session {
+	r.Helper()
+	capabilities, err := protocol.DecodeClientCapabilities([]byte(declared))
+	if err != nil {
+		r.Fatal(err)
+	}
+	s, err := r.Attach(elicitation.SessionInfo{ID: "s1", Capabilities: capabilities, Version: v})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
 func TestUndeclaredModesAreRefused(t *testing.T) {
 	const url = `{"mode":"url","message":"m","url":"https://id.example/","elicitationId":"e"}`
 	plain := strings.Replace(string(form("m")), `"mode":"form",`, "", 1)
@@ -81,20 +95,11 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
-			declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := r.Attach(elicitation.SessionInfo{ID: "s1", Capabilities: declared,
-				Version: test.version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := r.attachDeclaring(test.declared, test.version)
 			sc := r.answers(s, `{"action":"decline"}`)
 			sc.version = string(test.version)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			defer call.End()
-			_, err = call.Elicit(t.Context(), json.RawMessage(test.params), nil)
+			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
 			if test.message == "" {
 				if err != nil {
 					t.Errorf("it is refused: %v", err)
@@ -106,28 +111,9 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 				t.Errorf("%d frames were sent", n)
 			}
 			r.wantEvents("rejected")
-			if n := r.value("elicitation_rejected_total", "reason", test.reason); n != 1 {
-				t.Errorf("rejected{%s} is %v, want 1", test.reason, n)
-			}
-			if n := books(t, r.registry)["elicitation_requests_total"]; n != 0 {
-				t.Errorf("a refusal counts as %v requests", n)
-			}
+			r.wantCounted("rejected_total{"+test.reason+"}", 1)
+			r.wantCounted("requests_total", 0)
 		})
-	}
-}
-
-// The capabilities of one request take the place of the session's.
-func TestCapabilitiesOfARequest(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	none := protocol.ClientCapabilities{}
-	call := r.begin(elicitation.Origin{Session: s, Capabilities: &none},
-		elicitation.ViaFrames(&screen{t: t}), "up")
-	defer call.End()
-	_, err := call.Elicit(t.Context(), form("m"), nil)
-	refused(t, err, elicitation.ReasonCapability, -32601, "Client does not support elicitation")
-	if c := call.UpstreamCapabilities(); !c.IsZero() {
-		t.Errorf("upstream capabilities of the call are %v", c)
 	}
 }
 
@@ -147,15 +133,7 @@ func TestUpstreamCapabilities(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
-			declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared,
-				Version: test.version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := r.attachDeclaring(test.declared, test.version)
 			if got, _ := s.UpstreamCapabilities().MarshalJSON(); string(got) != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -170,7 +148,6 @@ func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Version: protocol.V20260728})
 	sc := &screen{t: t}
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-	defer call.End()
 	for _, params := range []json.RawMessage{form("m"),
 		urlQuestion("m", "https://id.example/", "1")} {
 		_, err := call.Elicit(t.Context(), params, nil)

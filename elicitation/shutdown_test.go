@@ -36,7 +36,6 @@ func TestShutdownWithStuckHost(t *testing.T) {
 				})})
 				s := r.attach(elicitation.SessionInfo{ID: "s1"})
 				call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-				defer call.End()
 				for range questions {
 					_, err := offer(call, t.Context(), form("m"), nil, func(o outcome) {
 						refused(t, o.Err, elicitation.ReasonShutdown, protocol.CodeBusy,
@@ -108,17 +107,14 @@ func TestShutdown(t *testing.T) {
 // A transport that is deaf to its context does not hold up a shutdown for good.
 func TestShutdownWithDeafTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		deaf := elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+		r := newSceneVia(t, elicitation.Options{}, sends(func(_ context.Context,
+			m protocol.Message) error {
 			if _, ok := m.(*protocol.Notification); ok {
 				time.Sleep(time.Hour)
 			}
 			return nil
-		})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(deaf), "up")
-		defer call.End()
-		go call.Elicit(t.Context(), form("m"), nil)
+		}))
+		go r.ask(form("m"))
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -8,12 +8,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 // TestSoak runs a great many elicitations, every kind of end among them, and
@@ -24,11 +21,7 @@ func TestSoak(t *testing.T) {
 	if testkit.Soak {
 		rounds = 100_000
 	}
-	router, err := elicitation.New(&elicitation.Options{
-		Metrics: prom.New(prometheus.NewRegistry())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	router := newRig(t, elicitation.Options{Log: silent}).Router
 	long, cancel := context.WithCancel(t.Context()) // of a connection that outlives all
 	defer cancel()
 	const warm = 9000
@@ -82,22 +75,19 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 		if i%4 == 3 {
 			ctx, cancel = context.WithCancel(t.Context())
 		}
-		sc := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
+		via := sends(func(_ context.Context, m protocol.Message) error {
 			q, ok := m.(*protocol.Request)
 			switch {
-			case !ok || i%4 == 3:
-			case i%4 == 2:
-				return errors.New("gone")
-			default:
-				router.HandleReply(s.Sender(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
-			}
-			if i%4 == 3 {
+			case i%4 == 3:
 				cancel()
+			case ok && i%4 == 2:
+				return errors.New("gone")
+			case ok:
+				router.HandleReply(s.Sender(), result(q.ID, yes))
 			}
 			return nil
 		})
-		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.ViaFrames(sc),
-			upstream)
+		call, err := router.Begin(long, elicitation.Origin{Session: s}, via, upstream)
 		if err != nil {
 			t.Fatal(err)
 		}

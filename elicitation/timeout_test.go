@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // The host's clock stands still while a person is asked.
@@ -18,16 +17,8 @@ func TestPauseClock(t *testing.T) {
 		defer cancel()
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		sc := &screen{t: t}
-		sc.answer = func(q *protocol.Request) {
-			go func() {
-				time.Sleep(50 * time.Second)
-				r.HandleReply(s.Sender(), result(q.ID, yes))
-			}()
-		}
 		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: clock.Pause},
-			elicitation.ViaFrames(sc), "up")
-		defer call.End()
+			elicitation.ViaFrames(r.answersAfter(s, 50*time.Second)), "up")
 		began := time.Now()
 		time.Sleep(20 * time.Second)
 		for range 2 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,29 +14,42 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A URL keeps its elicitationId to the upstream's own connection.
-func TestElicitationIDIsReplaced(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	sc := r.answers(s, `{"action":"accept"}`)
-	var ids []string
-	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), up)
-		if _, err := call.Elicit(t.Context(),
-			urlQuestion("Sign in", "https://id.example/start", "1"), nil); err != nil {
-			t.Fatal(err)
-		}
-		call.End()
+const agrees = `{"action":"accept"}`
+
+// site is a question that sends somebody to a page.
+func site(id string) []byte { return urlQuestion("Sign in", "https://id.example/", id) }
+
+// visit has the upstream send a client to a page in a call of its own, and returns the id under which
+// the client knows the visit.
+func (r *rig) visit(o elicitation.Origin, up elicitation.UpstreamKey, id string) string {
+	r.Helper()
+	sc := r.answers(o.Session, agrees)
+	call := r.begin(o, elicitation.ViaFrames(sc), up)
+	defer call.End()
+	if _, err := call.Elicit(r.Context(), site(id), nil); err != nil {
+		r.Error(err)
+		return ""
 	}
-	for _, q := range sc.requests() {
-		ask, err := protocol.DecodeInputRequest(q.Method, q.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, ask.(*protocol.ElicitURL).ElicitationID)
+	ask, err := protocol.DecodeInputRequest(protocol.MethodElicit, sc.requests()[0].Params)
+	if err != nil {
+		r.Fatal(err)
 	}
-	if len(ids) != 2 || ids[0] == ids[1] || slices.Contains(ids, "1") {
-		t.Errorf("elicitationIds are %q, want two new ones", ids)
+	return ask.(*protocol.ElicitURL).ElicitationID
+}
+
+// notified attaches a client with a stream for what belongs to no call.
+func (r *rig) notified(id string) (elicitation.Origin, *screen) {
+	r.Helper()
+	sc := &screen{t: r.TB}
+	return elicitation.Origin{
+		Session: r.attach(elicitation.SessionInfo{ID: id, Notify: sc})}, sc
+}
+
+// wantCompletion wants a completion to have the given end.
+func (r *rig) wantCompletion(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
+	r.Helper()
+	if d, err := r.HandleURLCompletion(r.Context(), up, id); d != want || err != nil {
+		r.Errorf("completion of %s %q is %v, %v, want %v", up, id, d, err, want)
 	}
 }
 
@@ -49,21 +61,17 @@ func TestURLPolicy(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	r := newRig(t, elicitation.Options{URLPolicy: func(_ context.Context,
+	s := newScene(t, elicitation.Options{URLPolicy: func(_ context.Context,
 		v elicitation.URLRequest) error {
 		if v.Upstream != "up" || v.Call == nil || v.URL != "https://id.example/x?code=canary" {
 			t.Errorf("the policy was asked about %+v", v)
 		}
 		return errors.New("not listed: " + v.URL)
-	}})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
-	defer call.End()
-	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"),
-		nil)
+	}}, "")
+	_, err := s.ask(urlQuestion("m", "https://id.example/x?code=canary", "e"))
 	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 		"Invalid elicitation request: the URL is not allowed")
-	if f := r.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
+	if f := s.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
 		t.Errorf("the log says %v", f["error"])
 	}
 }
@@ -71,63 +79,44 @@ func TestURLPolicy(t *testing.T) {
 // What no person should be sent to, no policy of the host's can allow, but it can
 // allow another scheme.
 func TestURLPolicyCannotLiftTheRule(t *testing.T) {
-	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context,
+	s := newScene(t, elicitation.Options{URLPolicy: func(context.Context,
 		elicitation.URLRequest) error {
 		return nil
-	}})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	sc := r.answers(s, `{"action":"accept"}`)
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-	defer call.End()
+	}}, agrees)
 	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/",
 		"https://id.example/" + strings.Repeat("a", 8<<10)} {
-		_, err := call.Elicit(t.Context(), urlQuestion("m", url, fmt.Sprint("e", i)), nil)
+		_, err := s.ask(urlQuestion("m", url, fmt.Sprint("e", i)))
 		refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 			"Invalid elicitation request: the URL is not allowed")
 	}
-	if len(sc.frames) != 0 {
+	if len(s.screen.frames) != 0 {
 		t.Error("something was sent")
 	}
-	if _, err := call.Elicit(t.Context(), urlQuestion("m", "http://intranet.example/", "e"),
-		nil); err != nil {
+	if _, err := s.ask(urlQuestion("m", "http://intranet.example/", "e")); err != nil {
 		t.Error(err)
 	}
 }
 
 // A session that was sent to several URLs leaves none behind.
 func TestDetachForgetsURLElicitations(t *testing.T) {
-	const n = 3
 	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-	call := r.begin(elicitation.Origin{Session: s},
-		elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
-	for i := range n {
-		if _, err := call.Elicit(t.Context(),
-			urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
-			t.Fatal(err)
-		}
+	o, _ := r.notified("s1")
+	for _, id := range []string{"1", "2", "3"} {
+		r.visit(o, "up", id)
 	}
-	s.Detach()
-	for i := range n {
-		r.wantCompletion("up", fmt.Sprint(i), elicitation.Unknown)
+	o.Session.Detach()
+	for _, id := range []string{"1", "2", "3"} {
+		r.wantCompletion("up", id, elicitation.Unknown)
 	}
-	call.End()
 }
 
 // Calls with connections of their own, which have no keys, do not share visits.
 func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	ids := map[string]bool{}
-	for _, id := range []string{"s1", "s2", "s3"} {
-		s := r.attach(elicitation.SessionInfo{ID: id, Notify: &screen{t: t}})
-		sc := r.answers(s, `{"action":"accept"}`)
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "")
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
-			nil); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-		ids[clientID(t, sc)] = true
-		call.End()
+	for _, name := range []string{"s1", "s2", "s3"} {
+		o, _ := r.notified(name)
+		ids[r.visit(o, "", "1")] = true
 	}
 	if len(ids) != 3 {
 		t.Errorf("%d ids for 3 visits", len(ids))
@@ -139,14 +128,9 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 func TestStuckURLCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t, stuck: true}})
-		call := r.begin(elicitation.Origin{Session: s},
-			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
-			nil); err != nil {
-			t.Fatal(err)
-		}
-		call.End()
+		o, stream := r.notified("s1")
+		stream.stuck = true
+		r.visit(o, "up", "1")
 		began := time.Now()
 		d, err := r.HandleURLCompletion(context.Background(), "up", "1")
 		if d != elicitation.Expired || !errors.Is(err, elicitation.ReasonDelivery) ||
@@ -156,55 +140,30 @@ func TestStuckURLCompletion(t *testing.T) {
 	})
 }
 
-// wantCompletion wants a completion to have the given end.
-func (r *rig) wantCompletion(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
-	r.Helper()
-	if d, err := r.HandleURLCompletion(r.Context(), up, id); d != want || err != nil {
-		r.Errorf("completion of %s %q is %v, %v, want %v", up, id, d, err, want)
-	}
-}
-
-// clientID is the elicitationId of the only URL question on a screen.
-func clientID(t testing.TB, sc *screen) string {
-	t.Helper()
-	q := sc.requests()
-	ask, err := protocol.DecodeInputRequest(protocol.MethodElicit, q[len(q)-1].Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ask.(*protocol.ElicitURL).ElicitationID
-}
-
-// The completion of a visit reaches the session that got the URL, with the id
-// that it knows, once, and nobody else.
+// The completion of a visit reaches the session that got the URL, with the id that it knows, once,
+// and nobody else. The id of the upstream stays on its own connection.
 func TestElicitationCompleted(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	streams := map[string]*screen{"s1": {t: t}, "s2": {t: t}}
-	screens := map[string]*screen{}
-	for _, id := range []string{"s1", "s2"} {
-		s := r.attach(elicitation.SessionInfo{ID: id, Notify: streams[id]})
-		screens[id] = r.answers(s, `{"action":"accept"}`)
-		// Both upstreams number alike.
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(screens[id]),
-			elicitation.UpstreamKey("up-"+id))
-		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/", "1"),
-			nil); err != nil {
-			t.Fatal(err)
-		}
-		call.End()
+	var streams [2]*screen
+	var known [2]string
+	for i, up := range []elicitation.UpstreamKey{"a", "b"} { // both number alike
+		o, stream := r.notified(string(up))
+		streams[i], known[i] = stream, r.visit(o, up, "1")
 	}
-	r.wantCompletion("up-s1", "2", elicitation.Unknown)
-	r.wantCompletion("up-s3", "1", elicitation.Unknown)
-	r.wantCompletion("up-s1", clientID(t, screens["s1"]), elicitation.Unknown)
-	r.wantCompletion("up-s1", "1", elicitation.Accepted)
-	r.wantCompletion("up-s1", "1", elicitation.Unknown)
-	if n := len(streams["s2"].frames); n != 0 {
+	if known[0] == known[1] || known[0] == "1" || known[1] == "1" {
+		t.Errorf("elicitationIds are %q, want two new ones", known)
+	}
+	r.wantCompletion("a", "2", elicitation.Unknown)
+	r.wantCompletion("c", "1", elicitation.Unknown)
+	r.wantCompletion("a", known[0], elicitation.Unknown)
+	r.wantCompletion("a", "1", elicitation.Accepted)
+	r.wantCompletion("a", "1", elicitation.Unknown)
+	if n := len(streams[1].frames); n != 0 {
 		t.Errorf("the other session got %d frames", n)
 	}
-	told := streams["s1"].notifications("notifications/elicitation/complete")
+	told := streams[0].notifications("notifications/elicitation/complete")
 	var p protocol.ElicitationCompleted
-	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil ||
-		p.ElicitationID != clientID(t, screens["s1"]) {
+	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != known[0] {
 		t.Errorf("the session got %v", told)
 	}
 }
@@ -217,24 +176,22 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 	}{
 		{"declined", `{"action":"decline"}`, func(*elicitation.Session) {}, elicitation.Unknown},
 		{"cancelled", `{"action":"cancel"}`, func(*elicitation.Session) {}, elicitation.Unknown},
-		{"session gone", `{"action":"accept"}`, (*elicitation.Session).Detach, elicitation.Unknown},
-		{"too late", `{"action":"accept"}`,
+		{"session gone", agrees, (*elicitation.Session).Detach, elicitation.Unknown},
+		{"too late", agrees,
 			func(*elicitation.Session) { time.Sleep(2 * time.Hour) }, elicitation.Expired},
-		{"in time", `{"action":"accept"}`,
+		{"in time", agrees,
 			func(*elicitation.Session) { time.Sleep(30 * time.Minute) }, elicitation.Accepted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
-				s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-				call := r.begin(elicitation.Origin{Session: s},
-					elicitation.ViaFrames(r.answers(s, test.reply)), "up")
-				if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
-					nil); err != nil {
+				o, _ := r.notified("s1")
+				call := r.begin(o, elicitation.ViaFrames(r.answers(o.Session, test.reply)), "up")
+				if _, err := call.Elicit(t.Context(), site("1"), nil); err != nil {
 					t.Fatal(err)
 				}
 				call.End()
-				test.then(s)
+				test.then(o.Session)
 				r.wantCompletion("up", "1", test.want)
 			})
 		})
@@ -243,21 +200,17 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 
 // Without a stream of the session's the call's serves, while it lasts.
 func TestURLCompletionWithoutSessionStream(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	sc := r.answers(s, `{"action":"accept"}`)
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
+	r := newScene(t, elicitation.Options{}, agrees)
 	for _, id := range []string{"1", "2"} {
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
-			nil); err != nil {
+		if _, err := r.ask(site(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.wantCompletion("up", "1", elicitation.Accepted)
-	if n := len(sc.notifications("notifications/elicitation/complete")); n != 1 {
+	if n := len(r.screen.notifications("notifications/elicitation/complete")); n != 1 {
 		t.Errorf("the call's stream got %d completions", n)
 	}
-	call.End()
+	r.call.End()
 	if d, err := r.HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
 		!errors.Is(err, elicitation.ReasonDelivery) {
 		t.Errorf("with no stream at all: %v, %v", d, err)
@@ -268,41 +221,22 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 // completion that may be the other's. Nor can it fill the memory.
 func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}),
-		r.attach(elicitation.SessionInfo{ID: "s2"})
-	ask := func(s *elicitation.Session, id string) (string, error) {
-		sc := r.answers(s, `{"action":"accept"}`)
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-		defer call.End()
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
-			nil); err != nil {
-			return "", err
-		}
-		return clientID(t, sc), nil
+	s1, _ := r.notified("s1")
+	s2, _ := r.notified("s2")
+	first := r.visit(s1, "up", "1")
+	if again := r.visit(s1, "up", "1"); again != first {
+		t.Errorf("asked again, the client knows it as %q, want %q", again, first)
 	}
-	first, err := ask(s1, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := ask(s1, "1"); again != first || err != nil {
-		t.Errorf("asked again, the client knows it as %q, %v, want %q", again, err, first)
-	}
-	if second, err := ask(s2, "1"); second == first || err != nil {
-		t.Errorf("another client knows it as %q, %v, the first as %q", second, err, first)
+	if second := r.visit(s2, "up", "1"); second == first {
+		t.Errorf("another client knows it as %q, too", second)
 	}
 	r.wantCompletion("up", "1", elicitation.Unknown)
-	if _, err := ask(s1, "1"); err != nil {
-		t.Error(err)
-	}
+	r.visit(s1, "up", "1")
 	r.wantCompletion("up", "1", elicitation.Unknown) // still that of two
 	for i := range 64 {
-		if _, err := ask(s1, fmt.Sprint("more ", i)); err != nil {
-			t.Fatal(err)
-		}
+		r.visit(s1, "up", fmt.Sprint("more ", i))
 	}
-	if _, err := ask(s1, "another"); err != nil {
-		t.Fatal(err)
-	}
+	r.visit(s1, "up", "another")
 	r.wantCompletion("up", "more 0", elicitation.Unknown) // forgotten to make room
 	r.wantCompletion("up", "more 1", elicitation.Accepted)
 	r.settled()
@@ -310,11 +244,8 @@ func TestElicitationIDsOfTwoSessions(t *testing.T) {
 
 // What an answer about a URL carries besides is not passed on.
 func TestURLAnswersHaveNoContent(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept","content":{"pin":1}}`)), "up")
-	defer call.End()
-	got, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
+	s := newScene(t, elicitation.Options{}, `{"action":"accept","content":{"pin":1}}`)
+	got, err := s.ask(site("1"))
 	if err != nil || got.Action != protocol.ActionAccept || got.Content != nil {
 		t.Errorf("result is %+v, %v", got, err)
 	}
@@ -323,21 +254,13 @@ func TestURLAnswersHaveNoContent(t *testing.T) {
 // Two sessions that are sent to one elicitationId at the same moment: both are.
 func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}),
-		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
-	ask := func(s *elicitation.Session, pause func() func()) {
-		call := r.begin(elicitation.Origin{Session: s, PauseTimeout: pause},
-			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
-		defer call.End()
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
-			nil); err != nil {
-			t.Error(err)
-		}
-	}
-	ask(s1, func() func() {
-		ask(s2, nil)
+	s1, _ := r.notified("s1")
+	s2, _ := r.notified("s2")
+	s1.PauseTimeout = func() func() {
+		r.visit(s2, "up", "1")
 		return func() {}
-	})
+	}
+	r.visit(s1, "up", "1")
 	r.wantCompletion("up", "1", elicitation.Unknown)
 	r.settled()
 }

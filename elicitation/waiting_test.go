@@ -2,7 +2,6 @@ package elicitation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -10,45 +9,28 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/protocol"
 )
-
-const plainForm = `{"message":"Sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`
 
 // thinking is the Via of a client whose person answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
-	return elicitation.ViaAsker(
-		elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-			delivered func()) (json.RawMessage, error) {
-			delivered()
-			asked <- struct{}{}
-			select {
-			case <-answer:
-				return json.RawMessage(`{"action":"accept","content":{"ok":true}}`), nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}))
+	return asker(func(ctx context.Context, _ elicitation.Question, delivered func()) (string,
+		error) {
+		delivered()
+		asked <- struct{}{}
+		select {
+		case <-answer:
+			return yes, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
 }
 
 // beginCall begins a call under ctx for a client that can be asked.
 func beginCall(t *testing.T, ctx context.Context, via elicitation.Via) *elicitation.Call {
 	t.Helper()
-	r, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := r.Attach(elicitation.SessionInfo{Capabilities: protocol.ClientCapabilities{
-		Elicitation: &protocol.ElicitationCapability{Form: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := r.Begin(ctx, elicitation.Origin{Session: s}, via, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.End)
-	return c
+	r := newRig(t, elicitation.Options{})
+	return r.beginIn(ctx, elicitation.Origin{Session: r.attach(elicitation.SessionInfo{})}, via, "")
 }
 
 // The middleware of a gateway hears that the call of its client waits.
@@ -66,7 +48,7 @@ func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
 				if refused {
 					cancel()
 				}
-				_, err := c.Elicit(ctx, json.RawMessage(plainForm), nil)
+				_, err := c.Elicit(ctx, form("Sure?"), nil)
 				done <- err
 				cancel()
 			}()
@@ -99,7 +81,7 @@ func TestQuestionEndsWhenTheGatewayCloses(t *testing.T) {
 				} else {
 					go func() { <-asked; watch.End(waiting.ErrClosing) }()
 				}
-				_, err := c.Elicit(t.Context(), json.RawMessage(plainForm), nil)
+				_, err := c.Elicit(t.Context(), form("Sure?"), nil)
 				refused, ok := errors.AsType[*elicitation.Error](err)
 				if !ok || refused.By != elicitation.ByShutdown ||
 					!errors.Is(err, waiting.ErrClosing) {

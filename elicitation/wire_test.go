@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -21,60 +19,78 @@ import (
 // A wired gateway is a router between an upstream and a client that are read and written as
 // bytes: the least that a host has to do.
 type wired struct {
-	*rig
-	t       *testing.T
-	session *elicitation.Session
-	call    *elicitation.Call
-	screen  *screen // the client's
-	upID    int64
+	*scene
+	err error // of the last question
 }
 
-// ask is a frame of the upstream with a question. It returns the frame that the upstream gets.
+// ask is a frame of the upstream with a question. It returns what the upstream gets, without the
+// members that all frames have.
 func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params string,
 	opts *elicitation.ElicitOptions) string {
-	w.upID++
-	raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":%s}`,
-		w.upID, params)
-	m, err := protocol.DecodeMessage([]byte(raw))
+	const head = `{"jsonrpc":"2.0","id":1,`
+	m, err := protocol.DecodeMessage(
+		[]byte(head + `"method":"elicitation/create","params":` + params + `}`))
 	if err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
-	q := m.(*protocol.Request)
-	answer, err := w.ElicitFrom(ctx, up, q.Params, opts)
-	return encode(w.t, outcome{answer, err}.Response(q.ID))
+	answer, err := w.ElicitFrom(ctx, up, m.(*protocol.Request).Params, opts)
+	w.err = err
+	return w.encode(outcome{answer, err}.Response(protocol.IntID(1)))
 }
 
-func encode(t *testing.T, m protocol.Message) string {
+// encode returns a frame, that of a response without the members that all have.
+func (w *wired) encode(m protocol.Message) string {
 	raw, err := protocol.AppendMessage(nil, m)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
+	}
+	if _, response := m.(*protocol.Response); response {
+		return strings.TrimSuffix(strings.TrimPrefix(string(raw), `{"jsonrpc":"2.0","id":1,`), "}")
 	}
 	return string(raw)
 }
 
-// reply makes the client answer each question with a frame, in which ID stands for its id.
-func (w *wired) reply(frame string) {
+// reply makes the client answer each question with the member of a response.
+func (w *wired) reply(member string) {
 	w.screen.answer = func(q *protocol.Request) {
-		m, err := protocol.DecodeMessage([]byte(strings.ReplaceAll(frame, "ID", q.ID.String())))
+		m, err := protocol.DecodeMessage(
+			fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%v,%s}`, q.ID, member))
 		if err != nil {
-			w.t.Error(err)
+			w.Error(err)
 			return
 		}
 		w.HandleReply(w.session.Sender(), m.(*protocol.Response))
 	}
 }
 
+// replyAfter is reply, a while after a delivery that takes a while itself.
+func (w *wired) replyAfter(delivery, wait time.Duration, member string) {
+	w.reply(member)
+	later := w.screen.answer
+	w.screen.answer = func(q *protocol.Request) {
+		time.Sleep(delivery)
+		go func() { time.Sleep(max(wait, 1)); later(q) }()
+	}
+}
+
+// deploys asks the one question of most cases.
+func (w *wired) deploys() string { return w.ask(w.Context(), "up", askDeploy, nil) }
+
 const (
 	askDeploy = `{"message":"Deploy?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`
 	seenByAll = `{"jsonrpc":"2.0","id":ID,"method":"elicitation/create","params":` +
 		`{"message":"Deploy?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}},` +
 		`"_meta":{"progressToken":ID}}}`
-	failedWith = `{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":%q}}`
 )
 
-func withdrawnFor(reason string) string {
-	return fmt.Sprintf(
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID,"reason":%q}}`, reason)
+func failed(code int64, message string) string {
+	return fmt.Sprintf(`"error":{"code":%d,"message":%q}`, code, message)
+}
+
+// busy is a refusal with what says when to ask again.
+func busy(message, data string) string {
+	return fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":{"retryAfterMs":5000%s}}`,
+		protocol.CodeBusy, message, data)
 }
 
 // entry is a log entry without the fields that all have in common, less those of a question that
@@ -96,26 +112,26 @@ func (e entry) and(more ...any) entry {
 // question is an entry of a question that exists.
 func question(event string, ms float64, more ...any) entry {
 	return entry{"event": "elicitation." + event, "request_id": "ID", "action": "",
-		"mode":        "elicitation.form",
-		"duration_ms": ms}.and(more...)
+		"mode": "elicitation.form", "duration_ms": ms}.and(more...)
 }
 
 // seenByEach is how a question ends, and what each side reads of it.
 type seenByEach struct {
-	name     string
-	opts     elicitation.Options
-	caps     protocol.ClientCapabilities // zero: both modes
-	run      func(w *wired) string       // returns what the upstream gets
-	upstream string
-	client   []string
-	logs     []entry
-	metrics  map[string]float64
+	name      string
+	opts      elicitation.Options
+	caps      protocol.ClientCapabilities // zero: both modes
+	reply     string                      // of the client, at once
+	run       func(w *wired) string       // returns what the upstream gets; nil: deploys
+	upstream  string                      // "": what the client replied
+	withdrawn string                      // why the client is told to forget the question
+	logs      []entry
+	counted   string // series that are one, less those that follow from others
 }
 
 // unseenAfter is a cancel that comes so long after the delivery, which takes a while itself. It is
 // unseen or not; the upstream reads the action of the client in either case.
 func unseenAfter(wait time.Duration, unseen bool) seenByEach {
-	const delivery = 300 * time.Millisecond
+	const delivery, cancel = 300 * time.Millisecond, `"result":{"action":"cancel"}`
 	ms := float64((delivery + wait).Milliseconds())
 	completed, label := question("completed", ms, "action", "cancel"), "cancel"
 	if unseen {
@@ -124,18 +140,21 @@ func unseenAfter(wait time.Duration, unseen bool) seenByEach {
 	return seenByEach{name: fmt.Sprint("cancel after ", wait),
 		opts: elicitation.Options{MinHumanTime: 400 * time.Millisecond},
 		run: func(w *wired) string {
-			w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"cancel"}}`)
-			later := w.screen.answer
-			w.screen.answer = func(q *protocol.Request) {
-				time.Sleep(delivery)
-				go func() { time.Sleep(max(wait, 1)); later(q) }()
-			}
-			return w.ask(w.t.Context(), "up", askDeploy, nil)
+			w.replyAfter(delivery, wait, cancel)
+			return w.deploys()
 		},
-		upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"cancel"}}`,
-		client:   []string{seenByAll},
+		upstream: cancel,
 		logs:     []entry{question("created", 0), question("delivered", 300), completed},
-		metrics:  map[string]float64{"completed_total{" + label + "}": 1}}
+		counted:  "completed_total{" + label + "}"}
+}
+
+func timesOut(configured, after time.Duration) seenByEach {
+	return seenByEach{name: fmt.Sprint("timeout ", configured),
+		opts:     elicitation.Options{Timeout: configured},
+		upstream: failed(protocol.CodeTimeout, "Elicitation timed out"),
+		logs: []entry{question("created", 0), question("delivered", 0), question("timeout",
+			float64(after.Milliseconds()), "code", int64(protocol.CodeTimeout))},
+		withdrawn: "the question timed out", counted: "timeout_total"}
 }
 
 // TestWhatUpstreamClientAndOperatorSee holds the texts, codes, frames, log entries and metrics of
@@ -143,249 +162,293 @@ func unseenAfter(wait time.Duration, unseen bool) seenByEach {
 // and no others.
 func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 	created, delivered := question("created", 0), question("delivered", 0)
-	const noSession = `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"No client session available"}}`
+	completed := func(action string, more ...any) []entry {
+		return []entry{created, delivered,
+			question("completed", 0, "action", action).and(more...)}
+	}
+	// ended is how a question ends after a second.
+	ended := func(by string, code int64) []entry {
+		return []entry{created, delivered, question("cancelled", 1000, "by", by, "code", code)}
+	}
+	const (
+		noSession = `"error":{"code":-32601,"message":"No client session available"}`
+		wrong     = "The client's answer is not valid"
+		lost      = "Elicitation could not be delivered"
+		overFor   = "the request that asked has ended"
+		shutdown  = "The gateway is shutting down"
+	)
 	for _, test := range []seenByEach{
-		{name: "accept",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"ok":true}}}`)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
-			},
-			upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"ok":true}}}`,
-			client:   []string{seenByAll},
-			logs:     []entry{created, delivered, question("completed", 0, "action", "accept")},
-			metrics:  map[string]float64{"completed_total{accept}": 1}},
-		{name: "decline",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"decline"}}`)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
-			},
-			upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`,
-			client:   []string{seenByAll},
-			logs:     []entry{created, delivered, question("completed", 0, "action", "decline")},
-			metrics:  map[string]float64{"completed_total{decline}": 1}},
+		{name: "accept", reply: `"result":{"action":"accept","content":{"ok":true,"n":9007199254740993}}`,
+			logs: completed("accept"), counted: "completed_total{accept}"},
+		{name: "decline", reply: `"result":{"action":"decline","content":{"ok":true}}`,
+			upstream: `"result":{"action":"decline"}`,
+			logs:     completed("decline"), counted: "completed_total{decline}"},
+		{name: "case is not folded", reply: `"result":{"action":"decline","Action":"accept"}`,
+			upstream: `"result":{"action":"decline"}`,
+			logs:     completed("decline"), counted: "completed_total{decline}"},
 		unseenAfter(0, true), unseenAfter(399*time.Millisecond, true),
 		unseenAfter(401*time.Millisecond, false),
 		{name: "cancel, after half a minute",
 			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"cancel"}}`)
-				later := w.screen.answer
-				w.screen.answer = func(q *protocol.Request) {
-					go func() { time.Sleep(30 * time.Second); later(q) }()
-				}
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				w.replyAfter(0, 30*time.Second, `"result":{"action":"cancel"}`)
+				return w.deploys()
 			},
-			upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"cancel"}}`,
-			client:   []string{seenByAll},
+			upstream: `"result":{"action":"cancel"}`,
 			logs:     []entry{created, delivered, question("completed", 30000, "action", "cancel")},
-			metrics:  map[string]float64{"completed_total{cancel}": 1}},
-		{name: "timeout", opts: elicitation.Options{Timeout: time.Second},
-			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
-			upstream: fmt.Sprintf(failedWith, protocol.CodeTimeout, "Elicitation timed out"),
-			client:   []string{seenByAll, withdrawnFor("the question timed out")},
-			logs: []entry{created, delivered,
-				question("timeout", 1000, "code", int64(protocol.CodeTimeout))},
-			metrics: map[string]float64{"timeout_total": 1}},
+			counted:  "completed_total{cancel}"},
+		timesOut(time.Second, time.Second), timesOut(0, time.Minute),
+		timesOut(20*time.Minute, 20*time.Minute),
 		{name: "unknown mapping",
 			run: func(w *wired) string {
-				return w.ask(w.t.Context(), "up", askDeploy,
-					&elicitation.ElicitOptions{CallID: "c9"})
+				return w.ask(w.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c9"})
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "",
 				"call_id", "c9")},
-			metrics: map[string]float64{"rejected_total{no_session}": 1}},
+			counted: "rejected_total{no_session}"},
 		{name: "outside any call",
-			run:      func(w *wired) string { return w.ask(w.t.Context(), "idle", askDeploy, nil) },
+			run:      func(w *wired) string { return w.ask(w.Context(), "idle", askDeploy, nil) },
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "",
 				"upstream_session", "idle", "call_id", nil)},
-			metrics: map[string]float64{"rejected_total{no_session}": 1}},
+			counted: "rejected_total{no_session}"},
 		{name: "after the end of the call",
 			run: func(w *wired) string {
 				w.call.End()
-				return w.ask(w.t.Context(), "up", askDeploy,
-					&elicitation.ElicitOptions{CallID: "c1"})
+				return w.ask(w.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c1"})
 			},
 			upstream: noSession,
-			logs: []entry{rejected(elicitation.ReasonNoSession, -32601,
-				"downstream_session", "")},
-			metrics: map[string]float64{"rejected_total{no_session}": 1}},
+			logs:     []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "")},
+			counted:  "rejected_total{no_session}"},
 		{name: "two calls",
 			run: func(w *wired) string {
 				other := w.attach(elicitation.SessionInfo{ID: "s2"})
-				defer w.begin(elicitation.Origin{Session: other}, byHand(), "up").End()
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				w.begin(elicitation.Origin{Session: other}, byHand(), "up")
+				return w.deploys()
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonAmbiguous, -32601, "downstream_session", "",
 				"call_id", nil, "candidates", int64(2), "error", "2 calls could have caused it")},
-			metrics: map[string]float64{"rejected_total{ambiguous_origin}": 1}},
+			counted: "rejected_total{ambiguous_origin}"},
 		{name: "client without elicitation",
 			caps:     protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
-			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
-			upstream: fmt.Sprintf(failedWith, -32601, "Client does not support elicitation"),
+			upstream: failed(-32601, "Client does not support elicitation"),
 			logs:     []entry{rejected(elicitation.ReasonCapability, -32601)},
-			metrics:  map[string]float64{"rejected_total{capability}": 1}},
+			counted:  "rejected_total{capability}"},
 		{name: "client without forms", caps: caps(false, true),
-			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
-			upstream: fmt.Sprintf(failedWith, -32602, "Client does not support form elicitation"),
+			upstream: failed(-32602, "Client does not support form elicitation"),
 			logs:     []entry{rejected(elicitation.ReasonMode, -32602)},
-			metrics:  map[string]float64{"rejected_total{mode}": 1}},
+			counted:  "rejected_total{mode}"},
 		{name: "too many", opts: elicitation.Options{MaxPerPrincipal: 1},
 			run: func(w *wired) string {
-				go w.call.Elicit(w.t.Context(), json.RawMessage(askDeploy), nil)
+				go w.call.Elicit(w.Context(), json.RawMessage(askDeploy), nil)
 				synctest.Wait()
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				return w.deploys()
 			},
-			upstream: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":`+
-				`"Too many elicitations are pending","data":{"retryAfterMs":5000,"limit":"session"}}}`,
-				protocol.CodeBusy),
-			client: []string{seenByAll},
+			upstream: busy("Too many elicitations are pending", `,"limit":"session"`),
 			logs: []entry{created, delivered, rejected(elicitation.ReasonCapacity,
 				int64(protocol.CodeBusy), "error", "limit: session")},
-			metrics: map[string]float64{"rejected_total{capacity}": 1, "pending": 1}},
+			counted: "rejected_total{capacity} pending"},
 		{name: "the client cancels its request",
 			run: func(w *wired) string {
-				ctx, cancel := context.WithCancel(w.t.Context())
-				c := w.beginIn(ctx, elicitation.Origin{Session: w.session, CallID: "c1"},
-					elicitation.ViaFrames(w.screen), "cancelled")
-				defer c.End()
+				ctx, cancel := context.WithCancel(w.Context())
+				w.call.End()
+				w.beginIn(ctx, elicitation.Origin{Session: w.session, CallID: "c1"},
+					elicitation.ViaFrames(w.screen), "up")
 				time.AfterFunc(time.Second, cancel)
-				return w.ask(w.t.Context(), "cancelled", askDeploy, nil)
+				return w.deploys()
 			},
-			upstream: fmt.Sprintf(failedWith, protocol.CodeFlowEnded,
+			upstream: failed(protocol.CodeFlowEnded,
 				"Elicitation cancelled: the request that caused it has ended"),
-			client: []string{seenByAll, withdrawnFor("the request that asked has ended")},
-			logs: []entry{question("created", 0, "upstream_session", "cancelled"),
-				question("delivered", 0, "upstream_session", "cancelled"),
-				question("cancelled", 1000, "upstream_session", "cancelled", "by", "client",
-					"code", int64(protocol.CodeFlowEnded))},
-			metrics: map[string]float64{"cancelled_total{client}": 1}},
+			withdrawn: overFor, logs: ended("client", protocol.CodeFlowEnded),
+			counted: "cancelled_total{client}"},
+		{name: "the call ends",
+			run: func(w *wired) string {
+				time.AfterFunc(time.Second, w.call.End)
+				return w.deploys()
+			},
+			upstream: failed(protocol.CodeFlowEnded,
+				"Elicitation cancelled: the request that caused it has ended"),
+			withdrawn: overFor, logs: ended("call", protocol.CodeFlowEnded),
+			counted: "cancelled_total{call}"},
+		{name: "the upstream takes the question back",
+			run: func(w *wired) string {
+				ctx, cancel := context.WithCancel(w.Context())
+				time.AfterFunc(time.Second, cancel)
+				return w.ask(ctx, "up", askDeploy, nil)
+			},
+			upstream:  failed(protocol.CodeFlowEnded, "Elicitation cancelled"),
+			withdrawn: "the server withdrew the question",
+			logs:      ended("upstream", protocol.CodeFlowEnded),
+			counted:   "cancelled_total{upstream}"},
 		{name: "the session ends",
 			run: func(w *wired) string {
 				time.AfterFunc(time.Second, w.session.Detach)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				return w.deploys()
 			},
-			upstream: noSession,
-			client:   []string{seenByAll, withdrawnFor("the request that asked has ended")},
-			logs: []entry{created, delivered,
-				question("cancelled", 1000, "by", "session", "code", int64(-32601))},
-			metrics: map[string]float64{"cancelled_total{session}": 1}},
+			upstream: noSession, withdrawn: overFor, logs: ended("session", -32601),
+			counted: "cancelled_total{session}"},
 		{name: "the gateway shuts down",
 			run: func(w *wired) string {
-				gone, cancel := context.WithCancel(w.t.Context())
+				gone, cancel := context.WithCancel(w.Context())
 				cancel()
 				time.AfterFunc(time.Second, func() { _ = w.Shutdown(gone) })
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				return w.deploys()
 			},
-			upstream: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":`+
-				`"The gateway is shutting down","data":{"retryAfterMs":5000}}}`, protocol.CodeBusy),
-			client: []string{seenByAll, withdrawnFor("the gateway is shutting down")},
-			logs: []entry{created, delivered,
-				question("cancelled", 1000, "by", "shutdown", "code", int64(protocol.CodeBusy))},
-			metrics: map[string]float64{"cancelled_total{shutdown}": 1}},
+			upstream: busy(shutdown, ""), withdrawn: "the gateway is shutting down",
+			logs:    ended("shutdown", int64(protocol.CodeBusy)),
+			counted: "cancelled_total{shutdown}"},
 		{name: "the client cannot be reached",
 			run: func(w *wired) string {
 				w.screen.fail = errors.New("stream is closed")
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				return w.deploys()
 			},
-			upstream: fmt.Sprintf(failedWith, -32603, "Elicitation could not be delivered"),
+			upstream: failed(-32603, lost),
 			logs: []entry{created, question("error", 0, "reason", "delivery", "code", int64(-32603),
 				"error", "stream is closed")},
-			metrics: map[string]float64{"errors_total{delivery}": 1}},
+			counted: "errors_total{delivery}"},
+		{name: "the client's stream is stuck", // which is found out long before the timeout
+			run: func(w *wired) string {
+				w.screen.stuck = true
+				return w.deploys()
+			},
+			upstream: failed(-32603, lost),
+			logs: []entry{created, question("error", 10_000, "reason", "delivery",
+				"code", int64(-32603),
+				"error", "elicitation: the transport did not take the question in time")},
+			counted: "errors_total{delivery}"},
 		{name: "the client cannot be reached by an SDK",
 			run: func(w *wired) string {
-				defer w.begin(elicitation.Origin{Session: w.session, CallID: "c1"},
-					asksFor(errors.New("its text may quote an answer"))(nil), "sdk").End()
-				return w.ask(w.t.Context(), "sdk", askDeploy, nil)
+				w.begin(elicitation.Origin{Session: w.session, CallID: "c1"},
+					asksFor(errors.New("its text may quote an answer"))(nil), "sdk")
+				return w.ask(w.Context(), "sdk", askDeploy, nil)
 			},
-			upstream: fmt.Sprintf(failedWith, -32603, "Elicitation could not be delivered"),
+			upstream: failed(-32603, lost),
 			logs: []entry{question("created", 0, "upstream_session", "sdk"),
 				question("error", 0, "upstream_session", "sdk", "reason", "delivery",
 					"code", int64(-32603), "error", "error of type *errors.errorString")},
-			metrics: map[string]float64{"errors_total{delivery}": 1}},
-		{name: "the client's error",
+			counted: "errors_total{delivery}"},
+		{name: "no way to the client",
 			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"Not now","data":[1]}}`)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
+				w.call.End()
+				w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, elicitation.Via{}, "up")
+				return w.deploys()
 			},
-			upstream: `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"Not now","data":[1]}}`,
-			client:   []string{seenByAll},
+			upstream: failed(-32603, "The client cannot be reached"),
+			logs: []entry{rejected(elicitation.ReasonDelivery, -32603,
+				"error", "elicitation call: Begin was given no Via")},
+			counted: "rejected_total{delivery}"},
+		{name: "the client's error", reply: `"error":{"code":-1,"message":"Not now","data":[1]}`,
 			logs: []entry{created, delivered,
 				question("error", 0, "reason", "client_error", "code", int64(-1))},
-			metrics: map[string]float64{"errors_total{client_error}": 1}},
-		{name: "a result of something else",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"roots":[]}}`)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
-			},
-			upstream: fmt.Sprintf(failedWith, -32603, "The client's answer is not valid"),
-			client:   []string{seenByAll},
+			counted: "errors_total{client_error}"},
+		{name: "a result of something else", reply: `"result":{"roots":[]}`,
+			upstream: failed(-32603, wrong),
 			logs: []entry{created, delivered, question("error", 0, "reason", "invalid_reply",
 				"code", int64(-32603), "error", "the result is not that of an elicitation")},
-			metrics: map[string]float64{"errors_total{invalid_reply}": 1}},
+			counted: "errors_total{invalid_reply}"},
 		{name: "content that does not fit the form",
-			run: func(w *wired) string {
-				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"ok":"x"}}}`)
-				return w.ask(w.t.Context(), "up", askDeploy, nil)
-			},
-			upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"ok":"x"}}}`,
-			client:   []string{seenByAll},
-			logs: []entry{created, delivered, question("completed", 0, "action", "accept",
-				"violation", `form: field "ok": must be a boolean, got string`)},
-			metrics: map[string]float64{"completed_total{accept}": 1}},
+			reply: `"result":{"action":"accept","content":{"ok":"x"}}`,
+			logs: completed("accept",
+				"violation", `form: field "ok": must be a boolean, got string`),
+			counted: "completed_total{accept}"},
 		{name: "a form that asks for a secret",
 			run: func(w *wired) string {
-				return w.ask(w.t.Context(), "up", `{"message":"Deploy?","requestedSchema":`+
+				return w.ask(w.Context(), "up", `{"message":"Deploy?","requestedSchema":`+
 					`{"type":"object","properties":{"pwd":{"type":"string"}}}}`, nil)
 			},
-			upstream: fmt.Sprintf(failedWith, -32602, `Invalid elicitation request: requestedSchema: `+
-				`"pwd" looks like a secret ("pwd"), and a form is no place for one: ask for it with `+
+			upstream: failed(-32602, `Invalid elicitation request: requestedSchema: "pwd" looks `+
+				`like a secret ("pwd"), and a form is no place for one: ask for it with `+
 				`a URL elicitation`),
 			logs:    []entry{rejected(elicitation.ReasonSecret, -32602)},
-			metrics: map[string]float64{"rejected_total{secret}": 1}},
-		{name: "a call that is refused",
+			counted: "rejected_total{secret}"},
+		{name: "a call that is refused", // here the client is told
 			run: func(w *wired) string {
 				w.session.Detach()
-				origin := elicitation.Origin{Session: w.session, CallID: "c1"}
-				_, err := w.Begin(w.t.Context(), origin, byHand(), "up")
-				return encode(w.t, outcome{Err: err}.Response(protocol.IntID(1)))
+				return w.refusedCall()
 			},
-			upstream: noSession, // here the client
+			upstream: noSession,
 			logs:     []entry{rejected(elicitation.ReasonNoSession, -32601, "message", "")},
-			metrics:  map[string]float64{"rejected_total{no_session}": 1}},
+			counted:  "rejected_total{no_session}"},
+		{name: "a call while the gateway shuts down",
+			run: func(w *wired) string {
+				_ = w.Shutdown(w.Context())
+				return w.refusedCall()
+			},
+			upstream: busy(shutdown, ""),
+			logs: []entry{rejected(elicitation.ReasonShutdown, int64(protocol.CodeBusy),
+				"message", "")},
+			counted: "rejected_total{shutdown}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &wired{rig: newRig(t, test.opts), t: t, screen: &screen{t: t}}
-				via := elicitation.ViaFrames(w.screen)
-				w.session = w.attach(elicitation.SessionInfo{ID: "s1",
-					Capabilities: test.caps})
-				w.call = w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, via, "up")
-				defer w.call.End()
+				w := &wired{scene: &scene{rig: newRig(t, test.opts), screen: &screen{t: t}}}
+				w.session = w.attach(elicitation.SessionInfo{ID: "s1", Capabilities: test.caps})
+				w.call = w.begin(elicitation.Origin{Session: w.session, CallID: "c1"},
+					elicitation.ViaFrames(w.screen), "up")
+				if test.reply != "" {
+					w.reply(test.reply)
+				}
+				if test.run == nil {
+					test.run = (*wired).deploys
+				}
+				if test.upstream == "" {
+					test.upstream = test.reply
+				}
 				got := test.run(w)
 				synctest.Wait()
 				if got != test.upstream {
 					t.Errorf("the upstream gets\n%s, want\n%s", got, test.upstream)
 				}
 				id := w.wantLogs(test.logs)
-				w.wantClient(test.client, id)
-				w.wantMetrics(test.metrics)
+				w.wantClient(test.logs, test.withdrawn, id)
+				w.wantMetrics(test.counted)
+				w.wantEndOnce(test.logs[len(test.logs)-1], test.withdrawn)
 			})
 		})
 	}
 }
 
+// refusedCall begins a call, and returns what its client is told.
+func (w *wired) refusedCall() string {
+	origin := elicitation.Origin{Session: w.session, CallID: "c1"}
+	_, err := w.Begin(w.Context(), origin, byHand(), "up")
+	return w.encode(outcome{Err: err}.Response(protocol.IntID(1)))
+}
+
+// wantEndOnce sends a reply after the last entry, of a question that has ended, and wants nothing of
+// it to be seen. An error says who has cancelled the question.
+func (w *wired) wantEndOnce(end entry, withdrawn string) {
+	w.Helper()
+	if by, _ := end["by"].(string); by != "" {
+		e, ok := errors.AsType[*elicitation.Error](w.err)
+		if !ok || string(e.By) != by || e.RequestID == "" {
+			w.Errorf("the error is %+v, want one by %s", e, by)
+		}
+	}
+	asked, before := w.screen.requests(), w.events()
+	if len(asked) == 0 || end["event"] == "elicitation.rejected" {
+		return
+	}
+	want := elicitation.Duplicate
+	if withdrawn != "" {
+		want = elicitation.Expired
+	}
+	w.complete(w.session.Sender(), result(asked[0].ID, yes), want)
+	w.wantEvents(before)
+	w.settled()
+}
+
 // wantLogs compares all fields of all entries, and returns the id of the question.
 func (w *wired) wantLogs(want []entry) (id string) {
-	w.t.Helper()
+	w.Helper()
 	all := w.logs.All()
 	for i, e := range all {
 		got := e.ContextMap()
 		if s, _ := got["request_id"].(string); s != "" {
 			refused := e.Message == "elicitation.rejected" // has an id of its own
 			if len(s) < 32 || id != "" && (s == id) == refused {
-				w.t.Errorf("the id of %s is %q, before %q", e.Message, s, id)
+				w.Errorf("the id of %s is %q, before %q", e.Message, s, id)
 			}
 			if !refused {
 				id = s
@@ -393,10 +456,10 @@ func (w *wired) wantLogs(want []entry) (id string) {
 			got["request_id"] = "ID"
 		}
 		if e.Message != got["event"] {
-			w.t.Errorf("the entry %s has the event %v", e.Message, got["event"])
+			w.Errorf("the entry %s has the event %v", e.Message, got["event"])
 		}
 		if i >= len(want) {
-			w.t.Errorf("log entry %d is one too many: %v", i, got)
+			w.Errorf("log entry %d is one too many: %v", i, got)
 			continue
 		}
 		full := entry{"upstream_session": "up", "downstream_session": "s1", "message": "Deploy?",
@@ -404,70 +467,53 @@ func (w *wired) wantLogs(want []entry) (id string) {
 		maps.Copy(full, want[i])
 		maps.DeleteFunc(full, func(_ string, v any) bool { return v == nil })
 		if fmt.Sprint(full) != fmt.Sprint(entry(got)) {
-			w.t.Errorf("log entry %d is\n%v, want\n%v", i, entry(got), full)
+			w.Errorf("log entry %d is\n%v, want\n%v", i, entry(got), full)
 		}
 	}
 	if len(all) < len(want) {
-		w.t.Errorf("%d log entries, want %d", len(all), len(want))
+		w.Errorf("%d log entries, want %d", len(all), len(want))
 	}
 	return id
 }
 
-// wantClient compares the frames that the client has got.
-func (w *wired) wantClient(want []string, id string) {
-	w.t.Helper()
+// wantClient compares the frames that the client has got: the question if its delivery is logged,
+// and why it was withdrawn.
+func (w *wired) wantClient(logs []entry, withdrawn, id string) {
+	w.Helper()
+	var got, want []string
+	if len(logs) > 1 && logs[1]["event"] == "elicitation.delivered" {
+		want = append(want, seenByAll)
+	}
+	if withdrawn != "" {
+		want = append(want, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+			`"params":{"requestId":ID,"reason":%q}}`, withdrawn))
+	}
 	w.screen.mu.Lock()
 	defer w.screen.mu.Unlock()
-	var got []string
 	for _, m := range w.screen.frames {
-		got = append(got, strings.ReplaceAll(encode(w.t, m), `"`+id+`"`, "ID"))
+		got = append(got, strings.ReplaceAll(w.encode(m), `"`+id+`"`, "ID"))
 	}
 	if !slices.Equal(got, want) {
-		w.t.Errorf("the client gets\n%s\nwant\n%s", strings.Join(got, "\n"),
-			strings.Join(want, "\n"))
+		w.Errorf("the client gets\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
 // wantMetrics compares all series that are not zero. Those that follow from others are left out
 // of want: what was asked, and how long it took.
-func (w *wired) wantMetrics(want map[string]float64) {
-	w.t.Helper()
-	full, asked, ended := maps.Clone(want), 0.0, 0.0
-	for name, n := range want {
+func (w *wired) wantMetrics(want string) {
+	w.Helper()
+	full := map[string]float64{}
+	for name := range strings.FieldsSeq(want) {
+		full[name] = 1
 		if !strings.HasPrefix(name, "rejected_total") {
-			asked += n
-		}
-		if !strings.HasPrefix(name, "rejected_total") && name != "pending" {
-			ended += n
-		}
-	}
-	full["requests_total"], full["duration_seconds"] = asked, ended
-	maps.DeleteFunc(full, func(_ string, n float64) bool { return n == 0 })
-	if got := series(w.t, w.registry); !maps.Equal(got, full) {
-		w.t.Errorf("metrics are\n%v, want\n%v", got, full)
-	}
-	books(w.t, w.registry)
-}
-
-// series returns what is not zero, by name and label, less "elicitation_".
-func series(t *testing.T, g prometheus.Gatherer) map[string]float64 {
-	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := strings.TrimPrefix(f.GetName(), "elicitation_")
-			for _, l := range m.GetLabel() {
-				name += "{" + l.GetValue() + "}"
-			}
-			n := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
-				float64(m.GetHistogram().GetSampleCount())
-			if n != 0 {
-				all[name] = n
+			full["requests_total"]++
+			if name != "pending" {
+				full["duration_seconds"]++
 			}
 		}
 	}
-	return all
+	if got := series(w.TB, w.registry); !maps.Equal(got, full) {
+		w.Errorf("metrics are\n%v, want\n%v", got, full)
+	}
+	books(w.TB, w.registry)
 }

@@ -22,38 +22,27 @@ import (
 // BenchmarkCall has a plain call and one with a question, over loopback: without a gateway, and
 // through one before an upstream of either era. A person answers at once.
 func BenchmarkCall(b *testing.B) {
-	srv, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "upstream", Version: "1"},
-		Roundtrip: roundtrip.Options{MinHumanTime: -1},
+	srv := newServer(b, &server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
+	addTool(srv, "plain", done)
+	addTool(srv, "question", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		if _, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?"); err != nil {
+			return nil, err
+		}
+		return server.Text("done"), nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	type result = protocol.CallToolOutcome
-	server.AddTool(srv, server.Tool{Name: "plain"},
-		func(context.Context, *server.ToolCall, struct{}) (result, error) {
-			return server.Text("done"), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "question"},
-		func(ctx context.Context, _ *server.ToolCall, _ struct{}) (result, error) {
-			if _, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?"); err != nil {
-				return nil, err
-			}
-			return server.Text("done"), nil
-		})
 	url := serveHTTP(b, srv)
 	gateways := map[protocol.Era]string{}
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	for _, era := range bothEras {
 		gateways[era] = startGateway(b, &gateway.Options{Log: zaplog.New(zap.NewNop()),
 			Server: server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
 			Upstreams: []gateway.Upstream{{Name: "up", Era: era,
 				Connect: gateway.HTTP(url, nil), Unprefixed: []string{"plain", "question"}}}})
 	}
 	for _, tool := range []string{"plain", "question"} {
-		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		for _, era := range bothEras {
 			name := fmt.Sprintf("%s/%v client", tool, era)
 			b.Run(name+"/direct", func(b *testing.B) { benchCall(b, url, era, tool) })
-			for _, upstream := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+			for _, upstream := range bothEras {
 				b.Run(fmt.Sprintf("%s/%v upstream", name, upstream),
 					func(b *testing.B) { benchCall(b, gateways[upstream], era, tool) })
 			}
@@ -64,13 +53,8 @@ func BenchmarkCall(b *testing.B) {
 // BenchmarkHop has eight callers of a plain tool, direct and through a gateway that logs and
 // counts.
 func BenchmarkHop(b *testing.B) {
-	srv, err := server.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	addEmptyTool(srv, "plain")
-	url := serveHTTP(b, srv)
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	url := serveTool(b, "plain", done)
+	for _, era := range bothEras {
 		b.Run(fmt.Sprintf("%v/direct", era), func(b *testing.B) { benchHop(b, url, era) })
 		b.Run(fmt.Sprintf("%v/gateway", era), func(b *testing.B) {
 			encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
@@ -84,8 +68,7 @@ func BenchmarkHop(b *testing.B) {
 }
 
 func benchHop(b *testing.B, url string, era protocol.Era) {
-	c := connect(b, url, era, &person{})
-	awaitTool(b, c, "plain")
+	c := connect(b, url, era, &person{}, "plain")
 	b.SetParallelism((8 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -99,8 +82,7 @@ func benchHop(b *testing.B, url string, era protocol.Era) {
 }
 
 func benchCall(b *testing.B, url string, era protocol.Era, tool string) {
-	c := connect(b, url, era, &person{})
-	awaitTool(b, c, tool)
+	c := connect(b, url, era, &person{}, tool)
 	b.ReportAllocs()
 	for b.Loop() {
 		got, err := c.CallTool(b.Context(), tool, nil)

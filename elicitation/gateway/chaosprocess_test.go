@@ -131,19 +131,14 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 			panic(err)
 		}
 	}
-	opts := &server.Options{Roundtrip: unlimited(), Middleware: []server.Middleware{
-		func(next server.Handler) server.Handler {
-			return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
-				if p, ok := req.Params.(*protocol.CallToolParams); ok {
-					var in job
-					if err := json.Unmarshal(p.Arguments, &in); err != nil {
-						return nil, err
-					}
-					note("start", in.Name)
-				}
-				return next(ctx, req)
-			}
-		}}}
+	opts := watch(func(req *server.Request) {
+		var in job
+		if p, ok := req.Params.(*protocol.CallToolParams); ok &&
+			json.Unmarshal(p.Arguments, &in) == nil {
+			note("start", in.Name)
+		}
+	})
+	opts.Roundtrip = unlimited()
 	opts.Roundtrip.Sealer, opts.Roundtrip.Audience = fleettest.NewKeyring("upstream"), "upstream"
 	srv, err := server.New(opts)
 	if err != nil {
@@ -151,7 +146,7 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 	}
 	server.AddTool(srv, server.Tool{Name: "work"}, func(
 		ctx context.Context, _ *server.ToolCall, in job,
-	) (protocol.CallToolOutcome, error) {
+	) (outcome, error) {
 		first, err := roundtrip.Ask[target](ctx, "first", "first of "+in.Name)
 		if err != nil {
 			return nil, err

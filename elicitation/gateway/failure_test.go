@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -22,24 +24,19 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A failingUpstream has the tool x, and its calls are answered by hand.
-type failingUpstream struct {
-	url      string
-	listener *httptest.Server
-}
-
+// startFailing serves an upstream with the tool x, whose calls are answered by hand.
 func startFailing(
 	t *testing.T, answer func(w http.ResponseWriter, r *http.Request, id json.RawMessage),
-) *failingUpstream {
+) *httptest.Server {
 	t.Helper()
 	srv := newServer(t, nil)
-	addEmptyTool(srv, "x")
+	addTool(srv, "x", done)
 	next, err := serverhttp.New(srv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &failingUpstream{}
-	u.listener = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	t.Cleanup(func() { _ = srv.Close() })
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var m struct {
 			ID     json.RawMessage
@@ -52,13 +49,6 @@ func startFailing(
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	}))
-	u.url = u.listener.URL
-	t.Cleanup(func() {
-		u.listener.CloseClientConnections()
-		u.listener.Close()
-		_ = srv.Close()
-	})
-	return u
 }
 
 // writeEvents writes a stream; the last text is written as it is.
@@ -73,6 +63,27 @@ func writeEvents(w http.ResponseWriter, texts ...string) {
 const aliveEvent = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"," +
 	"\"params\":{\"level\":\"debug\",\"data\":\"hunter2\"}}\n\n"
 
+// writeJSON writes a response; ID in it is the id of the request.
+func writeJSON(text string) func(http.ResponseWriter, *http.Request, json.RawMessage) {
+	return func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, strings.Replace(text, "ID", string(id), 1))
+	}
+}
+
+// writeStatus writes a status alone.
+func writeStatus(status int) func(http.ResponseWriter, *http.Request, json.RawMessage) {
+	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, "hunter2")
+	}
+}
+
+const (
+	cannotBeRead = "sent a response that cannot be read. What the tool did is not known"
+	didNotAnswer = "did not answer. What the tool did is not known"
+)
+
 // failureScenes are ways in which the call of an upstream fails, and what the log says of each.
 var failureScenes = []struct {
 	name   string
@@ -82,49 +93,33 @@ var failureScenes = []struct {
 }{
 	{"garbage in mid-run", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		writeEvents(w, aliveEvent, "data: {\"jsonrpc\":\"2.0\",\"hunter2\"}\n\n")
-	}, "malformed at=26", "sent a response that cannot be read. What the tool did is not known"},
-	{"garbage as a body", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1 hunter2`)
-	}, "malformed at=24", "sent a response that cannot be read. What the tool did is not known"},
+	}, "malformed at=26", cannotBeRead},
+	{"garbage as a body", writeJSON(`{"jsonrpc":"2.0","id":1 hunter2`), "malformed at=24", cannotBeRead},
 	{"HTML with status 200", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<html>hunter2</html>")
-	}, "malformed", "sent a response that cannot be read. What the tool did is not known"},
-	{"a response to another request", func(w http.ResponseWriter, _ *http.Request,
-		_ json.RawMessage) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"jsonrpc":"2.0","id":"hunter2","result":{"content":[]}}`)
-	}, "malformed", "sent a response that cannot be read. What the tool did is not known"},
-	{"no result of a tool", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":"hunter2"}}`, id)
-	}, "malformed", "sent a response that cannot be read. What the tool did is not known"},
-	{"status 500", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		w.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprint(w, "hunter2")
-	}, "http_status status=500", "did not answer. What the tool did is not known"},
-	{"status 403", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, "hunter2")
-	}, "credentials status=403", "did not answer. What the tool did is not known"},
-	{"an error", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"hunter2"}}`, id)
-	}, "error code=-32000", "hunter2"},
+	}, "malformed", cannotBeRead},
+	{"a response to another request", writeJSON(
+		`{"jsonrpc":"2.0","id":"hunter2","result":{"content":[]}}`), "malformed", cannotBeRead},
+	{"no result of a tool", writeJSON(
+		`{"jsonrpc":"2.0","id":ID,"result":{"content":"hunter2"}}`), "malformed", cannotBeRead},
+	{"status 500", writeStatus(500), "http_status status=500", didNotAnswer},
+	{"status 403", writeStatus(403), "credentials status=403", didNotAnswer},
+	{"an error", writeJSON(
+		`{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"hunter2"}}`), "error code=-32000", "hunter2"},
 	{"a stream that ends within a frame", func(w http.ResponseWriter, _ *http.Request,
 		_ json.RawMessage) {
 		writeEvents(w, aliveEvent, `data: {"jsonrpc":"2.0","id":1,"res`)
-	}, "ended", "did not answer. What the tool did is not known"},
+	}, "ended", didNotAnswer},
 	{"a connection that breaks", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
 			_ = conn.Close()
 		}
-	}, "ended", "did not answer. What the tool did is not known"},
+	}, "ended", didNotAnswer},
 	{"no answer in time", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		<-r.Context().Done()
-	}, "timeout", "did not answer. What the tool did is not known"},
+	}, "timeout", didNotAnswer},
 }
 
 // A watched gateway has a log and metrics that a test reads.
@@ -160,44 +155,23 @@ func (w *watched) failedCall(t *testing.T) string {
 	return text
 }
 
-// counted returns how many failures of a kind the metrics have, and in how many series.
-func (w *watched) counted(t *testing.T, why string) (n float64, series int) {
-	t.Helper()
-	families, err := w.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "elicitation_upstream_failures_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			series++
-			if labels := m.GetLabel(); labels[0].GetValue() == "ops" &&
-				labels[1].GetValue() == why {
-				n = m.GetCounter().GetValue()
-			}
-		}
-	}
-	return n, series
+const failuresTotal = "elicitation_upstream_failures_total"
+
+// counted returns how many failures of a kind the metrics have.
+func (w *watched) counted(t *testing.T, why string) float64 {
+	return w.series(t)[failuresTotal+"{upstream=ops}{why="+why+"}"]
 }
 
 func TestTheLogSaysWhyACallFailed(t *testing.T) {
 	t.Parallel()
 	for _, scene := range failureScenes {
 		t.Run(scene.name, func(t *testing.T) {
-			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-				u := startFailing(t, scene.answer)
-				impatient := &clienthttp.Options{HTTPClient: &http.Client{Timeout: time.Second}}
-				w := startWatched(t, gateway.Upstream{
-					Name: "ops", Connect: gateway.HTTP(u.url, impatient), Era: era})
-				c := connect(t, w.url, 0, &person{})
-				awaitTool(t, c, "ops_x")
-				result, err := c.CallTool(t.Context(), "ops_x", nil)
-				got := textOf(result)
-				if err != nil {
-					got = err.Error()
-				}
+			for _, era := range bothEras {
+				u := ops("", era)
+				u.Connect = gateway.HTTP(startFailing(t, scene.answer).URL,
+					&clienthttp.Options{HTTPClient: &http.Client{Timeout: time.Second}})
+				w := startWatched(t, u)
+				got := callText(t, connect(t, w.url, 0, &person{}, "ops_x"), "ops_x")
 				if !strings.Contains(got, scene.client) {
 					t.Errorf("%v: the client reads %q", era, got)
 				}
@@ -205,8 +179,9 @@ func TestTheLogSaysWhyACallFailed(t *testing.T) {
 					t.Errorf("%v: the log says %q, want %q", era, got, scene.fields)
 				}
 				why, _, _ := strings.Cut(scene.fields, " ")
-				if n, series := w.counted(t, why); n < 1 || series != 12 {
-					t.Errorf("%v: counted %v, in %d series", era, n, series)
+				series, err := testutil.GatherAndCount(w.registry, failuresTotal)
+				if n := w.counted(t, why); n < 1 || series != 12 {
+					t.Errorf("%v: counted %v, in %d series, %v", era, n, series, err)
 				}
 			}
 		})
@@ -214,22 +189,19 @@ func TestTheLogSaysWhyACallFailed(t *testing.T) {
 }
 
 func TestTheLogSaysThatAnUpstreamIsGone(t *testing.T) {
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	for _, era := range bothEras {
 		u := startFailing(t, nil)
-		w := startWatched(t, gateway.Upstream{
-			Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: era})
-		c := connect(t, w.url, 0, &person{})
-		awaitTool(t, c, "ops_x")
-		u.listener.CloseClientConnections()
-		_ = u.listener.Listener.Close()
-		result, err := c.CallTool(t.Context(), "ops_x", nil)
-		if err != nil || !result.IsError {
-			t.Errorf("%v: got %q, %v", era, textOf(result), err)
+		w := startWatched(t, ops(u.URL, era))
+		c := connect(t, w.url, 0, &person{}, "ops_x")
+		u.CloseClientConnections()
+		_ = u.Listener.Close()
+		if got := callText(t, c, "ops_x"); !strings.HasPrefix(got, "failed: ") {
+			t.Errorf("%v: got %q", era, got)
 		}
 		if got := w.failedCall(t); got != "unreachable" {
 			t.Errorf("%v: the log says %q", era, got)
 		}
-		if n, _ := w.counted(t, "unreachable"); n < 1 {
+		if n := w.counted(t, "unreachable"); n < 1 {
 			t.Errorf("%v: counted %v", era, n)
 		}
 	}
@@ -237,12 +209,9 @@ func TestTheLogSaysThatAnUpstreamIsGone(t *testing.T) {
 
 // An upstream that asks what nobody has declared has its client told what it lacks.
 func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
-	u := startFailing(t, func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required",`+
-			`"inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form",`+
-			`"message":"hunter2","requestedSchema":{"type":"object","properties":{}}}}}}}`, id)
-	})
+	u := startFailing(t, writeJSON(`{"jsonrpc":"2.0","id":ID,"result":{"resultType":`+
+		`"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form",`+
+		`"message":"hunter2","requestedSchema":{"type":"object","properties":{}}}}}}}`))
 	for _, test := range []struct {
 		era    protocol.Era
 		kept   bool
@@ -255,10 +224,10 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 		{protocol.Modern, true,
 			"The upstream server ops needs elicitation.form, which this gateway does not let it use"},
 	} {
-		w := startWatched(t, gateway.Upstream{Name: "ops", Connect: gateway.HTTP(u.url, nil),
-			Era: protocol.Modern, Refuse: refuseIf(test.kept, protocol.KindElicitForm)})
-		c := connectWith(t, w.url, client.Options{Era: test.era})
-		awaitTool(t, c, "ops_x")
+		upstream := ops(u.URL, protocol.Modern)
+		upstream.Refuse = refuseIf(test.kept, protocol.KindElicitForm)
+		w := startWatched(t, upstream)
+		c := connectWith(t, w.url, client.Options{Era: test.era}, "ops_x")
 		result, err := c.CallTool(t.Context(), "ops_x", nil)
 		got := textOf(result)
 		if said, ok := protocol.AsError(err); ok {
@@ -276,41 +245,37 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
-// A caller that leaves is no failure of the upstream.
+// A caller that leaves ends the call upstream, and is no failure of the upstream.
 func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		running := make(chan struct{}, 1)
-		srv := newServer(t, nil)
-		server.AddTool(srv, server.Tool{Name: "x"}, func(
-			ctx context.Context, _ *server.ToolCall, _ struct{},
-		) (outcome, error) {
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		running, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+		w := startWatched(t, ops(serveTool(t, "x", func(
+			ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			running <- struct{}{}
 			<-ctx.Done()
+			ended <- struct{}{}
 			return nil, ctx.Err()
-		})
-		w := startWatched(t, gateway.Upstream{
-			Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: era})
-		c := connect(t, w.url, protocol.Legacy, &person{})
-		awaitTool(t, c, "ops_x")
-		ctx, cancel := context.WithCancel(t.Context())
+		}), upstreamEra))
+		c := connect(t, w.url, clientEra, &person{}, "ops_x")
+		ctx, leave := context.WithCancel(t.Context())
 		go func() {
 			<-running
-			cancel()
+			leave()
 		}()
-		if _, err := c.CallTool(ctx, "ops_x", nil); err == nil {
-			t.Error("there is a result")
+		if _, err := c.CallTool(ctx, "ops_x", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
 		}
-		for range 500 {
-			if w.logs.FilterMessage("gateway.call_failed").Len() > 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			t.Fatal("the call goes on upstream")
 		}
+		eventually(func() bool { return w.logs.FilterMessage("gateway.call_failed").Len() > 0 })
 		if got := w.failedCall(t); got != "given_up" {
-			t.Errorf("%v: the log says %q", era, got)
+			t.Errorf("the log says %q", got)
 		}
 		if n := w.logs.FilterLevelExact(zap.WarnLevel).Len(); n != 0 {
-			t.Errorf("%v: %d warnings", era, n)
+			t.Errorf("%d warnings", n)
 		}
-	}
+	})
 }

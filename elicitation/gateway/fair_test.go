@@ -7,32 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server"
 )
-
-// byHandAs returns a client as [byHand] does, of a user; "" is nobody.
-func byHandAs(
-	t *testing.T, url, user string, capabilities protocol.ClientCapabilities,
-) *client.Client {
-	t.Helper()
-	return connectUser(t, url, user, client.Options{Manual: &capabilities, NoBusyRetry: true,
-		Era: protocol.Modern})
-}
-
-// asksForms are the capabilities of a client that can be asked.
-var asksForms = protocol.ClientCapabilities{
-	Elicitation: &protocol.ElicitationCapability{Form: true}}
 
 // startAskingAndPlain serves an upstream with a tool that asks and one that does not.
 func startAskingAndPlain(t *testing.T) string {
 	t.Helper()
-	u, srv := &upstreamServer{}, newServer(t, nil)
-	server.AddTool(srv, server.Tool{Name: "deploy"}, u.deploy)
+	srv := newServer(t, nil)
+	addTool(srv, "deploy", (&upstreamServer{}).deploy)
 	addEcho(srv, "plain")
 	return serveHTTP(t, srv)
 }
@@ -41,7 +26,7 @@ func startAskingAndPlain(t *testing.T) string {
 // upstream runs.
 func TestNobodyLocksOthersOut(t *testing.T) {
 	t.Parallel()
-	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+	for _, era := range bothEras {
 		for _, greedy := range []string{"mallory", ""} {
 			for seed := range uint64(4) {
 				t.Run(fmt.Sprintf("%v upstream, by %q, schedule %d", era, greedy, seed),
@@ -54,9 +39,7 @@ func TestNobodyLocksOthersOut(t *testing.T) {
 func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 	_, url := serveGateway(t, &gateway.Options{
 		MaxCalls: 16, MaxCallsPerPrincipal: 12, MaxConnections: 8,
-		Upstreams: []gateway.Upstream{{Name: "ops", Era: era,
-			Connect: gateway.HTTP(startAskingAndPlain(t), nil)}},
-	}, byUser)
+		Upstreams: []gateway.Upstream{ops(startAskingAndPlain(t), era)}}, byUser)
 	random := rand.New(rand.NewPCG(seed, 1))
 	clients := []*client.Client{
 		byHandAs(t, url, greedy, asksForms),
@@ -65,8 +48,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 		byHandAs(t, url, greedy, protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}}),
 	}
-	victim := byHandAs(t, url, "bob", protocol.ClientCapabilities{})
-	awaitTool(t, victim, "ops_plain")
+	victim := byHandAs(t, url, "bob", protocol.ClientCapabilities{}, "ops_plain")
 	plain := func() error {
 		_, err := victim.CallTool(t.Context(), "ops_plain", nil)
 		return err
@@ -109,12 +91,9 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 func TestABusyUpstreamSaysWhoseLimitItIs(t *testing.T) {
 	_, url := serveGateway(t, &gateway.Options{
 		MaxConnections: 8,
-		Upstreams: []gateway.Upstream{{Name: "ops", Era: protocol.Legacy,
-			Connect: gateway.HTTP(startAskingAndPlain(t), nil)}},
-	}, byUser)
+		Upstreams:      []gateway.Upstream{ops(startAskingAndPlain(t), protocol.Legacy)}}, byUser)
 	fill := func(user string) (limit string) {
-		c := byHandAs(t, url, user, asksForms)
-		awaitTool(t, c, "ops_deploy")
+		c := byHandAs(t, url, user, asksForms, "ops_deploy")
 		for range 9 {
 			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
 			if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
@@ -138,72 +117,30 @@ eve: {"retryAfterMs":1000,"limit":"upstream"}
 	}
 }
 
-// listen subscribes to resources until the test ends. It returns what the client was acknowledged,
-// or why it was not, and the resources that change.
-func listen(t *testing.T, c *client.Client, uris ...string) (string, <-chan string) {
-	t.Helper()
-	acknowledged, updated := make(chan string, 10), make(chan string, 100)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := c.Listen(ctx, protocol.SubscriptionFilter{ResourceSubscriptions: uris},
-			func(_ context.Context, e client.ListenEvent) {
-				switch e := e.(type) {
-				case client.Acknowledged:
-					acknowledged <- strings.Join(e.Filter.ResourceSubscriptions, " ")
-				case client.ResourceUpdated:
-					select {
-					case updated <- e.URI:
-					default:
-					}
-				}
-			})
-		acknowledged <- fmt.Sprint(err)
-	}()
-	t.Cleanup(func() { stop(); <-ended })
-	return <-acknowledged, updated
-}
-
 // Subscriptions that one principal makes up leave room for those of others.
 func TestSubscriptionsHaveShares(t *testing.T) {
-	t.Parallel()
-	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-		t.Run(era.String(), func(t *testing.T) {
-			srv := newServer(t, nil)
-			addEcho(srv, "z")
-			_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
-				{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
-			}}).WithEntries(8), byUser)
-			var all []string
-			for i := range 5 {
-				c := connectAs(t, url, era, "mallory")
-				awaitTool(t, c, "ops_z")
-				made := []string{fmt.Sprintf("ops+file:///%d", i),
-					fmt.Sprintf("ops+file:///b%d", i)}
-				said, _ := listen(t, c, made...)
-				all = append(all, said)
-			}
-			got := strings.Join(all, "\n")
-			if n := strings.Count(got, "ops+file"); n != 2 {
-				t.Errorf("%d are acknowledged:\n%s", n, got)
-			}
-			said, updated := listen(t, connectAs(t, url, era, "ann"), "ops+file:///z")
-			if said != "ops+file:///z" {
-				t.Errorf("ann is told %q", said)
-			}
-			for deadline := time.After(10 * time.Second); ; {
-				srv.ResourceUpdated("file:///z")
-				select {
-				case <-updated:
-					return
-				case <-deadline:
-					t.Fatal("no change is announced")
-				case <-time.After(50 * time.Millisecond):
-				}
-			}
-		})
-	}
+	forEachEra(t, func(t *testing.T, era protocol.Era) {
+		srv := newServer(t, nil)
+		addEcho(srv, "z")
+		_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
+			ops(serveHTTP(t, srv), 0)}}).WithEntries(8), byUser)
+		var all []string
+		for i := range 5 {
+			c := connectAs(t, url, era, "mallory", "ops_z")
+			said, _ := listen(t, c, false, fmt.Sprintf("ops+file:///%d", i),
+				fmt.Sprintf("ops+file:///b%d", i))
+			all = append(all, said)
+		}
+		got := strings.Join(all, "\n")
+		if n := strings.Count(got, "ops+file"); n != 2 {
+			t.Errorf("%d are acknowledged:\n%s", n, got)
+		}
+		said, updated := listen(t, connectAs(t, url, era, "ann"), false, "ops+file:///z")
+		if said != "ops+file:///z" {
+			t.Errorf("ann is told %q", said)
+		}
+		wantUpdate(t, srv, "file:///z", updated)
+	})
 }
 
 // A subscription that ends leaves its room to others; one that several hold keeps it.
@@ -211,8 +148,8 @@ func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "z")
 	_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
-		{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)}}}).WithEntries(4), byUser)
-	awaitTool(t, connectAs(t, url, protocol.Modern, "eve"), "ops_z")
+		ops(serveHTTP(t, srv), 0)}}).WithEntries(4), byUser)
+	connectAs(t, url, protocol.Modern, "eve", "ops_z")
 	ann, bob := openRawSession(t, url, "ann"), openRawSession(t, url, "bob")
 	var got []string
 	for _, step := range []struct {

@@ -6,25 +6,22 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // askWhatever is a server with a tool x that asks whether the client can be asked or not, and
@@ -34,12 +31,11 @@ func askWhatever(t *testing.T, era protocol.Era) string {
 	if era == protocol.Legacy {
 		_, url := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
 			event(fmt.Sprintf(rawAsk, "99", "Who?"))
-			text, _ := json.Marshal(<-answers)
-			event(fmt.Sprintf(strings.Replace(rawDone, `"done"`, "%s", 1), id, text))
+			event(fmt.Sprintf(rawText, id, <-answers))
 		})
 		return url
 	}
-	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var m struct {
 			ID     json.RawMessage `json:"id"`
@@ -63,9 +59,7 @@ func askWhatever(t *testing.T, era protocol.Era) string {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
-	}))
-	t.Cleanup(func() { l.CloseClientConnections(); l.Close() })
-	return l.URL
+	})).URL
 }
 
 // A ledger is what a gateway says of questions.
@@ -75,9 +69,8 @@ type ledger struct {
 }
 
 func newLedger(opts *gateway.Options) *ledger {
-	core, logs := observer.New(zapcore.DebugLevel)
-	l := &ledger{prometheus.NewRegistry(), logs}
-	opts.Log, opts.Metrics = zaplog.New(zap.New(core)), prom.New(l.registry)
+	l := &ledger{prometheus.NewRegistry(), logged(opts, zapcore.DebugLevel)}
+	opts.Metrics = prom.New(l.registry)
 	return l
 }
 
@@ -105,8 +98,10 @@ func (l *ledger) series(t *testing.T) map[string]float64 {
 	return all
 }
 
-// sums returns how many questions there were, and how many have ended or are pending.
-func sums(series map[string]float64) (requests, accounted float64) {
+// wantSums wants as many questions as have ended or are pending.
+func wantSums(t *testing.T, series map[string]float64) {
+	t.Helper()
+	var requests, accounted float64
 	for name, value := range series {
 		kind, _, _ := strings.Cut(name, "{")
 		switch kind {
@@ -117,7 +112,9 @@ func sums(series map[string]float64) (requests, accounted float64) {
 			accounted += value
 		}
 	}
-	return requests, accounted
+	if requests != accounted {
+		t.Errorf("%v questions, %v accounted for: %v", requests, accounted, series)
+	}
 }
 
 // events takes the entries about questions, without what differs each time.
@@ -173,17 +170,12 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 			}, "created|delivered|error reason=client_error code=-32000", "no eyes"},
 			{"no capability", nil, "rejected reason=capability code=-32601", "-32601"},
 		} {
-			opts := &gateway.Options{
-				Upstreams: []gateway.Upstream{{Name: "ops",
-					Connect: gateway.HTTP(askWhatever(t, upstreamEra), nil), Era: upstreamEra}},
-				Elicitation: elicitation.Options{MinHumanTime: -1,
-					Subject: func(p protocol.Principal) string { return p.Subject }},
-			}
+			asks := elicitation.Options{
+				Subject: func(p protocol.Principal) string { return p.Subject }}
 			if c.name == "timeout" { // others may take their time on a slow machine
-				opts.Elicitation.Timeout = 500 * time.Millisecond
+				asks.Timeout = 500 * time.Millisecond
 			}
-			books := newLedger(opts)
-			_, url := serveGateway(t, opts, byUser)
+			url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, asks)
 			with := client.Options{Era: clientEra}
 			if c.answer != nil {
 				with.ElicitForm = func(context.Context, *client.FormQuestion,
@@ -191,8 +183,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 					return c.answer()
 				}
 			}
-			mcp := connectUser(t, url, "ann", with)
-			awaitTool(t, mcp, "ops_x")
+			mcp := connectUser(t, url, "ann", with, "ops_x")
 			var got string
 			want := c.want
 			if c.name == "error" && modern { // which has no way to send one
@@ -203,8 +194,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				got = answerWith(t, url, `{"action":"accept","content":{"name":`+content+`}}`)
 				want, c.text = "created|delivered|error reason=invalid_reply code=-32603", ""
 			} else {
-				result, err := mcp.CallTool(t.Context(), "ops_x", nil)
-				got = fmt.Sprint(textOf(result), err)
+				got = callText(t, mcp, "ops_x")
 			}
 			if c.name == "error" && relayed && !modern {
 				want = "created|delivered|error reason=delivery code=-32603"
@@ -218,38 +208,30 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 			if !strings.Contains(got, c.text) {
 				t.Errorf("%s: the call ended with %s", c.name, got)
 			}
-			events := books.await(t, want)
-			series := books.series(t)
-			requests, accounted := sums(series)
-			t.Logf("%s: %s\n%v\n%v", c.name, got, strings.Join(events, "|"), series)
-			if strings.Join(events, "|") != want {
-				t.Errorf("%s: got %v, want %s", c.name, events, want)
-			}
-			if requests != accounted {
-				t.Errorf("%s: %v questions, %v accounted for: %v", c.name, requests, accounted, series)
-			}
+			books.want(t, want)
+			wantSums(t, books.series(t))
 		}
 	})
 }
 
-// await waits for the entries of a question.
-func (l *ledger) await(t *testing.T, want string) (events []string) {
+// want waits for the entries of a question.
+func (l *ledger) want(t *testing.T, want string) {
 	t.Helper()
-	for range 300 {
+	var events []string
+	eventually(func() bool {
 		events = append(events, l.events()...)
-		if len(events) >= len(strings.Split(want, "|")) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+		return len(events) >= len(strings.Split(want, "|"))
+	})
+	if got := strings.Join(events, "|"); got != want {
+		t.Errorf("the log has %s, want %s", got, want)
 	}
-	return events
 }
 
 // answerWith calls the tool x and answers its question.
 func answerWith(t *testing.T, url, answer string) string {
 	t.Helper()
-	key, state := askedBy(t, modernRawAs(t, url, "ann", "ops_x", "", ""))
-	return modernRawAs(t, url, "ann", "ops_x", state, `{"`+key+`":`+answer+`}`)
+	key, state := askedBy(t, modernRaw(t, url, "ann", "ops_x", "", ""))
+	return modernRaw(t, url, "ann", "ops_x", state, `{"`+key+`":`+answer+`}`)
 }
 
 // askedBy returns the key of the question in a response, and the state.
@@ -277,30 +259,21 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
 			t.Parallel()
 			upstream := askWhatever(t, protocol.Modern)
-			key, err := keys.NewKey("test", []byte(strings.Repeat("0123456789abcdef", 2)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ring, err := keys.NewKeyring(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ring := fleettest.NewKeyring("shared")
 			var books [2]*ledger
 			var urls [2]string
 			for i := range books {
 				opts := &gateway.Options{
 					Server: server.Options{Info: protocol.Implementation{Name: "g", Version: "1"},
 						Roundtrip: roundtrip.Options{Sealer: ring}},
-					Upstreams: []gateway.Upstream{{Name: "ops",
-						Connect: gateway.HTTP(upstream, nil), Era: protocol.Modern}},
+					Upstreams:   []gateway.Upstream{ops(upstream, protocol.Modern)},
 					Elicitation: elicitation.Options{Timeout: time.Second, MinHumanTime: -1},
 				}
 				books[i] = newLedger(opts)
 				_, urls[i] = serveGateway(t, opts, byUser)
-				awaitTool(t, connectUser(t, urls[i], "ann", client.Options{Era: protocol.Modern}),
-					"ops_x")
+				connectUser(t, urls[i], "ann", client.Options{Era: protocol.Modern}, "ops_x")
 			}
-			question, state := askedBy(t, modernRawAs(t, urls[0], "ann", "ops_x", "", ""))
+			question, state := askedBy(t, modernRaw(t, urls[0], "ann", "ops_x", "", ""))
 			if got := books[0].series(t)["elicitation_pending"]; got != 1 {
 				t.Errorf("%v are pending where it was asked", got)
 			}
@@ -309,16 +282,12 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 				time.Sleep(1200 * time.Millisecond)
 				want = "elicitation_timeout_total"
 			}
-			got := modernRawAs(t, urls[1], "ann", "ops_x", state,
-				`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
-			if strings.Contains(got, "Elicitation timed out") != late {
-				t.Errorf("got %s", got)
-			}
-			// A copy counts for nothing, and is answered alike.
-			got = modernRawAs(t, urls[1], "ann", "ops_x", state,
-				`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
-			if strings.Contains(got, "Elicitation timed out") != late {
-				t.Errorf("the copy got %s", got)
+			for range 2 { // a copy counts for nothing, and is answered alike
+				got := modernRaw(t, urls[1], "ann", "ops_x", state,
+					`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
+				if strings.Contains(got, "Elicitation timed out") != late {
+					t.Errorf("got %s", got)
+				}
 			}
 			time.Sleep(1200 * time.Millisecond) // no process knows of it any more
 			asked, answered := books[0].series(t), books[1].series(t)

@@ -50,16 +50,14 @@ func (f fixed) Credentials(context.Context, clienthttp.Outgoing) (http.Header, e
 
 func (fixed) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
 
+// tokenOf is what a client of the gateway sends.
 func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
 
 // whoIs authenticates the clients of the gateway.
 func whoIs(r *http.Request) (protocol.Principal, error) {
-	for _, name := range []string{"alice", "bob"} {
-		if r.Header.Get("Authorization") == "Bearer "+tokenOf(name) {
-			return protocol.Principal{Subject: name}, nil
-		}
-	}
-	return protocol.Principal{}, nil // anonymous
+	name, _ := strings.CutPrefix(r.Header.Get("Authorization"), "token-of-")
+	name, _ = strings.CutSuffix(name, "-at-the-gateway")
+	return protocol.Principal{Subject: name}, nil
 }
 
 // visitor reads who uses a browser from a cookie, which stands for the login of the host.
@@ -78,7 +76,7 @@ func startLoginSite(
 	t.Helper()
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
-	server.AddTool(srv, server.Tool{Name: "whoami"}, s.whoami)
+	addTool(srv, "whoami", s.whoami)
 	handler, err := serverhttp.New(srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -164,9 +162,7 @@ func (s *loginSite) credentials() func(
 	}
 }
 
-func (s *loginSite) whoami(
-	ctx context.Context, call *server.ToolCall, _ struct{},
-) (protocol.CallToolOutcome, error) {
+func (s *loginSite) whoami(ctx context.Context, call *server.ToolCall) (outcome, error) {
 	if _, err := roundtrip.Ask[target](ctx, "where", "Deploy where?"); err != nil {
 		return nil, err
 	}
@@ -248,22 +244,11 @@ func (p *visitingPerson) connect(
 	t *testing.T, era protocol.Era, change func(*client.Options),
 ) *client.Client {
 	t.Helper()
-	header := http.Header{"Authorization": {"Bearer " + tokenOf(p.name)}}
-	transport, err := clienthttp.New(p.site.url, &clienthttp.Options{Header: header})
-	if err != nil {
-		t.Fatal(err)
-	}
 	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era}
 	if change != nil {
 		change(opts)
 	}
-	c, err := client.New(transport, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	awaitTool(t, c, "docs_whoami")
-	return c
+	return connectUser(t, p.site.url, tokenOf(p.name), *opts, "docs_whoami")
 }
 
 func (p *visitingPerson) wantShown(t *testing.T, links, forms int) {
@@ -299,13 +284,7 @@ func TestEachPersonLogsInAtTheUpstreamOnce(t *testing.T) {
 			p := s.newPerson(t, name)
 			c := p.connect(t, clientEra, nil)
 			for range 2 { // the second call finds the login
-				result, err := c.CallTool(t.Context(), "docs_whoami", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := textOf(result); got != "at the upstream you are "+name+"-at-docs" {
-					t.Errorf("got %q", got)
-				}
+				wantText(t, c, "docs_whoami", "at the upstream you are "+name+"-at-docs")
 				want = append(want, name+"-at-docs")
 			}
 			p.wantShown(t, 1, 2)
@@ -322,10 +301,7 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	alice.visit = func(link string) { links <- link }
 	c := alice.connect(t, protocol.Modern, nil)
 	done := make(chan string, 1)
-	go func() {
-		result, err := c.CallTool(t.Context(), "docs_whoami", nil)
-		done <- fmt.Sprint(textOf(result), err)
-	}()
+	go func() { done <- callText(t, c, "docs_whoami") }()
 	link := <-links
 	tryFrom := func(who, what, link string, status int) {
 		t.Helper()
@@ -369,7 +345,7 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusOK {
 		t.Errorf("status %d: %s", status, page)
 	}
-	if got := <-done; got != "at the upstream you are alice-at-docs<nil>" {
+	if got := <-done; got != "at the upstream you are alice-at-docs" {
 		t.Error(got)
 	}
 	s.wantCommits(t, "alice-at-docs")
@@ -408,7 +384,7 @@ func TestALinkThatIsOverLeadsNowhere(t *testing.T) {
 }
 
 func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	for _, era := range bothEras {
 		for _, c := range []struct {
 			name   string
 			change func(*visitingPerson)
@@ -432,8 +408,8 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 				})
 				p := s.newPerson(t, "alice")
 				c.change(p)
-				result, err := p.connect(t, era, c.opts).CallTool(t.Context(), "docs_whoami", nil)
-				if got := fmt.Sprint(textOf(result), err); !strings.Contains(got, c.want) {
+				got := callText(t, p.connect(t, era, c.opts), "docs_whoami")
+				if !strings.Contains(got, c.want) {
 					t.Errorf("got %q, want %q in it", got, c.want)
 				}
 				s.wantCommits(t)
@@ -449,9 +425,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 		p := s.newPerson(t, "alice")
 		c := p.connect(t, clientEra, nil)
 		for range 2 { // before the second one the gateway reads the lists of the person
-			if _, err := c.CallTool(t.Context(), "docs_whoami", nil); err != nil {
-				t.Fatal(err)
-			}
+			wantText(t, c, "docs_whoami", "at the upstream you are alice-at-docs")
 		}
 		if upstreamEra == protocol.Modern {
 			p.answer = func(string) *protocol.ElicitResult {
@@ -463,10 +437,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 		} else {
 			s.as.RevokeAll()
 		}
-		result, err := c.CallTool(t.Context(), "docs_whoami", nil)
-		if err != nil || textOf(result) != "at the upstream you are alice-at-docs" {
-			t.Errorf("got %q, %v", textOf(result), err)
-		}
+		wantText(t, c, "docs_whoami", "at the upstream you are alice-at-docs")
 		p.wantShown(t, 2, 3)
 		s.wantCommits(t, "alice-at-docs", "alice-at-docs", "alice-at-docs")
 	})
@@ -480,18 +451,14 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 	s := startLoginSite(t, 0, share)
 	p := s.newPerson(t, "alice") // whose browser comes to the first
 	s.url = s.startGateway(t, 0, share)
-	result, err := p.connect(t, 0, nil).CallTool(t.Context(), "docs_whoami", nil)
-	if err != nil || textOf(result) != "at the upstream you are alice-at-docs" {
-		t.Errorf("got %q, %v", textOf(result), err)
-	}
+	wantText(t, p.connect(t, 0, nil), "docs_whoami", "at the upstream you are alice-at-docs")
 	p.wantShown(t, 1, 1)
 	s.wantCommits(t, "alice-at-docs")
 }
 
 // An upstream that refuses the stream on which the result was to come may have run the call.
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
-	t.Parallel()
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		s := newLoginSite(t)
 		u := &rawUpstream{tool: "whoami", answers: make(chan string, 1)}
 		u.call = func(_ json.RawMessage, event func(string), _ <-chan string) {
@@ -500,13 +467,13 @@ func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 		}
 		s.serve(t, u, protocol.Legacy, nil)
 		p := s.newPerson(t, "alice")
-		result, err := p.connect(t, era, nil).CallTool(t.Context(), "docs_whoami", nil)
-		if got := textOf(result); err != nil || !strings.Contains(got, "is not known") {
-			t.Errorf("%v: got %q, %v", era, got, err)
+		got := callText(t, p.connect(t, era, nil), "docs_whoami")
+		if strings.HasPrefix(got, "error: ") || !strings.Contains(got, "is not known") {
+			t.Errorf("got %q", got)
 		}
 		p.wantShown(t, 1, 0)
 		if n := u.calls.Load(); n != 1 {
-			t.Errorf("%v: the upstream was called %d times", era, n)
+			t.Errorf("the upstream was called %d times", n)
 		}
-	}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // A scripted upstream of an older revision answers each method with the JSON that the test says: a
@@ -79,11 +77,10 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "retry: 10\nid: 1\ndata:\n\n")
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
-	case !ok:
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
 	default:
-		if !strings.HasPrefix(result, `"error":`) {
+		if !ok {
+			result = `"error":{"code":-32601,"message":"no"}`
+		} else if !strings.HasPrefix(result, `"error":`) {
 			result = `"result":` + result
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -102,19 +99,17 @@ func startScripted(t *testing.T, answers map[string]string) (
 		answers["initialize"] = scriptedInitialize
 	}
 	s = &scripted{answers: answers}
-	l := httptest.NewServer(s)
-	t.Cleanup(l.Close)
-	core, log := observer.New(zap.WarnLevel)
-	url = startGateway(t, &gateway.Options{Log: zaplog.New(zap.New(core)),
-		Upstreams: []gateway.Upstream{{Name: "u", Connect: gateway.HTTP(l.URL, nil)}}})
-	return s, url, log
+	opts := &gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "u", Connect: gateway.HTTP(serve(t, s).URL, nil)}}}
+	log = logged(opts, zap.WarnLevel)
+	return s, startGateway(t, opts), log
 }
 
 // rawTools returns the raw definitions that a client sees, when there is one of a name.
 func rawTools(t *testing.T, url, name string) (tools map[string]map[string]any) {
 	t.Helper()
-	awaitTool(t, connect(t, url, protocol.Legacy, &person{}), name)
-	said := rawLegacy(t, url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)[0]
+	connect(t, url, protocol.Legacy, &person{}, name)
+	said := rawLegacy(t, url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	var list struct {
 		Result struct{ Tools []map[string]any }
 	}
@@ -170,7 +165,7 @@ func TestDefinitionsArePublishedAsTheyCame(t *testing.T) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
 			said := rawLegacy(t, url, `{"jsonrpc":"2.0","id":2,"method":"tools/call",`+
-				`"params":{"name":"u_t","arguments":{}}}`)[0]
+				`"params":{"name":"u_t","arguments":{}}}`)
 			if !strings.Contains(said, `"text":"ok","later":1`) ||
 				!strings.Contains(said, `"later":2`) {
 				t.Errorf("got %s", said)
@@ -196,14 +191,7 @@ func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
 			`"name":"b",` + more + `}]}`,
 		"tools/call": `{"content":[{"type":"text","text":"ok",` + more + `}]}`,
 	})
-	c := connect(t, url, 0, &person{})
-	for range 500 { // templates are read last
-		r, err := c.ListResourceTemplates(t.Context(), "")
-		if err != nil || len(r.ResourceTemplates) > 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitTemplates(t, url)
 	for method, want := range map[string]string{
 		"prompts/list":             `{"name":"u_p","later":{"a":[1]}}`,
 		"resources/list":           `{"uri":"u+file:///a","name":"a",` + more + `}`,
@@ -211,11 +199,21 @@ func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
 		"tools/call":               `{"type":"text","text":"ok",` + more + `}`,
 	} {
 		said := rawLegacy(t, url, fmt.Sprintf(
-			`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"name":"u_good"}}`, method))[0]
+			`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"name":"u_good"}}`, method))
 		if !strings.Contains(said, want) {
 			t.Errorf("%s: got %s", method, said)
 		}
 	}
+}
+
+// awaitTemplates waits for the templates of resources, which are read last.
+func awaitTemplates(t *testing.T, url string) {
+	t.Helper()
+	c := connect(t, url, 0, &person{})
+	eventually(func() bool {
+		r, err := c.ListResourceTemplates(t.Context(), "")
+		return err != nil || len(r.ResourceTemplates) > 0
+	})
 }
 
 // Results that break the schema of their tool are passed on, and the log says so once.
@@ -230,9 +228,8 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 					`"required":["a"]}}]}`,
 				"tools/call": `{"content":[{"type":"text","text":"ok"}]` + structured + `}`,
 			})
-			for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-				c := connect(t, url, era, &person{})
-				awaitTool(t, c, "u_t")
+			for _, era := range bothEras {
+				c := connect(t, url, era, &person{}, "u_t")
 				for range 2 {
 					_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "u_t"})
 					if err != nil || pending != nil {
@@ -281,12 +278,7 @@ func TestOneBadEntryCostsItself(t *testing.T) {
 			if got := rawTools(t, url, "u_good"); len(got) != 1 {
 				t.Errorf("got %v", got)
 			}
-			for range 100 { // resources are read after the tools
-				if log.Len() > 0 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			eventually(func() bool { return log.Len() > 0 }) // resources are read after the tools
 			if log.Len() != 1 || log.FilterMessage("gateway.upstream_down").Len() > 0 {
 				t.Errorf("logged %v", log.All())
 			}
@@ -316,13 +308,7 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for range 500 { // templates are read after the tools
-		r, err := connect(t, url, 0, &person{}).ListResourceTemplates(t.Context(), "")
-		if err != nil || len(r.ResourceTemplates) > 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitTemplates(t, url)
 	for _, test := range []struct {
 		method, params string
 		uris           int
@@ -334,7 +320,7 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 		{"tools/call", `{"name":"u_show"}`, 5},
 	} {
 		said := rawLegacy(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":%s}`,
-			test.method, test.params))[0]
+			test.method, test.params))
 		if strings.Count(said, `"ui://u/weather/`) != test.uris ||
 			strings.Count(said, `"ui://`) != test.uris {
 			t.Errorf("%s: got %s", test.method, said)
@@ -346,26 +332,19 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	const settings = `{"mimeTypes":["text/html;profile=mcp-app"]}`
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		srv := newServer(t, nil)
-		server.AddTool(srv, server.Tool{Name: "offered"}, func(
-			_ context.Context, call *server.ToolCall, _ struct{},
-		) (outcome, error) {
+		upstream := serveTool(t, "offered", func(
+			_ context.Context, call *server.ToolCall) (outcome, error) {
 			return server.Text(string(
 				call.Capabilities().Extensions["io.modelcontextprotocol/ui"])), nil
 		})
-		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "u", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra}}})
+		url := front(t, ops(upstream, upstreamEra))
 		for _, want := range []string{"", settings, ""} {
 			extensions := map[string]json.RawMessage{}
 			if want != "" {
 				extensions["io.modelcontextprotocol/ui"] = json.RawMessage(want)
 			}
-			c := connectWith(t, url, client.Options{Era: clientEra, Extensions: extensions})
-			awaitTool(t, c, "u_offered")
-			result, err := c.CallTool(t.Context(), "u_offered", nil)
-			if err != nil || textOf(result) != want {
-				t.Errorf("offered %q, %v, want %q", textOf(result), err, want)
-			}
+			wantText(t, connectWith(t, url, client.Options{Era: clientEra, Extensions: extensions},
+				"ops_offered"), "ops_offered", want)
 		}
 	})
 }
@@ -384,23 +363,18 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 		"with no other one":       {func(s *scripted) { s.lost, s.down = 1000, true }, unrun, 1},
 		"while the call was made": {func(s *scripted) { s.resumable = true }, mayHaveRun, 2},
 	} {
-		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-			t.Run(fmt.Sprintf("%s, %v client", name, era), func(t *testing.T) {
-				t.Parallel() // streams that break are opened again after a pause
+		t.Run(name, func(t *testing.T) {
+			forEachEra(t, func(t *testing.T, era protocol.Era) {
 				s, url, _ := startScripted(t, map[string]string{
 					"tools/list":     `{"tools":[` + goodTool + `]}`,
 					"resources/list": `{"resources":[]}`,
 					"tools/call":     `{"content":[{"type":"text","text":"done"}]}`})
-				c := connect(t, url, era, &person{})
-				awaitTool(t, c, "u_good")
-				if _, err := c.CallTool(t.Context(), "u_good", nil); err != nil {
-					t.Fatal(err)
-				}
+				c := connect(t, url, era, &person{}, "u_good")
+				wantText(t, c, "u_good", "done")
 				s.mu.Lock()
 				test.lose(s)
 				s.mu.Unlock()
-				result, err := c.CallTool(t.Context(), "u_good", nil)
-				if got := fmt.Sprint(textOf(result), err); !strings.Contains(got, test.want) {
+				if got := callText(t, c, "u_good"); !strings.Contains(got, test.want) {
 					t.Errorf("got %s", got)
 				}
 				s.mu.Lock()
@@ -409,7 +383,7 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 					t.Errorf("%d calls ran, want %d", s.calls, test.runs)
 				}
 			})
-		}
+		})
 	}
 }
 
@@ -439,7 +413,7 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				}
 				<-t.Context().Done() // it runs on
 			}}
-			l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				r.Body = io.NopCloser(bytes.NewReader(body))
 				var m struct {
@@ -456,13 +430,10 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				}
 				u.ServeHTTP(w, r)
 			}))
-			t.Cleanup(func() { l.CloseClientConnections(); go l.Close() })
-			url := startGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{{Name: "u",
-				Era: protocol.Legacy, Connect: gateway.HTTP(l.URL, nil)},
-			}}).WithCallTime(test.limit))
-			c := connect(t, url, test.era, &person{})
-			awaitTool(t, c, "u_x")
-			_, _ = c.CallTool(ctx, "u_x", nil)
+			url := startGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
+				ops(l.URL, protocol.Legacy)}}).WithCallTime(test.limit))
+			c := connect(t, url, test.era, &person{}, "ops_x")
+			_, _ = c.CallTool(ctx, "ops_x", nil)
 			var got []string
 			for range 3 {
 				select {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -41,14 +42,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)
-	key, err := keys.NewKey("test", []byte(strings.Repeat("0123456789abcdef", 2)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := fleettest.NewKeyring("shared")
 	a, b = &replica{}, &replica{}
 	urls := map[string]string{}
 	for name, r := range map[string]*replica{"a": a, "b": b} {
@@ -70,7 +64,7 @@ func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer
 		r.start = func() { r.gateway = startProcess(t, r, name, u.url, ring, locate, states) }
 		r.start()
 		t.Cleanup(func() { stopGateway(t, r.gateway, r.listener) })
-		awaitTool(t, byHand(t, r.listener.URL), "ops_deploy")
+		byHand(t, r.listener.URL, "ops_deploy")
 	}
 	return u, a, b
 }
@@ -85,9 +79,7 @@ func startProcess(t *testing.T, r *replica, name, upstream string, ring *keys.Ke
 			Info:      protocol.Implementation{Name: "gateway", Version: "1"},
 			Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
 		},
-		Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy},
-		},
+		Upstreams: []gateway.Upstream{ops(upstream, protocol.Legacy)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +101,7 @@ func TestACallWhoseOwnerStartedAgainIsRefused(t *testing.T) {
 	a.start()
 	t.Cleanup(func() { _ = first.Close() })
 	for _, r := range []*replica{b, a} {
-		c := byHand(t, r.listener.URL)
-		awaitTool(t, c, "ops_deploy")
+		c := byHand(t, r.listener.URL, "ops_deploy")
 		result, next, err := c.Resume(t.Context(), pending)
 		if next != nil {
 			t.Fatal("asked again")
@@ -128,17 +119,10 @@ func TestACallWhoseOwnerStartedAgainIsRefused(t *testing.T) {
 func TestAnswersReachTheReplicaThatRunsTheCall(t *testing.T) {
 	u, a, b := startReplicas(t)
 	viaA, viaB := byHand(t, a.listener.URL), byHand(t, b.listener.URL)
-	_, second, err := viaB.Resume(t.Context(), answered(t, begin(t, viaA), target{"production"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := answered(t, second, confirmation{true})
+	second, _ := resume(t, viaB, begin(t, viaA), target{"production"})
 	for _, c := range []*client.Client{viaB, viaA} {
-		result, _, err := c.Resume(t.Context(), last)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := textOf(result.(*protocol.CallToolResult)); got != "deployed to production: true" {
+		_, got := resume(t, c, second, confirmation{true})
+		if got != "deployed to production: true" {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -190,9 +174,7 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := viaB.Resume(t.Context(), answered(t, second, confirmation{true})); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, viaB, second, confirmation{true})
 	if u.calls.Load() != 1 || u.commits.Load() != 1 {
 		t.Errorf("called %d times, %d effects", u.calls.Load(), u.commits.Load())
 	}
@@ -201,17 +183,10 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 func TestALongStateReachesTheReplicaThatRunsTheCall(t *testing.T) {
 	u, a, b := startReplicasWith(t, store.NewMemoryStateStore(0))
 	long := strings.Repeat("n", 12<<10)
-	_, second, err := byHand(t, a.listener.URL).Resume(
-		t.Context(), answered(t, begin(t, byHand(t, a.listener.URL)), target{long}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, _, err := byHand(t, b.listener.URL).Resume(
-		t.Context(), answered(t, second, confirmation{true}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := textOf(result.(*protocol.CallToolResult)); got != "deployed to "+long+": true" {
+	c := byHand(t, a.listener.URL)
+	second, _ := resume(t, c, begin(t, c), target{long})
+	_, got := resume(t, byHand(t, b.listener.URL), second, confirmation{true})
+	if got != "deployed to "+long+": true" {
 		t.Errorf("got %d bytes: %.80q", len(got), got)
 	}
 	if u.calls.Load() != 1 {

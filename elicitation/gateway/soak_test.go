@@ -5,8 +5,6 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -33,9 +30,7 @@ type named struct {
 }
 
 // echoNamed asks the caller for a word, and again with it.
-func echoNamed(
-	ctx context.Context, _ *server.ToolCall, in named,
-) (protocol.CallToolOutcome, error) {
+func echoNamed(ctx context.Context, _ *server.ToolCall, in named) (outcome, error) {
 	first, err := roundtrip.Ask[target](ctx, "first", "first of "+in.Name)
 	if err != nil {
 		return nil, err
@@ -50,21 +45,9 @@ func echoNamed(
 // startNamed serves echoNamed without limits that a thousand calls at once would reach.
 func startNamed(t *testing.T) (url string) {
 	t.Helper()
-	srv, err := server.New(&server.Options{Roundtrip: unlimited()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := newServer(t, &server.Options{Roundtrip: unlimited()})
 	server.AddTool(srv, server.Tool{Name: "echo"}, echoNamed)
-	handler, err := serverhttp.New(srv, &serverhttp.Options{Limits: manySessions()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
-	t.Cleanup(func() {
-		listener.CloseClientConnections()
-		listener.Close()
-	})
-	return listener.URL
+	return serveHTTPWith(t, srv, &serverhttp.Options{Limits: manySessions()})
 }
 
 func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
@@ -73,7 +56,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 		Log:      zaplog.New(zap.NewNop()),
 		Server:   server.Options{Roundtrip: unlimited()},
 		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
-		Upstreams: []gateway.Upstream{{Name: "up", Connect: gateway.HTTP(upstream, nil), Era: era}},
+		Upstreams: []gateway.Upstream{ops(upstream, era)},
 	}, &serverhttp.Options{Limits: manySessions(), Authenticate: subjectOf})
 	return url
 }
@@ -88,14 +71,13 @@ func TestManyCallsOfTwoUsers(t *testing.T) {
 		began := time.Now()
 		for _, user := range []string{"ann", "bob"} {
 			c := clientOf(t, url, clientEra, user)
-			awaitTool(t, c, "up_echo")
 			slots := make(chan struct{}, 90)
 			for i := range calls {
 				wg.Go(func() {
 					slots <- struct{}{}
 					defer func() { <-slots }()
 					name := fmt.Sprint(user, "-", i)
-					result, err := c.CallTool(t.Context(), "up_echo", named{name})
+					result, err := c.CallTool(t.Context(), "ops_echo", named{name})
 					if want := strings.Join([]string{name, user, user}, " "); err != nil ||
 						textOf(result) != want {
 						t.Errorf("got %q, %v, want %q", textOf(result), err, want)
@@ -112,13 +94,7 @@ func TestManyCallsOfTwoUsers(t *testing.T) {
 // test where one is somebody else's.
 func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New(url, &clienthttp.Options{
-		Header: http.Header{"Authorization": {user}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(transport, &client.Options{
+	return connectUser(t, url, user, client.Options{
 		Era: era, Timeout: time.Minute,
 		ElicitForm: func(
 			_ context.Context, q *client.FormQuestion,
@@ -128,12 +104,7 @@ func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.C
 			}
 			return client.Accept(target{user})
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	}, "ops_echo")
 }
 
 // memoryVariable has [TestMemoryOfParkedCalls] measure one thing, in a process of its own.
@@ -173,8 +144,7 @@ const beginAtOnce = 20
 func memoryOfParkedCalls(t *testing.T, calls int) memory {
 	t.Helper()
 	url := startForTwo(t, protocol.Legacy, startNamed(t))
-	c := byHand(t, url)
-	awaitTool(t, c, "up_echo")
+	c := byHand(t, url, "ops_echo")
 	before := readMemory()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, beginAtOnce)
@@ -183,7 +153,7 @@ func memoryOfParkedCalls(t *testing.T, calls int) memory {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{
-				Name: "up_echo", Arguments: fmt.Appendf(nil, `{"name":"n-%d"}`, i),
+				Name: "ops_echo", Arguments: fmt.Appendf(nil, `{"name":"n-%d"}`, i),
 			})
 			if err != nil || pending == nil {
 				t.Error(pending, err)
@@ -207,23 +177,15 @@ func memoryOfOpenCalls(t *testing.T, upstream string, calls int) memory {
 	slots := make(chan struct{}, beginAtOnce)
 	for i := range calls {
 		slots <- struct{}{}
-		transport, err := clienthttp.New(upstream, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		asked.Add(1)
-		c, err := client.New(transport, &client.Options{Era: protocol.Legacy,
-			ElicitForm: func(
-				ctx context.Context, _ *client.FormQuestion,
-			) (*protocol.ElicitResult, error) {
-				<-slots
-				asked.Done()
-				<-ctx.Done()
-				return client.Cancel(), nil
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := connectWith(t, upstream, client.Options{Era: protocol.Legacy, ElicitForm: func(
+			ctx context.Context, _ *client.FormQuestion,
+		) (*protocol.ElicitResult, error) {
+			<-slots
+			asked.Done()
+			<-ctx.Done()
+			return client.Cancel(), nil
+		}})
 		wg.Go(func() {
 			_, _ = c.CallTool(ctx, "echo", named{fmt.Sprint("n-", i)})
 			_ = c.Close()

@@ -45,14 +45,13 @@ func newTasksUpstream(t *testing.T) *server.Server {
 // changes that.
 func TestTasksAreNotPassedOn(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		opts := &gateway.Options{Upstreams: []gateway.Upstream{{Name: "ops", Era: upstreamEra,
-			Connect: gateway.HTTP(serveHTTP(t, newTasksUpstream(t)), nil)}}}
+		opts := &gateway.Options{Upstreams: []gateway.Upstream{
+			ops(serveHTTP(t, newTasksUpstream(t)), upstreamEra)}}
 		opts.Server.Capabilities.Extensions = map[string]json.RawMessage{
 			protocol.ExtensionTasks: json.RawMessage("{}"), "example.com/x": json.RawMessage("{}")}
 		p := &person{}
 		c := connectWith(t, startGateway(t, opts),
-			client.Options{ElicitForm: p.fill, Era: clientEra, Tasks: true})
-		awaitTool(t, c, "ops_must")
+			client.Options{ElicitForm: p.fill, Era: clientEra, Tasks: true}, "ops_must")
 		found, err := c.Discover(t.Context())
 		if clientEra == protocol.Modern && (err != nil || len(found.Capabilities.Extensions) != 1) {
 			t.Errorf("declared: %v, %v", found, err)

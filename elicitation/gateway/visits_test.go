@@ -3,13 +3,11 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -37,32 +35,15 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		}
 		return server.Text("paid"), nil
 	})
-	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
-		Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: protocol.Legacy}}})
 	ended := make(chan string, 1)
-	c := connectWith(t, url, client.Options{Era: protocol.Legacy, ElicitURL: func(
-		context.Context, *client.URLQuestion,
-	) (*protocol.ElicitResult, error) {
-		return client.Accept(nil)
-	}, Notification: func(_ context.Context, n *protocol.Notification) {
-		if n.Method == protocol.NotifyElicitationCompleted {
-			ended <- string(n.Params)
-		}
-	}})
-	awaitTool(t, c, "ops_visit")
-	listening, stop := context.WithCancel(t.Context())
-	acknowledged, listened := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(listened)
-		_ = c.Listen(listening, protocol.SubscriptionFilter{ToolsListChanged: true},
-			func(_ context.Context, e client.ListenEvent) {
-				if _, ok := e.(client.Acknowledged); ok {
-					close(acknowledged)
-				}
-			})
-	}()
-	defer func() { stop(); <-listened }()
-	<-acknowledged
+	c := connectWith(t, front(t, ops(serveHTTP(t, srv), protocol.Legacy)), client.Options{
+		Era: protocol.Legacy, ElicitURL: agreeToVisit,
+		Notification: func(_ context.Context, n *protocol.Notification) {
+			if n.Method == protocol.NotifyElicitationCompleted {
+				ended <- string(n.Params)
+			}
+		}}, "ops_visit")
+	listen(t, c, true)
 	call := func(text string) {
 		t.Helper()
 		if _, err := c.CallTool(t.Context(), "ops_visit", json.RawMessage(
@@ -70,21 +51,14 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	call("first      ")
-	before := heap()
+	before := heapInUse()
 	for i := range calls {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
 	held := int64(0)
 	for range 60 { // buffers of connections go with time
-		if held = int64(heap()) - int64(before); held <= calls*size/4 {
+		if held = int64(heapInUse()) - int64(before); held <= calls*size/4 {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -219,34 +219,6 @@ func TestLegsThatDoNotContinueTheCallAreRefused(t *testing.T) {
 	})
 }
 
-func TestCallsAreNotCrossed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const calls = 40
-		p := startParking(t, relay.Limits{CallsPerPrincipal: -1})
-		var wg sync.WaitGroup
-		for i := range calls {
-			wg.Go(func() {
-				where, sure := fmt.Sprint("cluster ", i), fmt.Sprint(i%2 == 0)
-				second, _, err := p.resume(t.Context(), p.begin(t), where)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if got := message(second); got != "To "+where+"?" {
-					t.Errorf("asked %q for %s", got, where)
-				}
-				if _, got, err := p.resume(t.Context(), second, sure); got != where+" "+sure {
-					t.Errorf("got %q, %v", got, err)
-				}
-			})
-		}
-		wg.Wait()
-		if n := p.starts.Load(); n != calls {
-			t.Errorf("%d calls ran", n)
-		}
-	})
-}
-
 func TestQuestionsOfOneMomentAreShownTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startParking(t, relay.Limits{})
@@ -261,30 +233,6 @@ func TestQuestionsOfOneMomentAreShownTogether(t *testing.T) {
 		second, _, err := p.resume(t.Context(), p.begin(t), "production")
 		if err != nil || len(second.Questions()) != 3 {
 			t.Errorf("got %v, %v, want three questions", second, err)
-		}
-	})
-}
-
-func TestThereIsALimitOfCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := startParking(t, relay.Limits{Calls: 2})
-		first := p.begin(t)
-		p.begin(t)
-		_, _, err := p.Begin(t.Context(), &protocol.CallToolParams{Name: "deploy"})
-		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeBusy {
-			t.Errorf("got %v", err)
-		}
-		second, _, err := p.resume(t.Context(), first, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := p.resume(t.Context(), second, "b"); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		p.begin(t) // there is room again
-		if n := p.starts.Load(); n != 3 {
-			t.Errorf("%d calls ran", n)
 		}
 	})
 }

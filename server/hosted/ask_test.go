@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -129,7 +130,7 @@ func TestQuestionsAreAskedInBothEras(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		var effects atomic.Int32
 		h := host(t, asking(&effects), nil)
-		c := open(t, r.open(t, h), era, answering(protocol.ActionAccept))
+		c := open(t, r.open(t, h), era, hostedtest.Answering(protocol.ActionAccept))
 		for tool, want := range map[string]string{
 			"two":             `accept {"text":"accept Two?"}`,
 			"swallows":        "DELETED",
@@ -137,9 +138,7 @@ func TestQuestionsAreAskedInBothEras(t *testing.T) {
 			"other goroutine": `{"text":"Elsewhere?"}`,
 			"rondo":           "Why?",
 		} {
-			if got, isError, err := call(t, c, tool); got != want || isError || err != nil {
-				t.Errorf("%s: got %q, %v, %v, want %q", tool, got, isError, err, want)
-			}
+			wantText(t, c, tool, want)
 		}
 		if n := effects.Load(); n != 1 {
 			t.Errorf("%d effects of one call", n)
@@ -152,11 +151,8 @@ func TestRefusalsReachTheHandler(t *testing.T) {
 		protocol.ActionCancel} {
 		eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 			h := host(t, asking(&atomic.Int32{}), nil)
-			c := open(t, r.open(t, h), era, answering(action))
-			want := string(action) + " " + string(action)
-			if got, _, err := call(t, c, "equal"); got != want || err != nil {
-				t.Errorf("got %q, %v, want %q", got, err, want)
-			}
+			c := open(t, r.open(t, h), era, hostedtest.Answering(action))
+			wantText(t, c, "equal", string(action)+" "+string(action))
 		})
 	}
 }
@@ -167,11 +163,9 @@ func TestARefusalThatTheHandlerPassesOnTellsTheModelWhatItMeans(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, asking(&atomic.Int32{}), &hosted.Options{
 			Server: server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}}})
-		c := open(t, r.open(t, h), era, answering(protocol.ActionDecline))
+		c := open(t, r.open(t, h), era, hostedtest.Answering(protocol.ActionDecline))
 		for _, tool := range []string{"passes on as error", "passes on as result"} {
-			if got, isError, err := call(t, c, tool); got != want || !isError || err != nil {
-				t.Errorf("%s: got %q, %v, %v, want %q", tool, got, isError, err, want)
-			}
+			wantText(t, c, tool, "failed: "+want)
 		}
 	})
 }
@@ -183,7 +177,7 @@ func TestNothingLeavesAHandlerWhoseQuestionHasNoAnswer(t *testing.T) {
 		eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 			h := host(t, asking(&atomic.Int32{}), &hosted.Options{Park: park})
 			for _, tool := range tools {
-				c := open(t, r.open(t, h), era, &client.Options{ElicitForm: func(
+				c := open(t, r.open(t, h), era, client.Options{ElicitForm: func(
 					ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
 					<-ctx.Done()
 					return nil, ctx.Err()
@@ -203,24 +197,18 @@ func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		var effects atomic.Int32
 		h := host(t, asking(&effects), &hosted.Options{Optional: []string{"tries"}})
-		c := open(t, r.open(t, h), era, &client.Options{})
+		c := open(t, r.open(t, h), era, client.Options{})
 		for _, tool := range []string{"two", "swallows"} {
-			got, isError, err := call(t, c, tool)
-			if err == nil && !isError || strings.Contains(got, "DELETED") {
-				t.Errorf("%s: got %q, %v, %v", tool, got, isError, err)
+			got, code := hostedtest.CallTool(t, c, tool), ""
+			if era == protocol.Modern {
+				code = fmt.Sprint(protocol.CodeMissingRequiredClientCapability)
 			}
-			if wire, ok := protocol.AsError(err); era == protocol.Modern &&
-				(!ok || wire.Code != protocol.CodeMissingRequiredClientCapability) {
-				t.Errorf("%s: got %v, want the capability that lacks", tool, err)
-			}
-			if era == protocol.Legacy && !strings.Contains(got, "elicitation") {
+			if !failed(got) || !strings.Contains(got, "elicitation") ||
+				!strings.Contains(got, code) || strings.Contains(got, "DELETED") {
 				t.Errorf("%s: got %q, want the capability that lacks", tool, got)
 			}
 		}
-		if got, isError, err := call(t, c, "tries"); got != "without an answer" || isError ||
-			err != nil {
-			t.Errorf("a handler that can do without: got %q, %v, %v", got, isError, err)
-		}
+		wantText(t, c, "tries", "without an answer")
 		if effects.Load() != 0 {
 			t.Error("a handler went on without an answer")
 		}
@@ -228,16 +216,13 @@ func TestACallIsRefusedWhereNobodyCanBeAsked(t *testing.T) {
 }
 
 func TestURLErrorsAreAskedOrPassedOn(t *testing.T) {
-	visits := &client.Options{ElicitURL: func(context.Context, *client.URLQuestion) (
+	visits := client.Options{ElicitURL: func(context.Context, *client.URLQuestion) (
 		*protocol.ElicitResult, error) {
 		return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, asking(&atomic.Int32{}), nil)
 		c := open(t, r.open(t, h), era, visits)
-		got, _, err := call(t, c, "visit")
-		if got != "signed in" || err != nil { // a client of 2025-11-25 visits and calls again
-			t.Errorf("got %q, %v", got, err)
-		}
+		wantText(t, c, "visit", "signed in") // a client of 2025-11-25 visits and calls again
 	})
 }

@@ -8,11 +8,17 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
 func panics(context.Context, *fakeCall) (string, error) { panic("at the disco") }
+
+// failed reports whether a call has ended with an error, of the protocol or of the tool.
+func failed(text string) bool {
+	return strings.HasPrefix(text, "error: ") || strings.HasPrefix(text, "failed: ")
+}
 
 func always(result string) handler {
 	return func(context.Context, *fakeCall) (string, error) { return result, nil }
@@ -52,14 +58,14 @@ func TestHostedServersThatMisbehave(t *testing.T) {
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, f, nil)
-		c := open(t, r.open(t, h), era, answering(protocol.ActionAccept))
+		c := open(t, r.open(t, h), era, hostedtest.Answering(protocol.ActionAccept))
 		for tool, want := range map[string]string{
 			"panics": "internal error", "garbage": "", "array": "", "nothing": "",
 			"asks garbage": "",
 		} {
-			got, isError, err := call(t, c, tool)
-			if err == nil && !isError || !strings.Contains(fmt.Sprint(got, err), want) {
-				t.Errorf("%s: got %q, %v, %v", tool, got, isError, err)
+			got := hostedtest.CallTool(t, c, tool)
+			if !failed(got) || !strings.Contains(got, want) {
+				t.Errorf("%s: got %q", tool, got)
 			}
 		}
 		for _, err := range c.Tools(t.Context()) {
@@ -67,14 +73,12 @@ func TestHostedServersThatMisbehave(t *testing.T) {
 				t.Error("a list that panics has entries")
 			}
 		}
-		if got, _, err := call(t, c, "asks late"); got != "left" || err != nil {
-			t.Errorf("got %q, %v", got, err)
-		}
+		wantText(t, c, "asks late", "left")
 		released <- struct{}{}
 		<-released
 		// The rounds of a flow are bounded; a session asks on until they are.
-		got, isError, err := call(t, c, "asks often")
-		if era == protocol.Modern && err == nil && !isError {
+		got := hostedtest.CallTool(t, c, "asks often")
+		if era == protocol.Modern && !failed(got) {
 			t.Errorf("200 rounds: got %q", got)
 		}
 	})
@@ -92,7 +96,7 @@ func TestACancelledCallReachesTheHandler(t *testing.T) {
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, f, nil)
-		c := open(t, r.open(t, h), era, &client.Options{})
+		c := open(t, r.open(t, h), era, client.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		returned := make(chan error, 1)
 		go func() { _, err := c.CallTool(ctx, "waits", nil); returned <- err }()
@@ -142,7 +146,7 @@ func TestALongListIsPassedOn(t *testing.T) {
 			return // a line of 4 MiB at most
 		}
 		h := host(t, f, nil)
-		c := open(t, r.open(t, h), era, &client.Options{})
+		c := open(t, r.open(t, h), era, client.Options{})
 		n := 0
 		for _, err := range c.Tools(t.Context()) {
 			if err != nil {

@@ -5,18 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A fake is a hosted server of this test's own. Its methods are functions by the name of the tool,
@@ -224,39 +221,12 @@ type route struct {
 
 func routes() []route {
 	return []route{
-		{"http", func(t testing.TB, h *hosted.Server) protocol.Peer { return dial(t, h, "") }},
+		{"http", func(t testing.TB, h *hosted.Server) protocol.Peer {
+			return hostedtest.Dial(t, h, "")
+		}},
 		{"stdio", openLines},
 		{"in process", func(_ testing.TB, h *hosted.Server) protocol.Peer { return h.Server() }},
 	}
-}
-
-// dial returns a client's way over HTTP, as the user; empty: anonymous.
-func dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
-	t.Helper()
-	handler, err := h.Handler(&serverhttp.Options{
-		Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(hosted.KeepHeaders(handler, "X-User", "X-Absent"))
-	transport := &http.Transport{}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = handler.Shutdown(ctx)
-		transport.CloseIdleConnections()
-		web.Close()
-	})
-	peer, err := clienthttp.New(web.URL, &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: transport}, Header: http.Header{"X-User": {user}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return peer
 }
 
 func openLines(t testing.TB, h *hosted.Server) protocol.Peer {
@@ -272,46 +242,17 @@ func openLines(t testing.TB, h *hosted.Server) protocol.Peer {
 	return client.NewStream(clientIn, clientOut, nil)
 }
 
-// open returns a client of an era. Every form is answered with action and the message.
-func open(t testing.TB, peer protocol.Peer, era protocol.Era, opts *client.Options,
+// open returns a client of an era.
+func open(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.Options,
 ) *client.Client {
 	t.Helper()
-	with := *opts
-	with.Era = era
-	c, err := client.New(peer, &with)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return hostedtest.NewClient(t, peer, era, opts)
 }
 
-// answering are the options of a client that answers forms with an action, and accepted ones with
-// their own message.
-func answering(action protocol.ElicitAction) *client.Options {
-	return &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
-		*protocol.ElicitResult, error) {
-		if action != protocol.ActionAccept {
-			return &protocol.ElicitResult{Action: action}, nil
-		}
-		return client.Accept(map[string]any{"text": q.Message})
-	}}
-}
-
-func call(t testing.TB, c *client.Client, tool string) (text string, isError bool, err error) {
+// wantText calls a tool, and wants its text.
+func wantText(t testing.TB, c *client.Client, tool, want string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	result, err := c.CallTool(ctx, tool, nil)
-	if err != nil {
-		return "", false, err
-	}
-	for _, block := range result.Content {
-		if b, ok := block.(*protocol.TextContent); ok {
-			text += b.Text
-		}
-	}
-	return text, result.IsError, nil
+	hostedtest.Want(t, tool, hostedtest.CallTool(t, c, tool), want)
 }
 
 // eachWay runs a test in both eras on each route.

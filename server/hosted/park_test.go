@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -35,11 +36,11 @@ func TestAParkedHandlerRunsOnce(t *testing.T) {
 			},
 		}}
 		h := host(t, f, &hosted.Options{Park: []string{"once"}})
-		c := open(t, r.open(t, h), era, answering(protocol.ActionAccept))
+		c := open(t, r.open(t, h), era, hostedtest.Answering(protocol.ActionAccept))
 		for n := range int32(3) {
-			got, isError, err := call(t, c, "once")
-			if got != `accept {"text":"Two?"}` || isError || err != nil || runs.Load() != n+1 {
-				t.Errorf("got %q, %v, %v after %d runs", got, isError, err, runs.Load())
+			wantText(t, c, "once", `accept {"text":"Two?"}`)
+			if runs.Load() != n+1 {
+				t.Errorf("%d runs", runs.Load())
 			}
 		}
 	})
@@ -54,10 +55,8 @@ func TestAParkedHandlerMayDoWithoutAnAnswer(t *testing.T) {
 			},
 		}}
 		h := host(t, f, &hosted.Options{Park: []string{"tries"}, Optional: []string{"tries"}})
-		c := open(t, r.open(t, h), era, &client.Options{})
-		if got, isError, err := call(t, c, "tries"); got != "true" || isError || err != nil {
-			t.Errorf("got %q, %v, %v", got, isError, err)
-		}
+		c := open(t, r.open(t, h), era, client.Options{})
+		wantText(t, c, "tries", "true")
 	})
 }
 
@@ -69,16 +68,14 @@ func TestAParkedHandlerHasNoRound(t *testing.T) {
 		},
 	}}
 	h := host(t, f, &hosted.Options{Park: []string{"asks"}})
-	c := open(t, h.Server(), protocol.Modern, answering(protocol.ActionAccept))
-	if got, _, err := call(t, c, "asks"); got != "true" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
+	c := open(t, h.Server(), protocol.Modern, hostedtest.Answering(protocol.ActionAccept))
+	wantText(t, c, "asks", "true")
 }
 
 // begin makes a call of a parked handler up to its question.
 func begin(t *testing.T, h *hosted.Server) (*client.Client, *client.Pending) {
 	t.Helper()
-	c := open(t, h.Server(), protocol.Modern, &client.Options{
+	c := open(t, h.Server(), protocol.Modern, client.Options{
 		Manual: &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}})
 	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "waits"})
@@ -141,9 +138,9 @@ func TestAPanicOfAParkedHandlerIsAnError(t *testing.T) {
 	var o observer
 	h := host(t, f, &hosted.Options{Park: []string{"panics"},
 		Server: server.Options{Observer: &o}})
-	c := open(t, h.Server(), protocol.Modern, answering(protocol.ActionAccept))
-	_, _, err := call(t, c, "panics")
-	if err == nil || !strings.Contains(err.Error(), "internal error") || o.panics.Load() != 1 {
-		t.Errorf("got %v, %d panics reported", err, o.panics.Load())
+	c := open(t, h.Server(), protocol.Modern, hostedtest.Answering(protocol.ActionAccept))
+	got := hostedtest.CallTool(t, c, "panics")
+	if !strings.HasPrefix(got, "error: internal error") || o.panics.Load() != 1 {
+		t.Errorf("got %s, %d panics reported", got, o.panics.Load())
 	}
 }

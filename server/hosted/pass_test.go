@@ -113,7 +113,7 @@ func TestReportsReachTheCall(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		logged := make(chan string, 9)
-		c := open(t, r.open(t, h), era, &client.Options{
+		c := open(t, r.open(t, h), era, client.Options{
 			LogLevel: protocol.LevelWarning,
 			Log: func(_ context.Context, m *protocol.LogMessage) {
 				logged <- m.Logger + string(m.Data)
@@ -144,7 +144,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, f, nil)
-		c := open(t, r.open(t, h), era, &client.Options{})
+		c := open(t, r.open(t, h), era, client.Options{})
 		events := make(chan string, 10)
 		listening, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})

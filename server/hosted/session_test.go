@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/hosted"
@@ -36,8 +37,8 @@ func whoami() *fake {
 	}}
 }
 
-func named(name string) *client.Options {
-	opts := answering(protocol.ActionAccept)
+func named(name string) client.Options {
+	opts := hostedtest.Answering(protocol.ActionAccept)
 	opts.Info.Name = name
 	return opts
 }
@@ -48,13 +49,10 @@ func TestHandlersSeeTheirCaller(t *testing.T) {
 		ids := map[string]string{} // by caller
 		for _, user := range []string{"ann", "bob", ""} {
 			for n := range 2 {
-				c := open(t, dial(t, h, user), era, named("c"))
+				c := open(t, hostedtest.Dial(t, h, user), era, named("c"))
 				for range 2 {
-					got, _, err := call(t, c, "whoami")
-					id, rest, _ := strings.Cut(got, " ")
-					if want := user + " " + user + " true c"; rest != want || err != nil {
-						t.Fatalf("%v: got %q, %v, want %q", era, rest, err, want)
-					}
+					id, rest, _ := strings.Cut(hostedtest.CallTool(t, c, "whoami"), " ")
+					hostedtest.Want(t, era.String(), rest, user+" "+user+" true c")
 					owner := user
 					if era == protocol.Legacy || user == "" {
 						owner = fmt.Sprint(user, n)
@@ -80,12 +78,13 @@ func TestASessionThatTheHostedServerClosedIsOpenedAnew(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, whoami(), nil)
 		c := open(t, r.open(t, h), era, named("c"))
-		got, isError, err := call(t, c, "leaves")
-		if err == nil && !isError || !strings.Contains(fmt.Sprint(got, err), "is not known") {
-			t.Errorf("got %q, %v", got, err)
+		got := hostedtest.CallTool(t, c, "leaves")
+		if !failed(got) || !strings.Contains(got, "is not known") {
+			t.Errorf("got %q", got)
 		}
-		if got, _, err := call(t, c, "whoami"); !strings.HasSuffix(got, "true c") || err != nil {
-			t.Errorf("got %q, %v", got, err)
+		if got := hostedtest.CallTool(t, c, "whoami"); failed(got) ||
+			!strings.HasSuffix(got, "true c") {
+			t.Errorf("got %q", got)
 		}
 	})
 }
@@ -133,10 +132,8 @@ func TestSessionsOfPrincipalsAreBoundedAndClosed(t *testing.T) {
 func TestSessionsEndWithThoseOfTheFront(t *testing.T) {
 	f := whoami()
 	h := host(t, f, nil)
-	c := open(t, dial(t, h, "ann"), protocol.Legacy, named("c"))
-	if _, _, err := call(t, c, "whoami"); err != nil {
-		t.Fatal(err)
-	}
+	c := open(t, hostedtest.Dial(t, h, "ann"), protocol.Legacy, named("c"))
+	hostedtest.CallTool(t, c, "whoami")
 	s := f.last()
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -201,7 +198,7 @@ func TestAServerThatEndsItsSessionsAtOnce(t *testing.T) {
 		c := open(t, r.open(t, h), era, named("c"))
 		f.refuses.Store(true)
 		for range 3 {
-			_, _, _ = call(t, c, "whoami") // the fake answers, or the call fails
+			hostedtest.CallTool(t, c, "whoami") // the fake answers, or the call fails
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()

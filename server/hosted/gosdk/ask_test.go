@@ -4,13 +4,13 @@ package gosdk_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/hosted"
@@ -89,46 +89,22 @@ func TestPushedQuestionsReachTheirCall(t *testing.T) {
 		{"roots", "", "", `failed: calling "roots/list": nobody to ask`},
 		{"raw roots", "", "", `-7 calling "roots/list": nobody to ask {"why":1}`},
 	} {
-		b := &back{answer: says(test.answer)}
+		b := hostedtest.Says(test.answer)
 		if test.answer == "" {
 			refused := protocol.Errorf(-7, "nobody to ask")
 			refused.Data = []byte(`{"why":1}`)
-			b.answer = func(context.Context, *protocol.Request) (string, error) {
+			b.Answer = func(context.Context, *protocol.Request) (string, error) {
 				return "", refused
 			}
 		}
-		if got := c.call(test.tool, b); !strings.HasPrefix(got, test.want) {
+		if got := c.Call(test.tool, b); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%s with %s: got %s, want %s", test.tool, test.answer, got, test.want)
 		}
 		if test.asked != "" {
-			want(t, test.tool+" asked", b.list(), test.asked)
+			want(t, test.tool+" asked", b.List(), test.asked)
 		}
 	}
-	want(t, "what belongs to no call", c.back.list(), "")
-}
-
-func TestErrorsOfTheWayBackReachHandlers(t *testing.T) {
-	var got error
-	s := newServer(nil)
-	addRaw(s, "raw", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		_, got = req.Session.Elicit(ctx, form("Why?"))
-		return nil, got
-	})
-	addTool(s, "typed", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		_, got = req.Session.Elicit(ctx, form("Why?"))
-		return nil, got
-	})
-	c := open(t, s)
-	for tool, result := range map[string]string{"raw": "-32603 ", "typed": "failed: "} {
-		pending := fmt.Errorf("%w: %s", roundtrip.ErrPending, tool)
-		b := &back{answer: func(context.Context, *protocol.Request) (string, error) {
-			return "", pending
-		}}
-		want(t, tool, c.call(tool, b), result+`calling "elicitation/create": `+pending.Error())
-		if !errors.Is(got, roundtrip.ErrPending) {
-			t.Errorf("%s: the handler got %v", tool, got)
-		}
-	}
+	want(t, "what belongs to no call", c.Back.List(), "")
 }
 
 // onHandler reports whether a question came on the goroutine of its handler.
@@ -140,10 +116,9 @@ func onHandler(_ context.Context, _ *protocol.Request) (string, error) {
 func TestQuestionsOfOtherGoroutines(t *testing.T) {
 	runs := 0
 	s := newServer(nil)
-	addTool(s, "own", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "own", func(ctx context.Context, req *toolRequest) (string, error) {
 		runs++
-		said, err := asks["form"](ctx, req.Session)
-		return textf("%s", said), err
+		return asks["form"](ctx, req.Session)
 	})
 	elsewhere := func(ctx context.Context, req *toolRequest) (said string, err error) {
 		done := make(chan struct{})
@@ -154,36 +129,34 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 		<-done
 		return said, err
 	}
-	addTool(s, "other", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "other", func(ctx context.Context, req *toolRequest) (string, error) {
+		runs++
+		return elsewhere(ctx, req)
+	})
+	addText(s, "swallows", func(ctx context.Context, req *toolRequest) (string, error) {
 		runs++
 		said, err := elsewhere(ctx, req)
-		return textf("%s", said), err
+		return fmt.Sprint(said, " ", err), nil
 	})
-	addTool(s, "swallows", func(ctx context.Context, req *toolRequest) (
-		*mcp.CallToolResult, error) {
-		runs++
-		said, err := elsewhere(ctx, req)
-		return textf("%s %v", said, err), nil
-	})
-	addTool(s, "panics", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "panics", func(ctx context.Context, req *toolRequest) (string, error) {
 		runs++
 		said, err := elsewhere(ctx, req)
 		if err != nil {
 			panic(err)
 		}
-		return textf("%s", said), nil
+		return said, nil
 	})
-	addTool(s, "both", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "both", func(ctx context.Context, req *toolRequest) (string, error) {
 		runs++
 		first, err := asks["form"](ctx, req.Session)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		said, err := elsewhere(ctx, req)
-		return textf("%s, %s", first, said), err
+		return first + ", " + said, err
 	})
 	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20250618} {
-		c := openAt(t, gosdk.Peer(s, nil), &hosted.Caller{Version: version}, noCapabilities)
+		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: version}, noCapabilities)
 		for _, test := range []struct {
 			tool, want  string
 			first, then int // runs, where handlers run again
@@ -199,12 +172,12 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 					wantRuns = 1
 				}
 				runs = 0
-				b := &back{answer: onHandler}
-				want(t, test.tool, c.call(test.tool, b), test.want)
+				b := &back{Answer: onHandler}
+				want(t, test.tool, c.Call(test.tool, b), test.want)
 				asked := 1 + strings.Count(test.want, ",")
-				if runs != wantRuns || strings.Count(b.list(), "Why?") != asked {
+				if runs != wantRuns || strings.Count(b.List(), "Why?") != asked {
 					t.Errorf("%s %s, call %d: %d runs asked %s; want %d runs and %d questions",
-						version, test.tool, i+1, runs, b.list(), wantRuns, asked)
+						version, test.tool, i+1, runs, b.List(), wantRuns, asked)
 				}
 			}
 		}
@@ -213,94 +186,38 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 
 func TestQuestionsWithoutTheContextOfACall(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "ask", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		said, err := asks["form"](context.Background(), req.Session)
-		return textf("%s", said), err
+	addText(s, "ask", func(_ context.Context, req *toolRequest) (string, error) {
+		return asks["form"](context.Background(), req.Session)
 	})
 	began, goOn := make(chan struct{}), make(chan struct{})
-	addTool(s, "wait", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "wait", func(context.Context, *toolRequest) (string, error) {
 		close(began)
 		<-goOn
-		return textf("done"), nil
+		return "done", nil
 	})
 	c := open(t, s)
-	b := &back{answer: onHandler}
-	want(t, "alone", c.call("ask", b), "accept true")
+	b := &back{Answer: onHandler}
+	want(t, "alone", c.Call("ask", b), "accept true")
 	waited := make(chan string)
-	go func() { waited <- c.call("wait", nil) }()
+	go func() { waited <- c.Call("wait", nil) }()
 	<-began
-	want(t, "beside another", c.call("ask", b),
+	want(t, "beside another", c.Call("ask", b),
 		`failed: calling "elicitation/create": nobody to ask`)
 	close(goOn)
 	want(t, "the other", <-waited, "done")
-	if got := c.back.list(); !strings.Contains(got, "Why?") {
+	if got := c.Back.List(); !strings.Contains(got, "Why?") {
 		t.Errorf("the session was asked %q, want the question of no call", got)
-	}
-}
-
-func TestQuestionsAfterTheEndOfTheirCall(t *testing.T) {
-	s := newServer(nil)
-	goOn, late := make(chan struct{}), make(chan error)
-	addTool(s, "leave", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		go func() {
-			<-goOn
-			ctx := context.WithoutCancel(ctx)
-			_ = req.Session.Log(ctx, logged("late"))
-			_, err := req.Session.ListRoots(ctx, nil)
-			late <- err
-		}()
-		return textf("left"), nil
-	})
-	c := open(t, s)
-	b := &back{answer: onHandler}
-	want(t, "call", c.call("leave", b), "left")
-	close(goOn)
-	if err := <-late; err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("got %v", err)
-	}
-	want(t, "sent", b.list(), "")
-	want(t, "what belongs to no call any more", c.back.list(),
-		`notifications/message {"data":"late","level":"debug"}`)
-}
-
-func TestQuestionsEndWithTheirCall(t *testing.T) {
-	s := newServer(nil)
-	for name, detach := range map[string]func(context.Context) context.Context{
-		"own":   func(ctx context.Context) context.Context { return ctx },
-		"other": func(context.Context) context.Context { return context.Background() },
-	} {
-		addTool(s, name, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-			_, err := req.Session.ListRoots(detach(ctx), nil)
-			return nil, err
-		})
-	}
-	c := open(t, s)
-	left := errors.New("the client has left")
-	for _, tool := range []string{"own", "other"} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		var cause error
-		b := &back{answer: func(ctx context.Context, _ *protocol.Request) (string, error) {
-			cancel(left)
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return "", cause
-		}}
-		_, _ = c.send(ctx, "tools/call", fmt.Sprintf(`{"name":%q}`, tool), b)
-		if cause != left {
-			t.Errorf("%s: the question ended because of %v", tool, cause)
-		}
 	}
 }
 
 func TestElicitationIsDeclaredUnlessTrue(t *testing.T) {
 	var seen string
 	s := newServer(nil)
-	addTool(s, "ask", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "ask", func(ctx context.Context, req *toolRequest) (string, error) {
 		declared := req.ClientCapabilities()
 		seen = fmt.Sprint(declared.Elicitation != nil, declared.Sampling != nil,
 			declared.RootsV2 != nil, len(declared.Experimental))
-		said, err := asks["form"](ctx, req.Session)
-		return textf("%s", said), err
+		return asks["form"](ctx, req.Session)
 	})
 	const partial = `{"roots":{},"experimental":{"x":{}}}`
 	for _, test := range []struct {
@@ -316,8 +233,8 @@ func TestElicitationIsDeclaredUnlessTrue(t *testing.T) {
 		{`{"elicitation":{},"sampling":{}}`, true, "true true false 0", "accept true"},
 	} {
 		p := gosdk.Peer(s, &gosdk.Options{TrueElicitation: test.truly})
-		c := openAt(t, p, &hosted.Caller{}, test.declared)
-		want(t, test.declared, c.call("ask", &back{answer: onHandler}), test.want)
+		c := hostedtest.OpenAs(t, p, &hosted.Caller{}, test.declared)
+		want(t, test.declared, c.Call("ask", &back{Answer: onHandler}), test.want)
 		want(t, test.declared+" seen", seen, test.seen)
 	}
 }

@@ -4,17 +4,15 @@ package gosdk_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
@@ -94,7 +92,7 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 		{&hosted.Caller{SessionID: "3", Principal: protocol.Principal{Subject: "ann"},
 			Header: http.Header{"X-Tenant": {"acme"}}}, "ann", "acme"},
 	} {
-		c := openAt(t, p, caller.Caller, noCapabilities)
+		c := hostedtest.OpenAs(t, p, caller.Caller, noCapabilities)
 		for _, request := range [][2]string{
 			{"tools/call", `{"name":"see"}`},
 			{"tools/call", `{"name":"see","requestState":"1"}`}, // has a session of its own
@@ -108,7 +106,7 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 			got = "nothing"
 			ctx, cancel := context.WithTimeout(
 				context.WithValue(t.Context(), key("web"), "web"), time.Hour)
-			_, err := c.send(ctx, request[0], request[1], nil)
+			_, err := c.Send(ctx, request[0], request[1], nil)
 			cancel()
 			if err != nil {
 				t.Error(err)
@@ -122,9 +120,9 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 
 func TestTokensOfCallers(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "who", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "who", func(_ context.Context, req *toolRequest) (string, error) {
 		info := req.Extra.TokenInfo
-		return textf("%s %v %t", info.UserID, info.Scopes, info.Expiration.After(time.Now())), nil
+		return fmt.Sprint(info.UserID, " ", info.Scopes, " ", info.Expiration.After(time.Now())), nil
 	})
 	ann := &hosted.Caller{Principal: protocol.Principal{Issuer: "i", Subject: "ann"}}
 	ctx := t.Context()
@@ -149,106 +147,15 @@ func TestTokensOfCallers(t *testing.T) {
 		{ctx, nil, "web [read] true"},
 		{ctx, own, ann.Principal.String() + " [] false"},
 	} {
-		c := openAt(t, gosdk.Peer(s, test.opts), ann, noCapabilities)
+		c := hostedtest.OpenAs(t, gosdk.Peer(s, test.opts), ann, noCapabilities)
 		for _, params := range []string{`{"name":"who"}`, `{"name":"who","requestState":"x"}`} {
 			made = 0
-			want(t, "token", textOf(c.send(test.ctx, "tools/call", params, nil)), test.want)
+			want(t, "token", textOf(c.Send(test.ctx, "tools/call", params, nil)), test.want)
 			if made > 1 {
 				t.Errorf("%s: the token was made %d times", params, made)
 			}
 		}
 	}
-}
-
-func TestHandlersEndWithTheirCall(t *testing.T) {
-	ended := errors.New("the client has left")
-	for _, test := range []struct {
-		what      string
-		end       func(context.Context) (context.Context, func())
-		err       error
-		cause     error
-		inSession string
-	}{
-		{"cancelled", func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			return ctx, func() { cancel(ended) }
-		}, context.Canceled, ended, "pushing"},
-		{"late", func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithTimeout(ctx, time.Minute)
-			return ctx, func() { <-ctx.Done(); cancel() }
-		}, context.DeadlineExceeded, context.DeadlineExceeded, "pushing"},
-		{"cancelled", func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			return ctx, func() { cancel(ended) }
-		}, context.Canceled, ended, "returning"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			began := make(chan struct{})
-			var got, cause error
-			s := newServer(nil)
-			addRaw(s, "wait", func(ctx context.Context, _ *toolRequest) (
-				*mcp.CallToolResult, error) {
-				close(began)
-				child, cancel := context.WithCancel(ctx)
-				defer cancel()
-				<-child.Done()
-				got, cause = child.Err(), context.Cause(child)
-				return nil, got
-			})
-			ctx, end := test.end(t.Context())
-			c, params := open(t, s), `{"name":"wait"}`
-			if test.inSession == "returning" {
-				params = `{"name":"wait","requestState":"x"}`
-			}
-			answered := make(chan string)
-			go func() { answered <- textOf(c.send(ctx, "tools/call", params, nil)) }()
-			<-began
-			end()
-			want(t, test.what, <-answered, "-32603 "+test.err.Error())
-			if got != test.err || cause != test.cause {
-				t.Errorf("%s: the handler got %v, because of %v", test.what, got, cause)
-			}
-		})
-	}
-}
-
-func TestHandlersThatIgnoreTheEndOfTheirCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(nil)
-		goOn, began := make(chan struct{}), make(chan struct{})
-		addTool(s, "stay", func(ctx context.Context, req *toolRequest) (
-			*mcp.CallToolResult, error) {
-			close(began)
-			<-goOn
-			_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "late"})
-			return textf("late"), nil
-		})
-		addTool(s, "other", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-			return textf("other"), nil
-		})
-		c := open(t, s)
-		ctx, cancel := context.WithCancel(t.Context())
-		b := &back{}
-		go func() { <-began; cancel() }()
-		start := time.Now()
-		got := textOf(c.send(ctx, "tools/call", `{"name":"stay"}`, b))
-		if took := time.Since(start); took != 5*time.Second ||
-			!strings.Contains(got, "goes on after its call: context canceled") {
-			t.Errorf("got %s after %v", got, took)
-		}
-		want(t, "other calls", c.call("other", nil), "other")
-		closing := time.Now()
-		_ = c.session.Close()
-		if took := time.Since(closing); took != 0 {
-			t.Errorf("the session was closed after %v", took)
-		}
-		close(goOn)
-		synctest.Wait()
-		want(t, "sent", b.list(), "")
-		for range s.Sessions() {
-			t.Error("a session is left")
-		}
-	})
 }
 
 // A closer is a back whose client waits on a connection that can be closed.
@@ -269,8 +176,8 @@ func TestHandlersCloseTheConnectionOfTheirClient(t *testing.T) {
 		return textf("closed"), nil
 	})
 	c, b := open(t, s), &closer{}
-	want(t, "without a connection", c.call("close", &back{}), "closed")
-	if _, err := c.session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(1),
+	want(t, "without a connection", c.Call("close", &back{}), "closed")
+	if _, err := c.Session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(1),
 		Method: "tools/call", Params: []byte(`{"name":"close"}`)}, b); err != nil {
 		t.Error(err)
 	}

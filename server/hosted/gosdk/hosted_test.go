@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/hosted"
@@ -38,48 +37,41 @@ func (p *person) answer(_ context.Context, q *client.FormQuestion) (*protocol.El
 // dial returns a client of a hosted server over HTTP.
 func dial(t testing.TB, h *hosted.Server, era protocol.Era, p *person) *client.Client {
 	t.Helper()
-	handler, err := h.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(handler)
-	over, err := clienthttp.New(web.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := &client.Options{Era: era}
+	opts := client.Options{}
 	if p != nil {
 		opts.ElicitForm = p.answer
 		opts.ListRoots = func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
 			return nil, nil
 		}
 	}
-	c, err := client.New(over, opts)
+	return hostedtest.NewClient(t, hostedtest.Dial(t, h, ""), era, opts)
+}
+
+// host hosts a server until the end of the test.
+func host(t testing.TB, s *mcp.Server, opts *gosdk.Options) *hosted.Server {
+	t.Helper()
+	h, err := gosdk.New(s, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = c.Close()
-		web.CloseClientConnections()
-		web.Close()
-	})
-	return c
+	t.Cleanup(func() { _ = h.Close() })
+	return h
 }
 
 // styles is a server whose tools ask in all ways.
 func styles() *mcp.Server {
 	runs := 0
 	s := returning(&runs)
-	addTool(s, "push", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "push", func(ctx context.Context, req *toolRequest) (string, error) {
 		said := ""
 		for _, message := range []string{"Why?", "Why?", "Sure?"} {
 			a, err := req.Session.Elicit(ctx, form(message))
 			if err != nil {
-				return nil, err
+				return "", err
 			}
 			said += fmt.Sprint(a.Content["text"])
 		}
-		return textf("%s", said), nil
+		return said, nil
 	})
 	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (
 		*mcp.CallToolResult, error) {
@@ -97,15 +89,15 @@ func styles() *mcp.Server {
 		}
 		return nil, errors.New("no answer")
 	})
-	addTool(s, "ask", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "ask", func(ctx context.Context, _ *toolRequest) (string, error) {
 		a, err := roundtrip.Ask[struct {
 			Text string `json:"text"`
 		}](ctx, "why", "Why?")
-		return textf("%s", a.Text), err
+		return a.Text, err
 	})
-	addTool(s, "swallow", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addText(s, "swallow", func(ctx context.Context, req *toolRequest) (string, error) {
 		_, _ = req.Session.Elicit(ctx, form("May I?"))
-		return textf("did it"), nil
+		return "did it", nil
 	})
 	addTool(s, "panic", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 		panic("x")
@@ -116,11 +108,7 @@ func styles() *mcp.Server {
 func TestHandlersAskClientsOfBothEras(t *testing.T) {
 	for _, eras := range [][]protocol.Era{{protocol.Modern, protocol.Legacy},
 		{protocol.Legacy, protocol.Modern}} {
-		h, err := gosdk.New(styles(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
+		h := host(t, styles(), nil)
 		for _, era := range eras {
 			p := &person{}
 			c := dial(t, h, era, p)
@@ -135,11 +123,11 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 				{"elsewhere", "Here?Elsewhere?", []string{"Elsewhere?", "Here?"}},
 				{"ask", "Why?", []string{"Why?"}},
 				{"swallow", "did it", []string{"May I?"}},
-				{"panic", "internal error (code -32603)", nil},
+				{"panic", "error: internal error (code -32603)", nil},
 			} {
 				for range 2 { // the second time it is known how the handler asks
 					p.asked = nil
-					got := callTool(t, c, test.tool)
+					got := hostedtest.CallTool(t, c, test.tool)
 					slices.Sort(p.asked)
 					if got != test.want || !slices.Equal(p.asked, test.asked) {
 						t.Errorf("%v %s: got %s after %q, want %s after %q", era, test.tool, got,
@@ -148,7 +136,7 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 				}
 			}
 			// Nobody can be asked: the handler that goes on without an answer gets nowhere.
-			if got := callTool(t, dial(t, h, era, nil), "swallow"); got == "did it" ||
+			if got := hostedtest.CallTool(t, dial(t, h, era, nil), "swallow"); got == "did it" ||
 				!strings.Contains(got, "elicitation") {
 				t.Errorf("%v: got %s", era, got)
 			}
@@ -165,12 +153,8 @@ func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Why?")}}, nil
 	})
-	h, err := gosdk.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	if got := callTool(t, dial(t, h, protocol.Modern, nil), "looks"); got != "without" {
+	h := host(t, s, nil)
+	if got := hostedtest.CallTool(t, dial(t, h, protocol.Modern, nil), "looks"); got != "without" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -192,14 +176,10 @@ func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Sure?")}}, nil
 	})
-	h, err := gosdk.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
+	h := host(t, s, nil)
 	c := dial(t, h, protocol.Modern, &person{})
-	callTool(t, c, "memo")
-	want(t, "modern", callTool(t, c, "memo"), "7 accept")
+	hostedtest.CallTool(t, c, "memo")
+	want(t, "modern", hostedtest.CallTool(t, c, "memo"), "7 accept")
 }
 
 // With TrueRevision servers list and say what they do for revision 2026-07-28.
@@ -221,11 +201,7 @@ func TestTrueRevision(t *testing.T) {
 				return result, err
 			}
 		})
-		h, err := gosdk.New(s, &gosdk.Options{TrueRevision: declared})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
+		h := host(t, s, &gosdk.Options{TrueRevision: declared})
 		for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 			p := &person{}
 			c := dial(t, h, era, p)
@@ -233,7 +209,7 @@ func TestTrueRevision(t *testing.T) {
 			if declared && era == protocol.Modern {
 				want = string(protocol.V20260728)
 			}
-			if got := callTool(t, c, "revision"); got != want+" true" {
+			if got := hostedtest.CallTool(t, c, "revision"); got != want+" true" {
 				t.Errorf("%v: handlers see %s, want %s", era, got, want)
 			}
 			tools, err := c.ListTools(t.Context(), "")
@@ -241,21 +217,12 @@ func TestTrueRevision(t *testing.T) {
 				t.Errorf("%v: %d tools, %v", era, len(tools.Tools), err)
 			}
 			for _, tool := range []string{"typed", "ask"} {
-				if got := callTool(t, c, tool); strings.Contains(got, "failed") {
+				if got := hostedtest.CallTool(t, c, tool); strings.Contains(got, "failed") {
 					t.Errorf("%v: %s: %s", era, tool, got)
 				}
 			}
 		}
 	}
-}
-
-func callTool(t testing.TB, c *client.Client, tool string) string {
-	t.Helper()
-	result, err := c.CallTool(t.Context(), tool, nil)
-	if err != nil {
-		return err.Error()
-	}
-	return result.Content[0].(*protocol.TextContent).Text
 }
 
 func TestServersForEachCaller(t *testing.T) {
@@ -283,7 +250,7 @@ func TestServersForEachCaller(t *testing.T) {
 	defer h.Close()
 	c := dial(t, h, protocol.Modern, nil)
 	for range 3 {
-		want(t, "runs within the middleware", callTool(t, c, "depth"), "1")
+		want(t, "runs within the middleware", hostedtest.CallTool(t, c, "depth"), "1")
 	}
 	if made < 4 || countSessions(shared) != 0 {
 		t.Errorf("%d servers were made, and %d sessions are left", made, countSessions(shared))
@@ -312,7 +279,7 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	want(t, "call", callTool(t, dial(t, h, protocol.Modern, &person{}), "raw"), "then After First?")
+	want(t, "call", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "raw"), "then After First?")
 	collect, timeout := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
 	defer collect.Stop()
 	for made > 0 {
@@ -339,11 +306,7 @@ func TestCallersOfOlderRevisionsStayWhatTheyAre(t *testing.T) {
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": form("Sure?")}}, nil
 	})
-	h, err := gosdk.New(s, &gosdk.Options{TrueRevision: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	want(t, "modern", callTool(t, dial(t, h, protocol.Modern, &person{}), "new"), "done")
-	want(t, "legacy", callTool(t, dial(t, h, protocol.Legacy, &person{}), "new"), "refused")
+	h := host(t, s, &gosdk.Options{TrueRevision: true})
+	want(t, "modern", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "new"), "done")
+	want(t, "legacy", hostedtest.CallTool(t, dial(t, h, protocol.Legacy, &person{}), "new"), "refused")
 }

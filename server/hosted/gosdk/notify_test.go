@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
@@ -51,8 +52,8 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 	} {
 		c := open(t, s)
 		b := &back{}
-		want(t, "call", textOf(c.send(t.Context(), "tools/call", sends.params, b)), "reported")
-		lines := strings.Split(b.list(), "\n")
+		want(t, "call", textOf(c.Send(t.Context(), "tools/call", sends.params, b)), "reported")
+		lines := strings.Split(b.List(), "\n")
 		if len(lines) != 42 {
 			t.Fatalf("%s: %d messages, want 42", sends.params, len(lines))
 		}
@@ -67,7 +68,7 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 		}
 		want(t, "by its token", lines[41],
 			`notifications/progress {"progressToken":`+sends.token+`,"progress":99}`)
-		want(t, "what belongs to no call", c.back.list(),
+		want(t, "what belongs to no call", c.Back.List(),
 			`notifications/progress {"progressToken":"unknown","progress":1}`+"\n"+
 				`notifications/elicitation/complete {"elicitationId":"7"}`)
 	}
@@ -87,37 +88,37 @@ func TestMessagesToOtherSessions(t *testing.T) {
 		return textf("told"), nil
 	})
 	p := gosdk.Peer(s, nil)
-	one := openAt(t, p, &hosted.Caller{SessionID: "1"}, noCapabilities)
-	two := openAt(t, p, &hosted.Caller{SessionID: "2"}, noCapabilities)
-	b := &back{answer: onHandler}
-	want(t, "call", textOf(one.send(t.Context(), "tools/call",
+	one := hostedtest.OpenAs(t, p, &hosted.Caller{SessionID: "1"}, noCapabilities)
+	two := hostedtest.OpenAs(t, p, &hosted.Caller{SessionID: "2"}, noCapabilities)
+	b := &back{Answer: onHandler}
+	want(t, "call", textOf(one.Send(t.Context(), "tools/call",
 		`{"name":"tell all","_meta":{"progressToken":1}}`, b)), "told")
 	for _, sent := range []struct{ what, got, has, hasNot string }{
-		{"its own", b.list(), "to 1", "to 2"},
-		{"the other", two.back.list(), "to 2", "to 1"},
+		{"its own", b.List(), "to 1", "to 2"},
+		{"the other", two.Back.List(), "to 2", "to 1"},
 	} {
 		if !strings.Contains(sent.got, sent.has) || strings.Contains(sent.got, sent.hasNot) ||
 			strings.Count(sent.got, "\n") != 2 {
 			t.Errorf("%s client got\n%s", sent.what, sent.got)
 		}
 	}
-	want(t, "no call of its own", one.back.list(), "")
+	want(t, "no call of its own", one.Back.List(), "")
 }
 
 func TestLogsWithoutTheContextOfACall(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "log", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		return textf("logged"), req.Session.Log(context.Background(), logged("x"))
+	addText(s, "log", func(_ context.Context, req *toolRequest) (string, error) {
+		return "logged", req.Session.Log(context.Background(), logged("x"))
 	})
 	c := open(t, s)
 	const message = `notifications/message {"data":"x","level":"debug"}`
 	b := &back{}
-	c.call("log", b)
-	want(t, "of the only call", b.list(), message)
+	c.Call("log", b)
+	want(t, "of the only call", b.List(), message)
 	for session := range s.Sessions() {
 		_ = session.Log(context.Background(), logged("x"))
 	}
-	want(t, "of no call", c.back.list(), message)
+	want(t, "of no call", c.Back.List(), message)
 }
 
 func TestListsThatChangeWhileACallRuns(t *testing.T) {
@@ -133,10 +134,10 @@ func TestListsThatChangeWhileACallRuns(t *testing.T) {
 		})
 		c := open(t, s)
 		b := &back{}
-		want(t, "call", c.call("change", b), "changed")
+		want(t, "call", c.Call("change", b), "changed")
 		time.Sleep(time.Second)
-		want(t, "of the call", b.list(), "")
-		got := c.back.list()
+		want(t, "of the call", b.List(), "")
+		got := c.Back.List()
 		for method, n := range map[string]int{"tools": 2, "prompts": 1, "resources": 1} {
 			if strings.Count(got, "notifications/"+method+"/list_changed") != n {
 				t.Errorf("got %s, want %d of %s", got, n, method)
@@ -159,27 +160,27 @@ func TestUpdatesReachSubscribers(t *testing.T) {
 			&mcp.ResourceUpdatedNotificationParams{URI: "x://y"})
 	})
 	p := gosdk.Peer(s, nil)
-	one, two := openAt(t, p, &hosted.Caller{}, noCapabilities),
-		openAt(t, p, &hosted.Caller{}, noCapabilities)
+	one, two := hostedtest.OpenAs(t, p, &hosted.Caller{}, noCapabilities),
+		hostedtest.OpenAs(t, p, &hosted.Caller{}, noCapabilities)
 	for _, method := range []string{"resources/subscribe", "", "resources/unsubscribe", ""} {
 		if method != "" {
-			want(t, method, textOf(one.send(t.Context(), method, `{"uri":"x://y"}`, nil)), "{}")
+			want(t, method, textOf(one.Send(t.Context(), method, `{"uri":"x://y"}`, nil)), "{}")
 		}
 		b := &back{}
-		want(t, "call", one.call("update", b), "updated")
-		want(t, "of the call", b.list(), "")
+		want(t, "call", one.Call("update", b), "updated")
+		want(t, "of the call", b.List(), "")
 	}
-	modern := openAt(t, gosdk.Peer(s, &gosdk.Options{TrueRevision: true}),
+	modern := hostedtest.OpenAs(t, gosdk.Peer(s, &gosdk.Options{TrueRevision: true}),
 		&hosted.Caller{Version: protocol.V20260728}, noCapabilities)
 	for _, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
-		want(t, method, textOf(modern.send(t.Context(), method, `{"uri":"x://y"}`, nil)), "{}")
-		modern.call("update", nil)
+		want(t, method, textOf(modern.Send(t.Context(), method, `{"uri":"x://y"}`, nil)), "{}")
+		modern.Call("update", nil)
 	}
-	if got := modern.back.list(); strings.Count(got, `"uri":"x://y"`) != 1 {
+	if got := modern.Back.List(); strings.Count(got, `"uri":"x://y"`) != 1 {
 		t.Errorf("in revision 2026-07-28 the subscriber got %q", got)
 	}
 	const updated = `notifications/resources/updated {"uri":"x://y"}`
-	want(t, "the subscriber", one.back.list(), updated+"\n"+updated)
-	want(t, "the other", two.back.list(), "")
+	want(t, "the subscriber", one.Back.List(), updated+"\n"+updated)
+	want(t, "the other", two.Back.List(), "")
 	want(t, "subscribed", fmt.Sprint(subscribed), "[x://y x://y]")
 }

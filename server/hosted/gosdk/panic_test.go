@@ -11,25 +11,22 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
 
+// panicked returns the value that f panics with.
+func panicked(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
+}
+
 type boom struct{}
 
 func (boom) MarshalJSON() ([]byte, error) { panic("encoding") }
-
-// panicked returns the value that f panics with, as text.
-func panicked(f func()) (text string) {
-	defer func() {
-		if v := recover(); v != nil {
-			text = fmt.Sprint(v)
-		}
-	}()
-	f()
-	return "nothing"
-}
 
 func TestPanicsComeOutOfTheCall(t *testing.T) {
 	s := newServer(&mcp.ServerOptions{
@@ -87,15 +84,13 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 			`"argument":{"name":"a","value":"b"}}`, "completion"},
 		{"tools/list", `{}`, "list"},
 	} {
-		want(t, test.method+test.params, panicked(func() {
-			_, _ = c.send(t.Context(), test.method, test.params, nil)
-		}), test.want)
+		c.WantPanic(test.method, test.params, test.want)
 	}
 	want(t, "a notification", panicked(func() {
-		_ = c.session.Notify(t.Context(),
+		_ = c.Session.Notify(t.Context(),
 			&protocol.Notification{Method: "notifications/roots/list_changed"})
 	}), "roots")
-	want(t, "the session after all that", c.call("fine", nil), "fine")
+	want(t, "the session after all that", c.Call("fine", nil), "fine")
 }
 
 func TestPanicsWhileASessionOpens(t *testing.T) {
@@ -111,12 +106,12 @@ func TestPanicsWhileASessionOpens(t *testing.T) {
 		})
 		p := gosdk.Peer(s, nil)
 		want(t, method, panicked(func() {
-			session, _, err := p.OpenSession(t.Context(), initialize(noCapabilities), &back{})
+			session, _, err := p.OpenSession(t.Context(), hostedtest.Initialize(noCapabilities), &back{})
 			if err != nil {
 				t.Error(err)
 			}
 			defer session.Close()
-			_ = session.Notify(t.Context(), initialized())
+			_ = session.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 		}), method)
 		for range s.Sessions() {
 			t.Errorf("%s: a session is left", method)
@@ -136,13 +131,13 @@ func TestResultsThatCannotBeEncoded(t *testing.T) {
 		*mcp.CallToolResult, any, error) {
 		return nil, func() {}, nil
 	})
-	c := openAt(t, gosdk.Peer(s, nil), &hosted.Caller{}, noCapabilities)
+	c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{}, noCapabilities)
 	for tool, result := range map[string]string{
 		"not a number": "-32603 the result cannot be encoded: json: error calling MarshalJSON for " +
 			"type *mcp.CallToolResult: json: unsupported value: NaN",
 		"nothing": "null",
 		"typed":   "-32603 marshaling output: json: unsupported type: func()",
 	} {
-		want(t, tool, c.call(tool, nil), result)
+		want(t, tool, c.Call(tool, nil), result)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/hosted"
@@ -95,7 +96,7 @@ func TestReturnedQuestionsComeOutAsTheyAre(t *testing.T) {
 			runs = 0
 			b := &back{}
 			send := func(answers string) string {
-				return textOf(c.send(context.Background(), test.method,
+				return textOf(c.Send(context.Background(), test.method,
 					"{"+test.name+answers+"}", b))
 			}
 			want(t, test.name, send(""), first)
@@ -109,11 +110,11 @@ func TestReturnedQuestionsComeOutAsTheyAre(t *testing.T) {
 			if !sameJSON(got, test.done) {
 				t.Errorf("%s: got %s, want %s", test.name, got, test.done)
 			}
-			want(t, test.name+" pushed", b.list(), "")
+			want(t, test.name+" pushed", b.List(), "")
 		}
 	}
 	c := open(t, returning(&runs))
-	want(t, "state alone", c.call("state", nil),
+	want(t, "state alone", c.Call("state", nil),
 		`{"resultType":"input_required","requestState":"1"}`)
 }
 
@@ -153,28 +154,28 @@ func TestReturnedQuestionsAreAskedByTheSDKWhereItSaysNothingElse(t *testing.T) {
 		if test.hidden {
 			s.AddReceivingMiddleware(hide)
 		}
-		c := openAt(t, gosdk.Peer(s, nil), &hosted.Caller{Version: test.version}, noCapabilities)
+		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: test.version}, noCapabilities)
 		for _, tool := range []string{"typed", "raw"} {
 			runs = 0
-			b := &back{answer: answerForm}
-			want(t, test.what, c.call(tool, b), second)
-			if runs != test.runs || !strings.Contains(b.list(), "First?") ||
-				!strings.Contains(b.list(), "roots/list") {
-				t.Errorf("%s: %d runs asked %s", test.what, runs, b.list())
+			b := &back{Answer: answerForm}
+			want(t, test.what, c.Call(tool, b), second)
+			if runs != test.runs || !strings.Contains(b.List(), "First?") ||
+				!strings.Contains(b.List(), "roots/list") {
+				t.Errorf("%s: %d runs asked %s", test.what, runs, b.List())
 			}
-			want(t, test.what+", again", c.call(tool, b), test.again)
+			want(t, test.what+", again", c.Call(tool, b), test.again)
 		}
 	}
 	t.Run("one that is put off", func(t *testing.T) {
 		s := returning(&runs)
 		s.AddReceivingMiddleware(hide)
 		c := open(t, s)
-		b := &back{answer: func(context.Context, *protocol.Request) (string, error) {
+		b := &back{Answer: func(context.Context, *protocol.Request) (string, error) {
 			return "", roundtrip.ErrPending
 		}}
-		want(t, "raw", c.call("raw", b), "-32603 hidden")
-		if !strings.Contains(b.list(), "First?") {
-			t.Errorf("asked %q", b.list())
+		want(t, "raw", c.Call("raw", b), "-32603 hidden")
+		if !strings.Contains(b.List(), "First?") {
+			t.Errorf("asked %q", b.List())
 		}
 	})
 }
@@ -198,7 +199,7 @@ func TestTheSDKHasTheWordsForReturnedQuestions(t *testing.T) {
 				return result, err
 			}
 		})
-		_, _ = open(t, s).send(t.Context(), test.method, test.params, nil)
+		_, _ = open(t, s).Send(t.Context(), test.method, test.params, nil)
 		if !strings.HasPrefix(got, test.want) {
 			t.Errorf("%s: the SDK says %q, want %q: see returned.go", test.method, got, test.want)
 		}
@@ -238,6 +239,6 @@ func TestWhatAHandlerReturnsAndPushes(t *testing.T) {
 		"busy":        "-32603 the server is busy, retry later",
 		"content too": "-32603 server bug: result has both content and inputRequests",
 	} {
-		want(t, tool, c.call(tool, &back{answer: answerForm}), result)
+		want(t, tool, c.Call(tool, &back{Answer: answerForm}), result)
 	}
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // wide is a server with something of each kind.
@@ -100,42 +103,32 @@ func (p *plain) send(method, params string) *jsonrpc.Response {
 
 func TestResultsAreThoseOfTheSDKByteForByte(t *testing.T) {
 	c, p := open(t, wide()), connectPlain(t, wide())
-	want(t, "initialize", c.offers, string(p.send("initialize",
-		string(initialize(noCapabilities).Params)).Result))
+	want(t, "initialize", c.Offers, string(p.send("initialize",
+		string(hostedtest.Initialize(noCapabilities).Params)).Result))
 	_ = p.conn.Write(t.Context(), &jsonrpc.Request{Method: "notifications/initialized"})
-	cursor := ""
-	compare := func(method, params string) {
-		t.Helper()
-		response, err := c.send(t.Context(), method, params, nil)
-		if err != nil {
-			t.Fatal(err)
+	alone := func(method, params string) string {
+		r := p.send(method, params)
+		if wire, failed := errors.AsType[*jsonrpc.Error](r.Error); failed {
+			return hostedtest.RawOf(&protocol.Response{Error: &protocol.Error{Code: wire.Code,
+				Message: wire.Message, Data: wire.Data}}, nil)
 		}
-		plainly := p.send(method, params)
-		want(t, method+" "+params, string(response.Result), string(plainly.Result))
-		wire, failed := errors.AsType[*jsonrpc.Error](plainly.Error)
-		if failed != (response.Error != nil) || failed && (response.Error.Code != wire.Code ||
-			response.Error.Message != wire.Message ||
-			string(response.Error.Data) != string(wire.Data)) {
-			t.Errorf("%s %s: got error %v, want %v", method, params, response.Error, wire)
-		}
-		var page struct {
-			NextCursor string `json:"nextCursor"`
-		}
-		_ = json.Unmarshal(response.Result, &page)
-		cursor = page.NextCursor
+		return string(r.Result)
 	}
 	for _, list := range []string{"tools/list", "prompts/list", "resources/list",
 		"resources/templates/list"} {
 		pages := 0
-		for params := "{}"; pages == 0 || cursor != ""; pages++ {
-			compare(list, params)
-			params = fmt.Sprintf(`{"cursor":%q}`, cursor)
+		var page struct{ NextCursor string }
+		for params := "{}"; pages == 0 || page.NextCursor != ""; pages++ {
+			c.WantSame(alone, [2]string{list, params})
+			page.NextCursor = ""
+			_ = json.Unmarshal([]byte(c.Do(nil, list, params)), &page)
+			params = fmt.Sprintf(`{"cursor":%q}`, page.NextCursor)
 		}
 		if list == "tools/list" && pages != 3 {
 			t.Errorf("%d pages of tools, want 3", pages)
 		}
 	}
-	for _, request := range [][2]string{
+	c.WantSame(alone, [][2]string{
 		{"tools/list", `{"cursor":"bad"}`},
 		{"tools/call", `{"name":"tool1","arguments":{"n":2}}`},
 		{"tools/call", `{"name":"tool1","arguments":{"n":0}}`},
@@ -155,7 +148,5 @@ func TestResultsAreThoseOfTheSDKByteForByte(t *testing.T) {
 		{"completion/complete", `{}`},
 		{"absent/method", `{}`},
 		{"ping", `{}`},
-	} {
-		compare(request[0], request[1])
-	}
+	}...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -73,9 +74,9 @@ func TestQuestionsReachTheClient(t *testing.T) {
 			`{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}`, "m: hi"},
 		{"roots", "roots/list {}", `{"roots":[{"uri":"file:///x"}]}`, "file:///x"},
 	} {
-		back := answering(test.answer)
-		want(t, test.tool, c.call(back, test.tool), test.want)
-		wantLines(t, test.tool+" asked", back.log(), test.asked)
+		b := hostedtest.Says(test.answer)
+		want(t, test.tool, c.Call(test.tool, b), test.want)
+		wantLines(t, test.tool+" asked", b.Sent(), test.asked)
 	}
 }
 
@@ -89,64 +90,28 @@ func TestErrorsOfTheClientAreThoseOfMCPGo(t *testing.T) {
 	})
 	c := open(t, s, nil)
 	for name, test := range map[string]struct {
-		response *protocol.Error
-		err      error
-		is       error
-		text     string
+		given, is error
+		text      string
 	}{
-		"response": {protocol.Errorf(protocol.CodeInvalidParams, "too many fields"), nil,
+		"response": {protocol.Errorf(protocol.CodeInvalidParams, "too many fields"),
 			mcp.ErrInvalidParams, "invalid params: too many fields"},
 		"response with data": {&protocol.Error{Code: -32042, Message: "m",
-			Data: json.RawMessage(`{"elicitations":[{"mode":"url","url":"u"}]}`)}, nil,
+			Data: json.RawMessage(`{"elicitations":[{"mode":"url","url":"u"}]}`)},
 			mcp.URLElicitationRequiredError{}, "URL elicitation required: 1 elicitation(s) needed"},
-		"no answer yet": {nil, fmt.Errorf("wrapped: %w", roundtrip.ErrPending),
+		"no answer yet": {fmt.Errorf("wrapped: %w", roundtrip.ErrPending),
 			roundtrip.ErrPending, "wrapped: " + roundtrip.ErrPending.Error()},
 	} {
-		back := &fakeBack{answer: func(_ context.Context, req *protocol.Request) (
-			*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: test.response}, test.err
-		}}
-		c.call(back, "keep")
+		c.Call("keep", &back{Answer: func(context.Context, *protocol.Request) (string, error) {
+			return "", test.given
+		}})
 		if !errors.Is(got, test.is) || got.Error() != test.text {
 			t.Errorf("%s: the handler got %v, want %q", name, got, test.text)
 		}
 	}
-	want(t, "the response", c.call(&fakeBack{}, "sample"),
-		"error -32603 method not found: nobody to ask ")
+	want(t, "the response", c.Call("sample", nil), "-32603 method not found: nobody to ask")
 }
 
 type markKey struct{}
-
-func TestQuestionIsPutOnTheGoroutineAndContextOfTheAsker(t *testing.T) {
-	s := newServer()
-	addTool(s, "ask", func(ctx context.Context, _ mcp.CallToolRequest) (string, error) {
-		_, err := s.RequestElicitation(context.WithValue(ctx, markKey{}, "mine"), form("Why?"))
-		return "", err
-	})
-	addTool(s, "flow", func(ctx context.Context, _ mcp.CallToolRequest) (string, error) {
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		_, err := s.RequestElicitation(ctx, form("Why?"))
-		return "", err
-	})
-	c := open(t, s, nil)
-	var mark any
-	var byHandler bool
-	c.call(&fakeBack{answer: func(ctx context.Context, _ *protocol.Request) (
-		*protocol.Response, error) {
-		mark, byHandler = ctx.Value(markKey{}), roundtrip.CalledByHandler()
-		return nil, errors.New("enough")
-	}}, "ask")
-	if mark != "mine" || !byHandler {
-		t.Errorf("the question has the value %v, and is put by the handler: %v", mark, byHandler)
-	}
-	got := c.call(&fakeBack{answer: func(ctx context.Context, _ *protocol.Request) (
-		*protocol.Response, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}, "flow")
-	want(t, "a question of a context that has ended", got, "error -32603 context canceled ")
-}
 
 // TestQuestionFindsItsRequest asks in all the ways that do not name the request by the context.
 func TestQuestionFindsItsRequest(t *testing.T) {
@@ -206,10 +171,10 @@ func TestQuestionFindsItsRequest(t *testing.T) {
 		return "", nil
 	})
 	c := open(t, s, nil)
-	c.call(&fakeBack{}, "before")
-	const over = "error -32603 mcpgo: the request that the question belongs to has ended "
-	const unknown = "error -32603 mcpgo: the request that the question belongs to is not known: " +
-		"ask with the context of the handler "
+	c.Call("before", &back{})
+	const over = "-32603 mcpgo: the request that the question belongs to has ended"
+	const unknown = "-32603 mcpgo: the request that the question belongs to is not known: " +
+		"ask with the context of the handler"
 	tests := []struct{ name, alone, overlapping string }{
 		{"the session of the context, another context", "", ""},
 		{"the registered session", "", ""},
@@ -220,17 +185,16 @@ func TestQuestionFindsItsRequest(t *testing.T) {
 		{"a session of before, this context", "", ""},
 	}
 	for _, test := range tests {
-		want(t, test.name, c.call(answering(`{"action":"accept"}`), test.name), test.alone)
+		want(t, test.name, c.Call(test.name, hostedtest.Says(`{"action":"accept"}`)), test.alone)
 	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		_, _ = c.request(context.Background(), 999, &fakeBack{}, protocol.MethodCallTool,
-			`{"name":"wait"}`)
+		c.Call("wait", nil)
 	})
 	<-entered
 	for _, test := range tests {
 		want(t, test.name+", with another request",
-			c.call(answering(`{"action":"accept"}`), test.name), test.overlapping)
+			c.Call(test.name, hostedtest.Says(`{"action":"accept"}`)), test.overlapping)
 	}
 	close(leave)
 	waiting.Wait()

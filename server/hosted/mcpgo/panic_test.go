@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
@@ -25,16 +26,10 @@ func (p panicking) CompletePromptArgument(context.Context, string, mcp.CompleteA
 func TestPanicComesOutOfHandle(t *testing.T) {
 	value := &struct{ text string }{"boom"}
 	s := newServer(mcpserver.WithPromptCompletionProvider(panicking{value}),
-		mcpserver.WithToolHandlerMiddleware(
-			func(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
-				return func(ctx context.Context, req mcp.CallToolRequest) (
-					*mcp.CallToolResult, error) {
-					if req.Params.Name == "middleware" {
-						panic(value)
-					}
-					return next(ctx, req)
-				}
-			}),
+		mcpserver.WithToolHandlerMiddleware(aroundTools("middleware",
+			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				panic(value)
+			})),
 		mcpserver.WithToolFilter(func(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 			if len(tools) > 1 {
 				panic(value)
@@ -62,7 +57,6 @@ func TestPanicComesOutOfHandle(t *testing.T) {
 	s.AddResource(mcp.NewResource("x://r", "r"), read)
 	s.AddResourceTemplate(mcp.NewResourceTemplate("y://{id}", "t"), read)
 	c := open(t, s, nil)
-	back := &fakeBack{}
 	for _, test := range []struct{ method, params string }{
 		{protocol.MethodCallTool, `{"name":"tool"}`},
 		{protocol.MethodCallTool, `{"name":"middleware"}`},
@@ -73,18 +67,16 @@ func TestPanicComesOutOfHandle(t *testing.T) {
 		{protocol.MethodComplete,
 			`{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"a","value":"b"}}`},
 	} {
-		func() {
-			defer func() {
-				if v := recover(); v != value {
-					t.Errorf("%s %s: panic with %v", test.method, test.params, v)
-				}
-			}()
-			c.do(back, test.method, test.params)
-		}()
+		c.WantPanic(test.method, test.params, value)
 	}
-	wantLines(t, "sent before the panic", back.log(), progressText(1))
-	want(t, "a handler that ends its goroutine", c.call(back, "exit"),
-		"failed: mcpgo: the server has not answered tools/call")
+	b := &back{}
+	func() {
+		defer func() { _ = recover() }()
+		c.Call("tool", b)
+	}()
+	wantLines(t, "sent before the panic", b.Sent(), progressText(1))
+	want(t, "a handler that ends its goroutine", c.Call("exit", nil),
+		"error: mcpgo: the server has not answered tools/call")
 }
 
 func TestRecoveryOfMCPGoStillWorks(t *testing.T) {
@@ -92,8 +84,8 @@ func TestRecoveryOfMCPGoStillWorks(t *testing.T) {
 	addTool(s, "tool", func(context.Context, mcp.CallToolRequest) (string, error) {
 		panic("boom")
 	})
-	want(t, "a panic", open(t, s, nil).call(&fakeBack{}, "tool"),
-		"error -32603 panic recovered in tool tool handler: boom ")
+	want(t, "a panic", open(t, s, nil).Call("tool", nil),
+		"-32603 panic recovered in tool tool handler: boom")
 }
 
 func TestPanicOfAHook(t *testing.T) {
@@ -120,14 +112,13 @@ func TestPanicOfAHook(t *testing.T) {
 			}()
 			_, _, err := mcpgo.Peer(s).OpenSession(
 				hosted.WithCaller(context.Background(), &hosted.Caller{SessionID: "s1"}),
-				&protocol.Request{ID: protocol.IntID(0), Method: protocol.MethodInitialize,
-					Params: []byte(initializeParams)}, &fakeBack{})
+				hostedtest.Initialize(declared), &back{})
 			t.Error("OpenSession returned", err)
 		})
 	}
 	hooks := &mcpserver.Hooks{}
 	hooks.AddOnUnregisterSession(panicAlways)
-	err := open(t, newServer(mcpserver.WithHooks(hooks)), nil).session.Close()
+	err := open(t, newServer(mcpserver.WithHooks(hooks)), nil).Session.Close()
 	if err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Errorf("Close: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
@@ -30,7 +31,10 @@ func TestReturnedQuestionsAreTheResult(t *testing.T) {
 		}
 	})
 	s := newServer(mcpserver.WithHooks(hooks), mcpserver.WithOutputSchemaValidation(),
-		mcpserver.WithToolHandlerMiddleware(confirm))
+		mcpserver.WithToolHandlerMiddleware(aroundTools("middleware",
+			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return asking("m").ToolResult(), nil
+			})))
 	s.Use(func(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			result, err := next(ctx, req)
@@ -57,30 +61,20 @@ func TestReturnedQuestionsAreTheResult(t *testing.T) {
 			return asking("s1").PromptResult(), nil
 		})
 	c := open(t, s, nil)
-	back := &fakeBack{}
+	b := &back{}
 	for _, test := range []struct{ name, want string }{
 		{"both", `{"resultType":"input_required",` + askedBoth + `,"requestState":"s1"}`},
 		{"state", `{"resultType":"input_required","requestState":"later"}`},
 		{"stateless", `{"resultType":"input_required",` + askedBoth + `}`},
 		{"middleware", `{"resultType":"input_required",` + askedBoth + `,"requestState":"m"}`},
 	} {
-		want(t, test.name, c.call(back, test.name), test.want)
+		want(t, test.name, c.Call(test.name, b), test.want)
 	}
-	want(t, "prompt", c.do(back, protocol.MethodGetPrompt, `{"name":"prompt"}`),
+	want(t, "prompt", c.Do(b, protocol.MethodGetPrompt, `{"name":"prompt"}`),
 		`{"resultType":"input_required",`+askedBoth+`,"requestState":"s1"}`)
-	wantLines(t, "pushed", back.log())
+	wantLines(t, "pushed", b.Sent())
 	if afterwards != 7 {
 		t.Errorf("middleware and hooks have seen %d results that ask, want 7", afterwards)
-	}
-}
-
-// confirm is middleware that asks by itself.
-func confirm(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
-	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if req.Params.Name == "middleware" {
-			return asking("m").ToolResult(), nil
-		}
-		return next(ctx, req)
 	}
 }
 
@@ -102,9 +96,10 @@ func TestAnswersAndStateReachHandlers(t *testing.T) {
 	c := open(t, s, nil)
 	const given = `,"inputResponses":{"why":{"action":"accept","content":{"a":1}},` +
 		`"dirs":{"roots":[{"uri":"file:///x"}]}},"requestState":"s1"}`
-	want(t, "tool", textOf(c.do(&fakeBack{}, protocol.MethodCallTool, `{"name":"tool"`+given)),
+	want(t, "tool", hostedtest.TextOf(c.Send(t.Context(), protocol.MethodCallTool,
+		`{"name":"tool"`+given, nil)),
 		"s1 map[a:1] file:///x")
-	want(t, "prompt", c.do(&fakeBack{}, protocol.MethodGetPrompt, `{"name":"prompt"`+given),
+	want(t, "prompt", c.Do(&back{}, protocol.MethodGetPrompt, `{"name":"prompt"`+given),
 		`{"description":"s1 map[a:1] file:///x","messages":[]}`)
 }
 
@@ -118,16 +113,10 @@ func TestURLErrorsHaveTheirCode(t *testing.T) {
 		"wrapped":    fmt.Errorf("first: %w", required),
 		"middleware": nil,
 	}
-	s := newServer(mcpserver.WithToolHandlerMiddleware(
-		func(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
-			return func(ctx context.Context, req mcp.CallToolRequest) (
-				*mcp.CallToolResult, error) {
-				if req.Params.Name == "middleware" {
-					return nil, required
-				}
-				return next(ctx, req)
-			}
-		}))
+	s := newServer(mcpserver.WithToolHandlerMiddleware(aroundTools("middleware",
+		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, required
+		})))
 	for name, err := range errs {
 		addTool(s, name, func(context.Context, mcp.CallToolRequest) (string, error) {
 			return "", err
@@ -143,20 +132,20 @@ func TestURLErrorsHaveTheirCode(t *testing.T) {
 		})
 	c := open(t, s, nil)
 	text := func(prefix string) string {
-		return "error -32042 " + prefix + `URL elicitation required: 1 elicitation(s) needed ` +
+		return "-32042 " + prefix + `URL elicitation required: 1 elicitation(s) needed ` +
 			`{"elicitations":[{"mode":"url","message":"Log in","elicitationId":"e1",` +
 			`"url":"https://example.com/login"}]}`
 	}
 	for _, name := range []string{"value", "pointer", "middleware"} {
-		want(t, name, c.call(&fakeBack{}, name), text(""))
+		want(t, name, c.Call(name, &back{}), text(""))
 	}
-	want(t, "wrapped", c.call(&fakeBack{}, "wrapped"), text("first: "))
-	want(t, "prompt", c.do(&fakeBack{}, protocol.MethodGetPrompt, `{"name":"prompt"}`), text(""))
-	want(t, "resource", c.do(&fakeBack{}, protocol.MethodReadResource, `{"uri":"x://r"}`),
+	want(t, "wrapped", c.Call("wrapped", &back{}), text("first: "))
+	want(t, "prompt", c.Do(&back{}, protocol.MethodGetPrompt, `{"name":"prompt"}`), text(""))
+	want(t, "resource", c.Do(&back{}, protocol.MethodReadResource, `{"uri":"x://r"}`),
 		text(""))
-	want(t, "missing resource", c.do(&fakeBack{}, protocol.MethodReadResource,
-		`{"uri":"x://none"}`), "error -32002 handler not found for resource URI 'x://none': "+
-		"resource not found ")
+	want(t, "missing resource", c.Do(&back{}, protocol.MethodReadResource,
+		`{"uri":"x://none"}`), "-32002 handler not found for resource URI 'x://none': "+
+		"resource not found")
 }
 
 // TestHeadersReachWhateverTakesRequests holds that middleware, hooks and handlers see the headers.
@@ -194,10 +183,10 @@ func TestHeadersReachWhateverTakesRequests(t *testing.T) {
 			return nil, nil
 		})
 	c := open(t, s, &hosted.Caller{SessionID: "s1", Header: http.Header{"X-Tenant": {"blue"}}})
-	c.call(&fakeBack{}, "tool")
-	c.do(&fakeBack{}, protocol.MethodListTools, `{}`)
-	c.do(&fakeBack{}, protocol.MethodGetPrompt, `{"name":"prompt"}`)
-	c.do(&fakeBack{}, protocol.MethodReadResource, `{"uri":"x://1"}`)
+	c.Call("tool", &back{})
+	c.Do(&back{}, protocol.MethodListTools, `{}`)
+	c.Do(&back{}, protocol.MethodGetPrompt, `{"name":"prompt"}`)
+	c.Do(&back{}, protocol.MethodReadResource, `{"uri":"x://1"}`)
 	for _, where := range []string{
 		"initialize", "hook", "middleware", "tool", "prompt", "template"} {
 		want(t, where, seen[where], "blue")

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -87,18 +88,19 @@ func TestResultsAreThoseOfMCPGoByteForByte(t *testing.T) {
 			if e.Data == nil || err != nil {
 				data = nil
 			}
-			return errorText(int64(e.Code), e.Message, data)
+			return hostedtest.RawOf(&protocol.Response{Error: &protocol.Error{
+				Code: int64(e.Code), Message: e.Message, Data: data}}, nil)
 		}
 		return string(response.Result)
 	}
-	want(t, protocol.MethodInitialize, string(c.offers.Result),
-		ask(protocol.MethodInitialize, initializeParams))
+	want(t, protocol.MethodInitialize, c.Offers,
+		ask(protocol.MethodInitialize, string(hostedtest.Initialize(declared).Params)))
 	page := ask(protocol.MethodListTools, "")
 	var first struct{ NextCursor string }
 	if err := json.Unmarshal([]byte(page), &first); err != nil || first.NextCursor == "" {
 		t.Fatalf("the list of tools has one page: %s", page)
 	}
-	for _, test := range []struct{ method, params string }{
+	c.WantSame(ask, [][2]string{
 		{protocol.MethodPing, ""},
 		{protocol.MethodListTools, ""},
 		{protocol.MethodListTools, `{"cursor":"` + first.NextCursor + `"}`},
@@ -122,8 +124,5 @@ func TestResultsAreThoseOfMCPGoByteForByte(t *testing.T) {
 		{protocol.MethodSetLevel, `{"level":"info"}`},
 		{protocol.MethodSetLevel, `{"level":"loud"}`},
 		{"x/unknown", ""},
-	} {
-		want(t, test.method+" "+test.params, c.do(&fakeBack{}, test.method, test.params),
-			ask(test.method, test.params))
-	}
+	}...)
 }

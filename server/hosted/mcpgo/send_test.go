@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -62,15 +63,15 @@ func TestWhatAHandlerSendsBelongsToItsRequest(t *testing.T) {
 	c := open(t, s, nil)
 	var others sync.WaitGroup
 	others.Add(6)
-	c.back.notify = others.Done
-	back := answering(`{"roots":[]}`)
-	want(t, "result", c.call(back, "send"), "")
-	wantLines(t, "of the request", back.log(), progressText(1),
+	c.Back.Notified = others.Done
+	b := hostedtest.Says(`{"roots":[]}`)
+	want(t, "result", c.Call("send", b), "")
+	wantLines(t, "of the request", b.Sent(), progressText(1),
 		`notifications/message {"data":"hello","level":"debug","logger":"l"}`,
 		"roots/list {}", "x/custom {}")
 	others.Wait()
 	var own []string // without what the outbox of the request has sent
-	for _, line := range c.back.log() {
+	for _, line := range c.Back.Sent() {
 		if line != `notifications/elicitation/complete {"elicitationId":"e1"}` {
 			own = append(own, line)
 		}
@@ -113,9 +114,9 @@ func TestLongSeriesIsPassedOnWhole(t *testing.T) {
 	})
 	c := open(t, s, nil)
 	for _, tool := range []string{"series", "crowd"} {
-		back := &fakeBack{}
-		want(t, tool, c.call(back, tool), "")
-		sent := back.log()
+		b := &back{}
+		want(t, tool, c.Call(tool, b), "")
+		sent := b.Sent()
 		if len(sent) != series {
 			t.Errorf("%s: %d notifications of %d", tool, len(sent), series)
 		}
@@ -136,7 +137,7 @@ func TestSlowClientOfOneSessionHoldsUpNobodyElse(t *testing.T) {
 	s := newServer(mcpserver.WithHooks(hooks))
 	c := open(t, s, nil)
 	free := make(chan struct{})
-	c.back.notify = func() { <-free }
+	c.Back.Notified = func() { <-free }
 	for range 2000 {
 		s.SendNotificationToAllClients("x/all", nil)
 	}
@@ -159,8 +160,8 @@ func TestSubscribersLearnOfUpdates(t *testing.T) {
 		{protocol.MethodSubscribe, "x://a", "[x://a x://b] true"},
 		{protocol.MethodUnsubscribe, "x://b", "[x://a] false"},
 	} {
-		want(t, step.method, c.do(&fakeBack{}, step.method, `{"uri":"`+step.uri+`"}`), "{}")
-		want(t, "after "+step.method, c.call(&fakeBack{}, "subscribed"), step.want)
+		want(t, step.method, c.Do(&back{}, step.method, `{"uri":"`+step.uri+`"}`), "{}")
+		want(t, "after "+step.method, c.Call("subscribed", &back{}), step.want)
 	}
 }
 
@@ -185,10 +186,9 @@ func TestSessionHasItsOwnFeatures(t *testing.T) {
 		}
 	})
 	c := open(t, s, nil)
-	back := &fakeBack{}
-	want(t, "tool", c.call(back, "own"), "of s1")
+	want(t, "tool", c.Call("own", nil), "of s1")
 	for uri, want := range map[string]string{"x://own": "s1", "y://1": "s1"} {
-		got := c.do(back, protocol.MethodReadResource, `{"uri":"`+uri+`"}`)
+		got := c.Do(nil, protocol.MethodReadResource, `{"uri":"`+uri+`"}`)
 		if got != `{"contents":[{"uri":"`+uri+`","text":"`+want+`"}]}` {
 			t.Errorf("%s: %s", uri, got)
 		}
@@ -196,8 +196,8 @@ func TestSessionHasItsOwnFeatures(t *testing.T) {
 	if err := s.DeleteSessionTools("s1", "own"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "deleted tool", c.call(back, "own"),
-		"error -32602 tool 'own' not found: tool not found ")
+	want(t, "deleted tool", c.Call("own", nil),
+		"-32602 tool 'own' not found: tool not found")
 }
 
 // readText returns a resource handler that returns a text.

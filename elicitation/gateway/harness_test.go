@@ -1,0 +1,660 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+type outcome = protocol.CallToolOutcome
+
+type target struct {
+	Name string `json:"name"`
+}
+
+type confirmation struct {
+	Sure bool `json:"sure"`
+}
+
+// An upstreamServer is a server with a tool that asks two questions which depend on each other, and
+// counts what it is sent.
+type upstreamServer struct {
+	url     string
+	calls   atomic.Int64 // requests of tools/call
+	commits atomic.Int64 // calls that were confirmed
+}
+
+func (u *upstreamServer) deploy(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+	where, err := roundtrip.Ask[target](ctx, "where", "Deploy where?")
+	if err != nil {
+		return nil, err
+	}
+	sure, err := roundtrip.Ask[confirmation](ctx, "sure", "Deploy to "+where.Name+"?")
+	if err != nil {
+		return nil, err
+	}
+	u.commits.Add(1)
+	return server.Text(fmt.Sprintf("deployed to %s: %v", where.Name, sure.Sure)), nil
+}
+
+// watch returns options of a server that shows f its requests.
+func watch(f func(req *server.Request)) *server.Options {
+	return &server.Options{Middleware: []server.Middleware{
+		func(next server.Handler) server.Handler {
+			return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+				f(req)
+				return next(ctx, req)
+			}
+		}}}
+}
+
+// countLists counts the readings of the tools of a server.
+func countLists(n *atomic.Int64) *server.Options {
+	return watch(func(req *server.Request) {
+		if p, ok := req.Params.(*protocol.ListParams); ok && p.Cursor == "" &&
+			req.Message.Method == protocol.MethodListTools {
+			n.Add(1)
+		}
+	})
+}
+
+func startUpstream(t testing.TB) *upstreamServer {
+	t.Helper()
+	u := &upstreamServer{}
+	srv := newServer(t, watch(func(req *server.Request) {
+		if req.Message.Method == protocol.MethodCallTool {
+			u.calls.Add(1)
+		}
+	}))
+	addTool(srv, "deploy", u.deploy)
+	addTool(srv, "link", func(context.Context, *server.ToolCall) (outcome, error) {
+		return &protocol.CallToolResult{Content: []protocol.Content{&protocol.ResourceLink{
+			Resource: protocol.Resource{URI: "file:///readme", Name: "readme"},
+		}}}, nil
+	})
+	server.AddPrompt(srv, server.Prompt{Name: "greet"},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{
+				server.UserText("hello"),
+			}}, nil
+		})
+	addResource(srv, "file:///readme")
+	u.url = serveHTTP(t, srv)
+	return u
+}
+
+func newServer(t testing.TB, opts *server.Options) *server.Server {
+	t.Helper()
+	srv, err := server.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
+}
+
+// addTool adds a tool without arguments.
+func addTool(srv *server.Server, name string,
+	f func(context.Context, *server.ToolCall) (outcome, error)) {
+	server.AddTool(srv, server.Tool{Name: name},
+		func(ctx context.Context, call *server.ToolCall, _ struct{}) (outcome, error) {
+			return f(ctx, call)
+		})
+}
+
+func done(context.Context, *server.ToolCall) (outcome, error) { return server.Text("done"), nil }
+
+func addResource(srv *server.Server, uri string) {
+	server.AddResource(srv, server.Resource{URI: uri, Name: uri}, func(
+		_ context.Context, call *server.ResourceCall,
+	) (protocol.ReadResourceOutcome, error) {
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{
+			{URI: call.URI, Text: "read me"},
+		}}, nil
+	})
+}
+
+// addEcho registers a tool and a resource that say who reads them.
+func addEcho(srv *server.Server, name string) {
+	addTool(srv, name, func(_ context.Context, call *server.ToolCall) (outcome, error) {
+		return server.Text("for " + call.Principal.Subject), nil
+	})
+	addResource(srv, "file:///"+name)
+}
+
+// serveTool serves an upstream with one tool.
+func serveTool(t testing.TB, name string,
+	f func(context.Context, *server.ToolCall) (outcome, error)) (url string) {
+	t.Helper()
+	srv := newServer(t, nil)
+	addTool(srv, name, f)
+	return serveHTTP(t, srv)
+}
+
+func serveHTTP(t testing.TB, srv *server.Server) string {
+	t.Helper()
+	return serveHTTPWith(t, srv, nil)
+}
+
+func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) string {
+	t.Helper()
+	handler, err := serverhttp.New(srv, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = srv.Shutdown(ctx)
+		listener.CloseClientConnections()
+		listener.Close()
+	})
+	return listener.URL
+}
+
+// serve serves a handler until the end of a test, whatever it does then.
+func serve(t testing.TB, handler http.Handler) *httptest.Server {
+	t.Helper()
+	l := httptest.NewServer(handler)
+	t.Cleanup(func() { l.CloseClientConnections(); l.Close() })
+	return l
+}
+
+// ops is an upstream of that name.
+func ops(url string, era protocol.Era) gateway.Upstream {
+	return gateway.Upstream{Name: "ops", Connect: gateway.HTTP(url, nil), Era: era}
+}
+
+// counting is ops, which counts the connections to it.
+func counting(url string, era protocol.Era, n *atomic.Int64) gateway.Upstream {
+	u := ops(url, era)
+	dial := u.Connect
+	u.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+		n.Add(1)
+		return dial(ctx, c)
+	}
+	return u
+}
+
+// front serves a gateway before upstreams.
+func front(t testing.TB, upstreams ...gateway.Upstream) (url string) {
+	t.Helper()
+	return startGateway(t, &gateway.Options{Upstreams: upstreams})
+}
+
+// startGateway serves a gateway over HTTP.
+func startGateway(t testing.TB, opts *gateway.Options) string {
+	t.Helper()
+	_, url := serveGateway(t, opts, nil)
+	return url
+}
+
+// serveGateway serves a gateway over HTTP, with a handler that has http as its options.
+func serveGateway(
+	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
+) (*gateway.Gateway, string) {
+	t.Helper()
+	if opts.Log == nil {
+		opts.Log = zaplog.New(zaptest.NewLogger(t))
+	}
+	g, err := gateway.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := g.Handler(http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	return g, listener.URL
+}
+
+func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
+	t.Helper()
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	listener.CloseClientConnections()
+	listener.Close()
+}
+
+// byUser authenticates whoever the header names.
+var byUser = &serverhttp.Options{Authenticate: subjectOf}
+
+// asUser is an authorizer that sends a name.
+type asUser string
+
+func (u asUser) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
+	return http.Header{"Authorization": {string(u)}}, nil
+}
+
+func (asUser) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+
+// A logged gateway's log is read by its test.
+func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
+	core, logs := observer.New(level)
+	opts.Log = zaplog.New(zap.New(core))
+	return logs
+}
+
+// A person answers forms and remembers what was shown.
+type person struct {
+	mu     sync.Mutex
+	shown  []string
+	answer func(message string) *protocol.ElicitResult // nil: accepts
+}
+
+// accepting is a person who answers all forms alike.
+func accepting(content any) *person {
+	return &person{answer: func(string) *protocol.ElicitResult {
+		r, _ := client.Accept(content)
+		return r
+	}}
+}
+
+func (p *person) fill(
+	_ context.Context, q *client.FormQuestion,
+) (*protocol.ElicitResult, error) {
+	p.mu.Lock()
+	p.shown = append(p.shown, q.Message)
+	p.mu.Unlock()
+	if p.answer != nil {
+		return p.answer(q.Message), nil
+	}
+	if q.Message == "Deploy where?" {
+		return client.Accept(target{"production"})
+	}
+	return client.Accept(confirmation{true})
+}
+
+func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+	return client.Accept(nil)
+}
+
+// untilWithdrawn answers no form.
+func untilWithdrawn(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// connect returns the client of a person, which lists these tools.
+func connect(
+	t testing.TB, url string, era protocol.Era, p *person, tools ...string,
+) *client.Client {
+	t.Helper()
+	return connectUser(t, url, "", client.Options{ElicitForm: p.fill, Era: era}, tools...)
+}
+
+func connectWith(t testing.TB, url string, opts client.Options, tools ...string) *client.Client {
+	t.Helper()
+	return connectUser(t, url, "", opts, tools...)
+}
+
+func connectAs(
+	t testing.TB, url string, era protocol.Era, user string, tools ...string,
+) *client.Client {
+	t.Helper()
+	return connectUser(t, url, user, client.Options{ElicitForm: (&person{}).fill, Era: era},
+		tools...)
+}
+
+// asksForms are the capabilities of a client that can be asked.
+var asksForms = protocol.ClientCapabilities{
+	Elicitation: &protocol.ElicitationCapability{Form: true}}
+
+// byHand returns a modern client whose caller answers the questions.
+func byHand(t testing.TB, url string, tools ...string) *client.Client {
+	t.Helper()
+	return byHandAs(t, url, "", asksForms, tools...)
+}
+
+func byHandAs(
+	t testing.TB, url, user string, declared protocol.ClientCapabilities, tools ...string,
+) *client.Client {
+	t.Helper()
+	return connectUser(t, url, user, client.Options{Manual: &declared, NoBusyRetry: true,
+		Era: protocol.Modern}, tools...)
+}
+
+// connectUser returns a client of a user, "": of nobody.
+func connectUser(
+	t testing.TB, url, user string, opts client.Options, tools ...string,
+) *client.Client {
+	t.Helper()
+	over := &clienthttp.Options{}
+	if user != "" {
+		over.Authorizer = asUser(user)
+	}
+	transport, err := clienthttp.New(url, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(transport, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	for _, tool := range tools {
+		awaitTool(t, c, tool)
+	}
+	return c
+}
+
+// awaitTool waits until a tool is listed.
+func awaitTool(t testing.TB, c *client.Client, name string) {
+	t.Helper()
+	var last error
+	if !eventually(func() bool {
+		for tool, err := range c.Tools(t.Context()) {
+			if last = err; err == nil && tool.Name == name {
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Fatalf("tool %s was not published: %v", name, last)
+	}
+}
+
+// eventually waits for some seconds at most.
+func eventually(is func() bool) bool {
+	for range 500 {
+		if is() {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func toolNames(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var names []string
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// callText calls a tool and returns its text, after "failed: " where the tool has failed, or the
+// error.
+func callText(t testing.TB, c *client.Client, tool string) string {
+	t.Helper()
+	result, err := c.CallTool(t.Context(), tool, nil)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if result.IsError {
+		return "failed: " + textOf(result)
+	}
+	return textOf(result)
+}
+
+func wantText(t testing.TB, c *client.Client, tool, want string) {
+	t.Helper()
+	if got := callText(t, c, tool); got != want {
+		t.Errorf("%s: got %q, want %q", tool, got, want)
+	}
+}
+
+func textOf(r protocol.Result) string {
+	result, _ := r.(*protocol.CallToolResult)
+	if result == nil || len(result.Content) == 0 {
+		return ""
+	}
+	text, ok := result.Content[0].(*protocol.TextContent)
+	if !ok {
+		data, _ := json.Marshal(result.Content[0])
+		return string(data)
+	}
+	return text.Text
+}
+
+// begin makes a call by hand, up to its first question.
+func begin(t *testing.T, c *client.Client) *client.Pending {
+	t.Helper()
+	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+	if err != nil || pending == nil {
+		t.Fatalf("got %v, %v, want questions", pending, err)
+	}
+	return pending
+}
+
+// wantBusy wants a call that begins to be refused, and returns by what.
+func wantBusy(t *testing.T, c *client.Client) *protocol.Error {
+	t.Helper()
+	_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+	said, ok := protocol.AsError(err)
+	if !ok || said.Code != protocol.CodeBusy {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return said
+}
+
+// resume answers the question of a call. It returns the next one or the text of the result.
+func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (*client.Pending, string) {
+	t.Helper()
+	result, next, err := c.Resume(t.Context(), answered(t, p, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next, textOf(result)
+}
+
+// answered returns a copy of a pending call with the answer to its one question.
+func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
+	t.Helper()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clone client.Pending
+	if err := json.Unmarshal(data, &clone); err != nil {
+		t.Fatal(err)
+	}
+	accept, err := client.Accept(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clone.Answer(clone.Questions()[0].Key, accept); err != nil {
+		t.Fatal(err)
+	}
+	return &clone
+}
+
+// listen subscribes until the test ends. It returns what the client was acknowledged, or why it was
+// not, and what changes.
+func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string, <-chan string) {
+	t.Helper()
+	acknowledged, changed := make(chan string, 10), make(chan string, 1000)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: lists,
+			ResourceSubscriptions: uris}, func(_ context.Context, e client.ListenEvent) {
+			what := "lists"
+			switch e := e.(type) {
+			case client.Acknowledged:
+				acknowledged <- strings.Join(e.Filter.ResourceSubscriptions, " ")
+				return
+			case client.ResourceUpdated:
+				what = e.URI
+			}
+			select {
+			case changed <- what:
+			default:
+			}
+		})
+		acknowledged <- fmt.Sprint(err)
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return <-acknowledged, changed
+}
+
+// wantUpdate changes a resource of an upstream until that is announced.
+func wantUpdate(t *testing.T, srv *server.Server, uri string, updated <-chan string) {
+	t.Helper()
+	for deadline := time.After(10 * time.Second); ; {
+		srv.ResourceUpdated("file:///another")
+		srv.ResourceUpdated(uri)
+		select {
+		case got := <-updated:
+			if got != "ops+"+uri {
+				t.Errorf("told of %s", got)
+			}
+			return
+		case <-deadline:
+			t.Fatal("no change is announced")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// progressTo returns a context whose calls send the messages of progress to c, as far as there is
+// room.
+func progressTo(ctx context.Context, c chan<- string) context.Context {
+	return client.WithProgress(ctx, func(_ context.Context, p *protocol.Progress) {
+		select {
+		case c <- p.Message:
+		default:
+		}
+	})
+}
+
+var bothEras = []protocol.Era{protocol.Modern, protocol.Legacy}
+
+// forEachEra runs f for both eras.
+func forEachEra(t *testing.T, f func(t *testing.T, era protocol.Era)) {
+	for _, era := range bothEras {
+		t.Run(era.String(), func(t *testing.T) {
+			t.Parallel() // many wait for time to pass
+			f(t, era)
+		})
+	}
+}
+
+// forEachPairing runs f for every pair of eras, of the client and of the upstream.
+func forEachPairing(t *testing.T, f func(t *testing.T, client, upstream protocol.Era)) {
+	for _, c := range bothEras {
+		for _, u := range bothEras {
+			t.Run(fmt.Sprintf("%v client, %v upstream", c, u), func(t *testing.T) {
+				t.Parallel() // many wait for time to pass
+				f(t, c, u)
+			})
+		}
+	}
+}
+
+// refuseIf returns the kinds of questions that an upstream may not ask.
+func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
+	if refused {
+		return []protocol.InputKind{kind}
+	}
+	return nil
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// post sends a message by hand.
+func post(t *testing.T, url, body string, header map[string]string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(resp.Body)
+	return resp, string(data)
+}
+
+const rawInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
+	`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// postModern sends a request of revision 2026-07-28; name is what it is about.
+func postModern(
+	t *testing.T, url, user, method, name, members string,
+) (*http.Response, string) {
+	t.Helper()
+	return post(t, url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+members+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},`+
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`,
+		map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+			"Mcp-Name": name, "Authorization": user})
+}
+
+// modernRaw sends one leg of a user.
+func modernRaw(t *testing.T, url, user, tool, state, responses string) string {
+	t.Helper()
+	members := `"name":"` + tool + `","arguments":{},`
+	if state != "" {
+		members += `"requestState":"` + state + `","inputResponses":` + responses + `,`
+	}
+	_, said := postModern(t, url, user, protocol.MethodCallTool, tool, members)
+	return said
+}
+
+// rawLegacy sends a request by hand in a session of its own.
+func rawLegacy(t *testing.T, url, body string) string {
+	t.Helper()
+	return openRawSession(t, url, "")(body)
+}
+
+// openRawSession returns a function that sends a message of a user in a session.
+func openRawSession(t *testing.T, url, user string) (send func(body string) string) {
+	t.Helper()
+	header := map[string]string{"Authorization": user}
+	send = func(body string) string {
+		resp, said := post(t, url, body, header)
+		if s := resp.Header.Get("Mcp-Session-Id"); s != "" {
+			header["Mcp-Session-Id"], header["Mcp-Protocol-Version"] = s, "2025-11-25"
+		}
+		return said
+	}
+	send(rawInitialize)
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return send
+}

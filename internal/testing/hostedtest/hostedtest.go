@@ -1,0 +1,257 @@
+// Package hostedtest has what the tests of hosted SDKs share: a core that opens sessions of a peer
+// and records what comes back, clients of a front, and the cases that every SDK has to pass.
+package hostedtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A Back records what a hosted server sends, in order, and answers its questions.
+type Back struct {
+	Answer   func(ctx context.Context, req *protocol.Request) (string, error) // nil: refuses
+	Notified func()                                                           // may be nil
+
+	mu   sync.Mutex
+	sent []string
+}
+
+// Says answers every question with the result.
+func Says(result string) *Back {
+	return &Back{Answer: func(context.Context, *protocol.Request) (string, error) {
+		return result, nil
+	}}
+}
+
+func (b *Back) note(method string, params json.RawMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent = append(b.sent, strings.TrimSpace(method+" "+string(params)))
+}
+
+// Sent returns what was sent so far: "<method> <params>", of questions and notifications.
+func (b *Back) Sent() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.sent)
+}
+
+// List returns it as lines.
+func (b *Back) List() string { return strings.Join(b.Sent(), "\n") }
+
+// Notify implements [protocol.Back].
+func (b *Back) Notify(_ context.Context, n *protocol.Notification) error {
+	b.note(n.Method, n.Params)
+	if b.Notified != nil {
+		b.Notified()
+	}
+	return nil
+}
+
+// Call implements [protocol.BackCaller].
+func (b *Back) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	b.note(req.Method, req.Params)
+	result, err := "", error(protocol.Errorf(protocol.CodeMethodNotFound, "nobody to ask"))
+	if b.Answer != nil {
+		result, err = b.Answer(ctx, req)
+	}
+	if e, ok := err.(*protocol.Error); ok { // one that is wrapped is no response
+		return &protocol.Response{ID: req.ID, Error: e}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+}
+
+// A Core is what package hosted is to a peer.
+type Core struct {
+	testing.TB
+	Peer    hosted.Peer
+	Session protocol.LegacySession
+	Offers  string // the result of initialize
+	Back    *Back  // of the session
+	caller  *hosted.Caller
+	ids     atomic.Int64
+}
+
+// Initialize is the request that opens a session, with the capabilities of its client.
+func Initialize(capabilities string) *protocol.Request {
+	return &protocol.Request{ID: protocol.IntID(0), Method: protocol.MethodInitialize,
+		Params: fmt.Appendf(nil, `{"protocolVersion":"2025-11-25","capabilities":%s,`+
+			`"clientInfo":{"name":"teller","version":"3"}}`, capabilities)}
+}
+
+// Open opens a session s1 for nobody.
+func Open(t testing.TB, p hosted.Peer) *Core {
+	t.Helper()
+	return OpenAs(t, p, &hosted.Caller{SessionID: "s1", Version: protocol.V20260728}, "{}")
+}
+
+// OpenAs opens a session for a caller, with the capabilities of its client.
+func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities string) *Core {
+	t.Helper()
+	c := &Core{TB: t, Peer: p, caller: caller, Back: &Back{}}
+	ctx := hosted.WithCaller(context.Background(), caller)
+	session, response, err := p.OpenSession(ctx, Initialize(capabilities), c.Back)
+	if err != nil || response.Error != nil {
+		t.Fatal(err, response)
+	}
+	c.Session, c.Offers = session, string(response.Result)
+	t.Cleanup(func() { _ = session.Close() })
+	err = session.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Send sends a request for the caller of the session. Calls may overlap.
+func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
+	*protocol.Response, error) {
+	if b == nil {
+		b = &Back{}
+	}
+	request := &protocol.Request{ID: protocol.IntID(c.ids.Add(1)), Method: method}
+	if params != "" {
+		request.Params = json.RawMessage(params)
+	}
+	response, err := c.Session.Handle(hosted.WithCaller(ctx, c.caller), request, b)
+	if err == nil && response.ID != request.ID {
+		c.Errorf("the response has id %v, want %v", response.ID, request.ID)
+	}
+	return response, err
+}
+
+// Do sends a request and returns what came out, see [RawOf].
+func (c *Core) Do(b *Back, method, params string) string {
+	return RawOf(c.Send(context.Background(), method, params, b))
+}
+
+// Call calls a tool without arguments and returns what came out, see [TextOf].
+func (c *Core) Call(tool string, b *Back) string {
+	return TextOf(c.Send(context.Background(), protocol.MethodCallTool,
+		fmt.Sprintf(`{"name":%q}`, tool), b))
+}
+
+// RawOf returns a result, and of an error its code, its message and its data.
+func RawOf(response *protocol.Response, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if e := response.Error; e != nil {
+		return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data))
+	}
+	return string(response.Result)
+}
+
+// TextOf returns the texts of a tool's result, with "failed: " before that of a failed one, and
+// else what [RawOf] does.
+func TextOf(response *protocol.Response, err error) string {
+	raw := RawOf(response, err)
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if json.Unmarshal([]byte(raw), &r) != nil || len(r.Content) == 0 {
+		return raw
+	}
+	text := ""
+	for _, c := range r.Content {
+		text += c.Text
+	}
+	if r.IsError {
+		return "failed: " + text
+	}
+	return text
+}
+
+// Want compares two texts.
+func Want(t testing.TB, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\ngot  %s\nwant %s", what, got, want)
+	}
+}
+
+// Dial returns a way to a front over HTTP, as the user whom the header X-User names; "": nobody.
+func Dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
+	t.Helper()
+	handler, err := h.Handler(&serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(hosted.KeepHeaders(handler, "X-User", "X-Absent"))
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = handler.Shutdown(ctx)
+		transport.CloseIdleConnections()
+		web.Close()
+	})
+	peer, err := clienthttp.New(web.URL, &clienthttp.Options{
+		HTTPClient: &http.Client{Transport: transport}, Header: http.Header{"X-User": {user}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peer
+}
+
+// NewClient returns a client of an era.
+func NewClient(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.Options,
+) *client.Client {
+	t.Helper()
+	opts.Era = era
+	c, err := client.New(peer, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Answering are the options of a client that answers forms with an action, and accepted ones with
+// their own message.
+func Answering(action protocol.ElicitAction) client.Options {
+	return client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
+		*protocol.ElicitResult, error) {
+		if action != protocol.ActionAccept {
+			return &protocol.ElicitResult{Action: action}, nil
+		}
+		return client.Accept(map[string]any{"text": q.Message})
+	}}
+}
+
+// CallTool calls a tool and returns what came out as [TextOf] does.
+func CallTool(t testing.TB, c *client.Client, tool string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	result, err := c.CallTool(ctx, tool, nil)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	raw, err := json.Marshal(result)
+	return TextOf(&protocol.Response{Result: raw}, err)
+}
