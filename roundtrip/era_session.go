@@ -20,7 +20,7 @@ func (sessionEra) openCall(e *exchange) { e.wait = &callWait{} }
 // limitCall returns a context that ends with the flowRun. Progress of the client may extend the
 // time for each question, so the call needs a limit of its own.
 func (sessionEra) limitCall(e *exchange, parent context.Context) context.Context {
-	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
+	e.wait.until = time.Now().Add(e.funnel.opts.flowTTL())
 	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)
 	return &e.wait.ctx
 }
@@ -34,11 +34,6 @@ func (sessionEra) retryMembers(*Call) (protocol.InputResponses, protocol.Request
 }
 
 func (sessionEra) checkAskable(p *questioner, question protocol.InputRequest) *PushError {
-	if p.funnel.opts.RefuseLegacy {
-		return &PushError{Method: question.Kind().Method(),
-			Cause:  "questions to clients of older revisions are switched off",
-			client: refusedLegacyText}
-	}
 	if err := p.checkPush(question); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -29,9 +28,8 @@ type Funnel struct {
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are
-// copied. It fails when the options contradict each other, when one is negative
-// that has no meaning then, when they require a shared key and there is none, and
-// when there is a shared key and no Audience.
+// copied. It fails when one is negative that has no meaning then, and when there is
+// a shared key and no Audience.
 func NewFunnel(options *Options) (*Funnel, error) {
 	var opts Options
 	if options != nil {
@@ -50,9 +48,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Limits.StateBytes = min(cmp.Or(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
 	opts.RoundTTL = cmp.Or(opts.RoundTTL, DefaultRoundTTL)
-	opts.FlowTTL = cmp.Or(opts.FlowTTL, defaultFlowTTL)
 	opts.HumanTimeout = cmp.Or(opts.HumanTimeout, defaultHumanTimeout)
-	opts.Heartbeat = cmp.Or(opts.Heartbeat, heartbeat.DefaultInterval)
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}

@@ -257,12 +257,11 @@ func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 }
 
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has
-// it, to clients that declare it or need not; elsewhere it is a refusal.
+// it, to clients that declare it; elsewhere it is a refusal.
 func (r *run) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
-	if r.call.Version != protocol.V20251125 ||
-		!missing.IsZero() && !r.funnel.opts.URLErrorsUndeclared {
+	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
 		r.observe(ctx, event.CapabilityRefused{Where: r.where, Missing: missing})
 		return r.refuseFlow(protocol.CodeCannotAsk,
 			"the client cannot be asked to visit a URL, which this request needs; use a client "+

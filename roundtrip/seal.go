@@ -207,7 +207,7 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.prior != nil {
 		c.Deadline, c.VisitRounds = r.prior.Deadline, r.prior.VisitRounds
 	} else {
-		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
+		c.Deadline = now.Add(r.funnel.opts.flowTTL())
 	}
 	c.App, c.OtherApp = r.funnel.opts.AppVersion, r.otherApp()
 	if r.showsVisitsOnly(d) {

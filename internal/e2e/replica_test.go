@@ -42,7 +42,7 @@ func runReplica(in io.Reader, out io.Writer) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		opts.Roundtrip = roundtrip.Options{Sealer: ring, RequireSharedKey: true}
+		opts.Roundtrip = roundtrip.Options{Sealer: ring}
 	}
 	srv, err := newSubject(opts)
 	if err != nil {
