@@ -121,7 +121,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 
 // repeatsRefusedQuestion returns the person's refusal of a question that the handler asks
 // again unchanged, nil if there is none.
-func (r *run) repeatsRefusedQuestion(d *draft) error {
+func (r responder) repeatsRefusedQuestion(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fixVersionLocked() // also of a handler that asked and read nothing

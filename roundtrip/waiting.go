@@ -248,8 +248,8 @@ type openWait struct {
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it
 // returns. It fails with a waitRefusedError if too many calls wait. All questions that a
-// client is asked while a call runs pass here. Those of a handler of r, if not nil, enforce its
-// deadline themselves; see keepsDeadline.
+// client is asked while a call runs pass here. r is not nil if ctx is the context of its handler,
+// whose deadline the questions enforce themselves.
 func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error) {
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
