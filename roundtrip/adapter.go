@@ -38,10 +38,11 @@ type Call struct {
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
 	// Session tells the sessions of one funnel apart, for
-	// Options.Limits.WaitingPerSession. Zero: the call belongs to none.
+	// Options.Limits.WaitingPerPrincipal. Zero: the call belongs to none.
 	Session SessionKey
 	// Heartbeat sends one progress notification on the call's own token, while
-	// the call waits for a person; see Options.Heartbeat. The funnel makes one
+	// the call waits for a person, after 2 s and then every 15 s: clients that give up what
+	// is silent for a minute wait as long as a person needs. The funnel makes one
 	// call at a time and none once the wait is over; ctx has the values of the
 	// call's context and ends with the wait. Nil: the client asked for no
 	// progress.
@@ -53,8 +54,8 @@ type Call struct {
 	// for those who do, also before the first of them has called.
 	Authenticates bool
 	// KeptBytes is how many bytes the host keeps for the call, while it waits for a person, beside
-	// its Arguments: of the _meta of the request, for example. They count for
-	// Options.Limits.WaitingBytes.
+	// its Arguments: of the _meta of the request, for example. All calls
+	// that wait may have 256 MiB of both together, and one authenticated principal a quarter.
 	KeptBytes int32
 	// Task lets the handler begin a task, or tells that this call is a run of one. Nil: neither.
 	Task *TaskCall

@@ -36,11 +36,11 @@ func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMe
 //
 //go:noinline
 func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAsk, error) {
-	r := runFrom(ctx)
-	if r == nil {
+	r := askerFrom(ctx)
+	if r.run == nil {
 		return nil, noRound(ctx)
 	}
-	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
+	p, err := r.newQuestioner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAs
 	if q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
-	if cannot := p.era().checkPushable(p, request); cannot != nil {
+	if cannot := p.askingMode().checkPushable(p, request); cannot != nil {
 		if !cannot.Missing.IsZero() {
 			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: cannot.Missing})
 		}
-		p.failPushed(ctx, r, request.Kind(), cannot, false)
+		r.failQuestion(ctx, p, request.Kind(), cannot, false)
 		return nil, cannot
 	}
 	if form, ok := request.(*protocol.ElicitForm); ok { // whose schema is kept once
@@ -68,7 +68,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAs
 // pushPrefix begins the keys of questions that are pushed.
 const pushPrefix = "push-"
 
-func (r *run) nextPushKey() (string, error) {
+func (r asker) nextPushKey() (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.versionedFlowLocked()
@@ -93,15 +93,12 @@ func WithRoundOf(ctx, handler context.Context) context.Context {
 	return context.WithValue(ctx, runKey{}, r)
 }
 
-// newPushQuestioner returns a questioner of its own, because a goroutine that the handler left
+// newQuestioner returns a questioner of its own, because a goroutine that the handler left
 // behind must not use that of the exchange, which goes on. It fails in a run whose outcome is
 // fixed, or that is about to ask.
-func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*questioner, error) {
+func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	p := &questioner{}
-	p.attachCall(ctx, f, call, nil)
-	if r == nil {
-		return p, nil
-	}
+	p.attachCall(ctx, r.funnel, r.call, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.wait = r.ensureWaitLocked()
@@ -175,17 +172,16 @@ func missingText(missing protocol.ClientCapabilities) string {
 		", so nobody could be asked; call again from a client that does"
 }
 
-// failPushed reports a question that failed, and ends the run unless the handler can do without an
-// answer.
-func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error,
+// failQuestion reports a question that failed, and ends the run unless the handler can do without
+// an answer.
+func (r asker) failQuestion(ctx context.Context, p *questioner, kind protocol.InputKind, err error,
 	optional bool) {
 	_, unsent := errors.AsType[*PushError](err)
-	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
+	if ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
 		return // withdrawn by the handler, which chose to do without
 	}
-	tolerated := r == nil || optional
-	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated})
-	if !tolerated {
+	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: optional})
+	if !optional {
 		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed})
 	}
 }

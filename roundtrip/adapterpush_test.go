@@ -50,7 +50,8 @@ func TestPush(t *testing.T) {
 			{"no answer", `{}`, "", "shape is wrong", 2},
 		} {
 			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{}, nil)
+				c, h := newLegacy(t, v, roundtrip.Options{
+					HumanTimeout: 48 * time.Hour}, nil)
 				h.answer = says(tc.answer)
 				raw, err := c.push(t.Context(),
 					&protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
@@ -166,7 +167,7 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 		"the handler returns":      func(func() error, func()) {},
 		"another question fails":   func(push func() error, _ func()) { _ = push() },
 		"the request is cancelled": func(_ func() error, cancel func()) { cancel() },
-		"the flow takes too long":  func(func() error, func()) { time.Sleep(time.Minute) },
+		"the flow takes too long":  func(func() error, func()) { time.Sleep(24 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,8 +186,8 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute},
-					nil)
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{
+					HumanTimeout: 48 * time.Hour}, nil)
 				h.answer = func(ctx context.Context, q protocol.InputRequest,
 					extend func()) (json.RawMessage, error) {
 					if h.traffic() > 1 {

@@ -42,8 +42,8 @@ import (
 // name questions themselves must not use these.
 func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
-	r := runFrom(ctx)
-	if r == nil {
+	r := askerFrom(ctx)
+	if r.run == nil {
 		return nil, noRound(ctx)
 	}
 	q := requestQuestion("question", request).applyOptions(opts)
@@ -54,7 +54,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err != nil {
 		return nil, err
 	}
-	if !r.era().returnsQuestions() {
+	if !r.askingMode().returnsQuestions() {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// A question that nobody can be asked has no place among the others.
@@ -141,7 +141,7 @@ func parseUnkeyed(key string, content questionContent,
 }
 
 // unkeyedQuestions returns the table of the run and creates it if need be.
-func (r *run) unkeyedQuestions() (*unkeyedTable, error) {
+func (r asker) unkeyedQuestions() (*unkeyedTable, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.versionedFlowLocked()
@@ -149,7 +149,7 @@ func (r *run) unkeyedQuestions() (*unkeyedTable, error) {
 		return nil, err
 	}
 	if f.unkeyed == nil {
-		f.unkeyed = &unkeyedTable{run: r}
+		f.unkeyed = &unkeyedTable{run: r.run}
 	}
 	return f.unkeyed, nil
 }
@@ -165,7 +165,7 @@ func (u *unkeyedTable) nextKey() string {
 
 // placeUnkeyed sets the number of q: that of the question in an earlier run which q is, or
 // the next.
-func (r *run) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
+func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.activeFlowLocked(); err != nil {

@@ -210,7 +210,7 @@ func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
 // covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
-	return r != nil && q != nil && r.era().checkAskable(&r.questioner, q) == nil
+	return r != nil && q != nil && r.askingMode().checkAskable(&r.questioner, q) == nil
 }
 
 // sampleQuestion returns a plain question of a kind, nil for an unknown one.
@@ -230,18 +230,18 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 
 // checkOptional returns the error of a call in flow style that cannot be asked
 // and whose handler can do without, nil where asking goes on.
-func (r *run) checkOptional(ctx context.Context, q *Question) error {
+func (r asker) checkOptional(ctx context.Context, q *Question) error {
 	if !q.optional {
 		return nil
 	}
-	failed := r.era().checkAskable(&r.questioner, q.request)
+	failed := r.askingMode().checkAskable(&r.questioner, q.request)
 	if failed == nil {
 		return nil
 	}
-	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
+	p, err := r.newQuestioner(ctx)
 	if err != nil {
 		return err
 	}
-	p.failPushed(ctx, r, q.request.Kind(), failed, true)
+	r.failQuestion(ctx, p, q.request.Kind(), failed, true)
 	return failed
 }

@@ -414,8 +414,6 @@ func TestAskAgainstCapabilities(t *testing.T) {
 	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
 	c.call.Push = nil
 	contains(t, c.done(), "error: ", "no session")
-	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{RefuseLegacy: true}, blind)
-	contains(t, c.done(), "error: ", "2026-07-28")
 	c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{}, blind)
 	contains(t, c.done(), "error: ", "no elicitation")
 	if h.traffic() != 0 {

@@ -72,8 +72,8 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 // answered is a mistake of the server, which ends the flow with an internal error.
 // Calls may overlap.
 func Await(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
-	r := runFrom(ctx)
-	if r == nil {
+	r := askerFrom(ctx)
+	if r.run == nil {
 		return ErrNoRound
 	}
 	finished, err := r.beginAwait(key, done == nil)
@@ -111,7 +111,7 @@ func (r *run) refusalOf(key string) error {
 
 // beginAwait reports whether the visit is known to be finished, and fails where
 // nothing can be waited for.
-func (r *run) beginAwait(key string, misused bool) (bool, error) {
+func (r asker) beginAwait(key string, misused bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -164,19 +164,19 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
-func (r *run) holdVisit(ctx context.Context, key string,
+func (r asker) holdVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error)) (bool, error) {
-	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
+	p, err := r.newQuestioner(ctx)
 	if err != nil {
 		return false, err
 	}
-	limit := p.era().visitLimit(r, p)
+	limit := p.askingMode().visitLimit(r, p)
 	if limit == 0 { // a run of a task looks once
 		return false, nil
 	}
 	w, err := p.beginWaiting(ctx, nil)
 	if err != nil {
-		return false, p.era().awaitRefusal(ctx, r, p, err)
+		return false, p.askingMode().awaitRefusal(ctx, r, p, err)
 	}
 	defer w.endWaiting()
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
@@ -197,7 +197,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	return false, p.era().endVisit(r, key, context.Cause(&w.Context))
+	return false, p.askingMode().endVisit(r, key, context.Cause(&w.Context))
 }
 
 // refuseVisit returns the refusal for a visit that was not finished in time.
@@ -214,10 +214,10 @@ const howToFinish = "finish at the link, then call again"
 
 // cutOff ends the run because its request has ended while a visit was waited for. That is no
 // outcome: where nothing else was done the request can be sent again.
-func (r *run) cutOff(key string) error {
+func (r asker) cutOff(key string) error {
 	cause := context.Cause(r.ctx.Context)
 	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
-	if r.era().isTimeLimit(cause) {
+	if r.askingMode().isTimeLimit(cause) {
 		e = &ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed}
 	}
 	r.endWith(e)
@@ -225,7 +225,7 @@ func (r *run) cutOff(key string) error {
 }
 
 // finishVisit records that a visit is finished and notifies the client.
-func (r *run) finishVisit(ctx context.Context, key string) error {
+func (r asker) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -250,7 +250,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 
 // suspendVisit has the client come back for a visit that is not finished. again
 // says that the person has agreed to it already.
-func (r *run) suspendVisit(key string, again bool) error {
+func (r asker) suspendVisit(key string, again bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -284,7 +284,7 @@ type unfinishedVisit struct {
 // explainUnfinished puts in front of visits that are asked for again that they are
 // not finished. It changes copies: the words are the author's, and what the flow
 // remembers of them stays.
-func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
+func (r responder) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		visit, ok := q.Request.(*protocol.ElicitURL)
 		if !ok || !r.wasAgreedTo(q.Key) {

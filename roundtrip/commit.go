@@ -49,7 +49,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 }
 
 // runCommits calls the functions given to [OnCommit], if the flow has completed.
-func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
+func (r responder) runCommits(ctx context.Context, result protocol.Result, err error) {
 	if r.flow == nil || err != nil || r.flow.begins { // the task has run them
 		return
 	}
@@ -69,7 +69,7 @@ func (r *run) runCommits(ctx context.Context, result protocol.Result, err error)
 	}
 }
 
-func (r *run) callCommit(ctx context.Context, fn func(context.Context)) {
+func (r responder) callCommit(ctx context.Context, fn func(context.Context)) {
 	ctx, cancel := CleanupContext(ctx)
 	defer cancel()
 	defer func() {

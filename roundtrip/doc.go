@@ -132,11 +132,12 @@
 //	roundtrip.AnswerWithin                -
 //		the same for one round, in place of RoundTTL; in a session, too, but where Ask
 //		waits it has no effect
-//	roundtrip.Options.FlowTTL             24 h
-//		all rounds of a flow together; like RoundTTL, and in a session like HumanTimeout
+//	a flow                                24 h
+//		all rounds together, RoundTTL if that is longer; it ends like RoundTTL, and in a
+//		session like HumanTimeout
 //	roundtrip.MaxVisitHold                25 s
 //		how long Await holds a request of a modern revision; the link is asked for again
-//	roundtrip.Options.Heartbeat           15 s
+//	heartbeats of a call                  15 s
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s
 //		work alone: the clock stands still while the call waits; the handler's context ends
@@ -185,7 +186,7 @@
 //	the delivery of a question            10 s
 //		until the client's transport has taken the question; the question fails
 //	heartbeats of the router              15 s
-//		as roundtrip.Options.Heartbeat, for the gateway's client
+//		the same, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
 //	a call of an older upstream           15 min

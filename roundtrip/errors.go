@@ -104,7 +104,7 @@ const defaultQuotaRetry = time.Second
 // reportUnserved reports why a guard or a store could not serve a request, and returns what
 // the client learns: when to send it again, or, where the handler has done what must not be
 // repeated, that the outcome is not known. Any other err is a mistake of the server.
-func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
+func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*store.QuotaError](err)
 	if down, failed := errors.AsType[*storeError](err); !ok && failed {
 		r.observeStore(ctx, down.error, down.resource, down.operation)

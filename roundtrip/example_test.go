@@ -334,7 +334,7 @@ func ExampleKeyringFromEnv() {
 		return
 	}
 	_, err = roundtrip.NewFunnel(
-		&roundtrip.Options{Sealer: ring, RequireSharedKey: true,
+		&roundtrip.Options{Sealer: ring,
 			Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 

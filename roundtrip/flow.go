@@ -123,8 +123,8 @@ func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 // is returned. For a missing one it either waits in place, in a session, or suspends the
 // handler: the client is asked when the handler returns, and the handler runs again.
 func askQuestion(ctx context.Context, one *inquiry) error {
-	r := runFrom(ctx)
-	if r == nil {
+	r := askerFrom(ctx)
+	if r.run == nil {
 		return noRound(ctx)
 	}
 	if err := r.takeKey(&one.question); err != nil {
@@ -137,14 +137,14 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 		r.freeKey(one.question.key)
 		return err
 	}
-	if r.era().returnsQuestions() {
+	if r.askingMode().returnsQuestions() {
 		return r.suspendHandler(&one.question)
 	}
 	return r.askInPlace(ctx, one)
 }
 
 // takeKey checks the question and reserves its key: in one run each key is used once.
-func (r *run) takeKey(q *Question) error {
+func (r asker) takeKey(q *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.versionedFlowLocked()
@@ -172,7 +172,7 @@ func (r *run) takeKey(q *Question) error {
 }
 
 // freeKey releases the key of a question that the handler may ask again.
-func (r *run) freeKey(key string) {
+func (r asker) freeKey(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
@@ -183,7 +183,7 @@ func (r *run) freeKey(key string) {
 
 // collectAnswer decodes the answer to the question. It reports whether there is none to use, and
 // returns what the person refused.
-func (r *run) collectAnswer(one *inquiry) (missing bool, err error) {
+func (r asker) collectAnswer(one *inquiry) (missing bool, err error) {
 	content, err := r.recordedAnswer(&one.question)
 	if err != nil {
 		if err == errMissing {
@@ -203,7 +203,7 @@ func (r *run) collectAnswer(one *inquiry) (missing bool, err error) {
 // its context. The run is pending from here on, out of the handler's reach: whatever it
 // returns, wraps or swallows, overruleHandler asks the client. Other goroutines of the handler
 // may still add questions to the same round.
-func (r *run) suspendHandler(missing *Question) error {
+func (r asker) suspendHandler(missing *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.activeFlowLocked()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -29,9 +28,8 @@ type Funnel struct {
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are
-// copied. It fails when the options contradict each other, when one is negative
-// that has no meaning then, when they require a shared key and there is none, and
-// when there is a shared key and no Audience.
+// copied. It fails when one is negative that has no meaning then, and when there is
+// a shared key and no Audience.
 func NewFunnel(options *Options) (*Funnel, error) {
 	var opts Options
 	if options != nil {
@@ -50,9 +48,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Limits.StateBytes = min(cmp.Or(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
 	opts.RoundTTL = cmp.Or(opts.RoundTTL, DefaultRoundTTL)
-	opts.FlowTTL = cmp.Or(opts.FlowTTL, defaultFlowTTL)
 	opts.HumanTimeout = cmp.Or(opts.HumanTimeout, defaultHumanTimeout)
-	opts.Heartbeat = cmp.Or(opts.Heartbeat, heartbeat.DefaultInterval)
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}
@@ -69,7 +65,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
-	e.era().openCall(e)
+	e.askingMode().openCall(e)
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
@@ -93,7 +89,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //	                    └───── pushReturned ←──────────┘        └──→ sealed state, result
 //	                             (push.go)
 //
-// What differs between the eras is asked of the era (era.go).
+// What differs between the eras is asked of the askingMode (askingmode.go).
 //
 // Only the goroutine that serves the call uses the fields below the embedded
 // ones. Goroutines that the handler started may outlive its run: they get a
@@ -121,16 +117,17 @@ type exchange struct {
 // nor claimed.
 func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
-		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingleRound(parent, handler)
+		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}
+		return r.executeSingleRound(parent, handler)
 	}
 	defer e.releaseClaim(parent)
-	r, recorded, err := e.openState(parent)
+	first, recorded, err := e.openState(parent)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
-	ctx := e.era().limitCall(e, parent)
-	defer e.era().endCall(e)
-	for {
+	ctx := e.askingMode().limitCall(e, parent)
+	defer e.askingMode().endCall(e)
+	for r := (responder{first}); ; {
 		r.matchAnswers(ctx)
 		result, err := r.executeHandler(ctx, handler)
 		e.commitClaim(ctx, result, err)
@@ -139,10 +136,10 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 		if err != nil || !more {
 			return result, err
 		}
-		next, result, err := e.era().askClient(ctx, parent, r, asks)
+		next, result, err := e.askingMode().askClient(ctx, parent, r, asks)
 		if next == nil {
 			return result, err
 		}
-		r = next
+		r.run = next
 	}
 }

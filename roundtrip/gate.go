@@ -121,7 +121,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 
 // repeatsRefusedQuestion returns the person's refusal of a question that the handler asks
 // again unchanged, nil if there is none.
-func (r *run) repeatsRefusedQuestion(d *draft) error {
+func (r responder) repeatsRefusedQuestion(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fixVersionLocked() // also of a handler that asked and read nothing
@@ -217,11 +217,6 @@ func changeRequests(requests protocol.InputRequests,
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
-	case p.funnel.opts.RefuseLegacy:
-		p.observe(ctx, event.ServerBug{Where: p.where,
-			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
-				p.call.Version)})
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: refusedLegacyText}
 	case len(requests) > 0 && p.call.Push == nil:
 		return nil, &refusal{code: protocol.CodeCannotAsk,
 			text: "this connection cannot carry questions to the client: it has no session; " +
@@ -251,9 +246,6 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	p.wait.visits.noteVisits(requests)
 	return requests, nil
 }
-
-// refusedLegacyText tells a client of an older revision that it is not asked.
-const refusedLegacyText = "this request asks questions, which needs a client of revision 2026-07-28"
 
 // downgradeQuestion returns the question as the revision of the call can carry it, or why it
 // cannot.

@@ -26,7 +26,7 @@ import (
 // spent: an exact replay learns that the outcome is not known. While the claim is open, a copy of
 // the request is refused as busy, to come back soon; any other request with the state is
 // refused as replayed. c was decoded from plaintext.
-func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
+func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
 	protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {
@@ -169,7 +169,7 @@ const outcomeUnknownText = "the outcome is not known: the request ended before i
 // and reports whether the request can be sent again. The handler has returned. In guard style
 // what follows an answer runs because of this state, so that only a run which flow style has
 // suspended gives a claim up: its code runs again in any case.
-func (r *run) giveClaimUp() bool {
+func (r responder) giveClaimUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.flow
@@ -189,7 +189,7 @@ func (r *run) noteActed() {
 
 // answerCutOff returns the response for a run whose request ended before it had a result. A copy
 // of the request gets it, too.
-func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
+func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
 	if retriable {
 		return nil, quota.Refuse(quota.None, copyRetryAfter, "the request ended while it waited; "+
@@ -202,7 +202,7 @@ func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result
 
 // failedByCutOff reports whether the request ended while its state was claimed, and what the
 // handler returned says no more than that.
-func (r *run) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
+func (r responder) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
 	if r.held == nil || ctx.Err() == nil {
 		return false
 	}

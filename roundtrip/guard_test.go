@@ -496,10 +496,13 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 			t.Errorf("claimed until %v, want %v", guard.until, want)
 		}
 		// A round ends with its flow.
-		c = newClient(t, roundtrip.Options{Guard: guard, FlowTTL: time.Minute}, consent)
-		c.ask("k")
-		c.answer("k", accepted).done()
-		if want := time.Now().Add(3 * time.Minute); !guard.until.Equal(want) {
+		c = newClient(t, roundtrip.Options{Guard: guard, RoundTTL: 20 * time.Hour}, insatiable)
+		start := time.Now()
+		c.ask("q1")
+		time.Sleep(10 * time.Hour)
+		c.answer("q1", accepted).ask("q2")
+		c.answer("q2", accepted).ask("q3")
+		if want := start.Add(24*time.Hour + 2*time.Minute); !guard.until.Equal(want) {
 			t.Errorf("claimed until %v, want %v", guard.until, want)
 		}
 	})

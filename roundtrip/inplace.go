@@ -20,8 +20,8 @@ import (
 // Its frame, and those of what it calls, are on the stack of every call that waits. So
 // whatever runs before a question is sent, or after its answer, is in functions that are not
 // inlined.
-func (r *run) askInPlace(ctx context.Context, one *inquiry) error {
-	waits, done := r.waitingContext(ctx)
+func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
+	waits, own, done := r.waitingContext(ctx)
 	defer done()
 	ignored := 0
 	for again, missing := 0, true; missing; again++ {
@@ -29,7 +29,7 @@ func (r *run) askInPlace(ctx context.Context, one *inquiry) error {
 		if err != nil {
 			return err
 		}
-		usable, failed := r.pushInPlace(waits, p, &one.question, again)
+		usable, failed := r.pushInPlace(waits, own, p, &one.question, again)
 		if ignored++; usable {
 			ignored = 0
 		}
@@ -47,7 +47,7 @@ func (r *run) askInPlace(ctx context.Context, one *inquiry) error {
 // that waits.
 //
 //go:noinline
-func (r *run) readInPlace(ctx context.Context, p *questioner, one *inquiry,
+func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 	ignored int, failed error) (missing bool, err error) {
 	r.endInPlace()
 	if failed != nil {
@@ -73,28 +73,24 @@ func (r *run) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 // waitingContext returns the context under which the questions of ctx wait for their answers,
 // and the function that releases it. It is ctx itself, unless that may have been cut off from
 // the context of the call, which a question must not outlive.
-func (r *run) waitingContext(ctx context.Context) (context.Context, func()) {
-	if r.keepsDeadline(ctx) {
-		return ctx, func() {}
+//
+// own is the run if ctx is the handler's own context, as it nearly always is. That has no deadline
+// but the flowRun's, which questions enforce with their own timer, see questionTimeout. So their
+// contexts derive from the parent of the deadline context, and none of those between is realized
+// for them, which would take 4 KB.
+func (r asker) waitingContext(ctx context.Context) (waits context.Context, own *run, done func()) {
+	if ctx == context.Context(&r.ctx) {
+		return ctx, r.run, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-// keepsDeadline reports whether ctx is the handler's own context, as it nearly always is, and
-// has no deadline but the flowRun's. Questions enforce that deadline with their own timer, see
-// questionTimeout. So their contexts derive from the parent of the deadline context, and none
-// of those between is realized for them, which would take 4 KB.
-func (r *run) keepsDeadline(ctx context.Context) bool {
-	_, timed := r.ctx.Context.(*inflight.Timed)
-	return timed && ctx == context.Context(&r.ctx)
+	return ctx, nil, func() { stop(); cancel(nil) }
 }
 
 // attachWait makes wait, under which questions wait, a child of ctx. It reports true if the run
-// cancels wait, and detachWait must be called when the questions have ended.
+// cancels wait, and detachWait must be called when the questions have ended. A nil r cancels none.
 func (r *run) attachWait(wait *inflight.Context, ctx context.Context) bool {
-	if r == nil || !r.keepsDeadline(ctx) {
+	if r == nil {
 		wait.Init(ctx)
 		return false
 	}
@@ -145,7 +141,7 @@ const inPlaceSlack = 8
 // converge ends. Questions that are put before any of them is answered are one round; one
 // question may be put as often as in replay. It returns a questioner of its own, because a
 // goroutine that the handler left behind must not use that of the exchange, which goes on.
-func (r *run) beginInPlace(missing *Question, again int) (*questioner, error) {
+func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.activeFlowLocked()
@@ -176,21 +172,21 @@ func (r *run) beginInPlace(missing *Question, again int) (*questioner, error) {
 
 // endInPlace notes that a question of the current round is answered: the next one begins a
 // round.
-func (r *run) endInPlace() {
+func (r asker) endInPlace() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flow.answered = true
 }
 
 // pushInPlace asks the question and records the answer. It reports whether that could be used.
-func (r *run) pushInPlace(ctx context.Context, p *questioner, missing *Question,
+func (r asker) pushInPlace(ctx context.Context, own *run, p *questioner, missing *Question,
 	again int) (usable bool, err error) {
 	requests, err := r.prepareInPlace(ctx, p, missing)
 	if err != nil {
 		return false, err
 	}
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.Limits.Rounds-1-again)
-	pushed, err := p.pushAll(ctx, r, requests, asked)
+	pushed, err := p.pushAll(ctx, own, requests, asked)
 	if err != nil {
 		return false, err
 	}
@@ -201,7 +197,7 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing *Question,
 // be used.
 //
 //go:noinline
-func (r *run) acceptInPlace(ctx context.Context, p *questioner, q *Question,
+func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	pushed *pushedAnswers) (usable bool) {
 	waited := pushed.took[0].waited
 	outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), pushed.responses[0].Result,
@@ -238,7 +234,7 @@ func (r *run) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 // prepareInPlace returns the question as it is put to the client. It fails if it cannot be put.
 //
 //go:noinline
-func (r *run) prepareInPlace(
+func (r asker) prepareInPlace(
 	ctx context.Context, p *questioner, missing *Question,
 ) (protocol.InputRequests, error) {
 	d, asks := draft{questions: []Question{*missing}}, protocol.InputRequiredResult{}
@@ -277,16 +273,16 @@ func (p *questioner) describeInPlace(
 // failInPlace decides what a failure to ask means. A handler that withdraws its own question
 // may ask it again, and so may one that can do without an answer.
 // Any other failure ends the run.
-func (r *run) failInPlace(ctx context.Context, missing *Question, err error) error {
+func (r asker) failInPlace(ctx context.Context, missing *Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(missing.key)
 		return err
 	}
-	p, over := r.funnel.newPushQuestioner(ctx, r, r.call)
+	p, over := r.newQuestioner(ctx)
 	if over != nil {
 		return over
 	}
-	p.failPushed(ctx, r, missing.request.Kind(), err, missing.optional)
+	r.failQuestion(ctx, p, missing.request.Kind(), err, missing.optional)
 	if missing.optional {
 		r.freeKey(missing.key)
 		return err

@@ -23,7 +23,7 @@ func (f *Funnel) Inspect(ctx context.Context) {
 	used, bound := f.waits.calls.Usage()
 	report.AddLimit("calls that wait for people", "roundtrip.Limits.Waiting", used, bound)
 	used, bound = f.waits.bytes.Usage()
-	report.AddLimit("bytes of their requests", "roundtrip.Limits.WaitingBytes", used, bound)
+	report.AddLimit("bytes of their requests", "roundtrip", used, bound)
 	if report.Sealed != "" {
 		report.State = f.inspectState(ctx, report.Sealed)
 	}

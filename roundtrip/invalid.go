@@ -87,12 +87,12 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 // nearly every flow of a modern revision: then there is nothing to look up. In a session
 // answers come while the handler runs.
 func (r *run) isFresh() bool {
-	return r.era().returnsQuestions() && r.number == 1 && len(r.responses) == 0
+	return r.askingMode().returnsQuestions() && r.number == 1 && len(r.responses) == 0
 }
 
 // checkUnread validates the answers to questions that are asked again by a handler that has
 // not read them, so that the person is told what is wrong with them.
-func (r *run) checkUnread(questions []Question) {
+func (r responder) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
 	}

@@ -27,7 +27,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		r, err := e.openJournal(ctx)
 		return r, nil, err
 	}
-	responses, state := e.era().retryMembers(e.call)
+	responses, state := e.askingMode().retryMembers(e.call)
 	r := e.openRun(&e.first, responses, state)
 	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	text, present := state.Text()
@@ -39,7 +39,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		if _, refused := errors.AsType[*rejection](err); refused {
 			return nil, nil, e.reportRejection(ctx, err)
 		}
-		return nil, nil, r.reportUnserved(ctx, err) // nothing is known about the state
+		return nil, nil, responder{r}.reportUnserved(ctx, err) // nothing is known about the state
 	}
 	c, err := r.verifyClaims(plaintext)
 	if err != nil {
@@ -49,7 +49,8 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		return r, nil, nil
 	}
 	r.locateEvents(c)
-	if recorded, err := r.claimState(ctx, c, plaintext); err != nil || recorded != nil {
+	recorded, err := responder{r}.claimState(ctx, c, plaintext)
+	if err != nil || recorded != nil {
 		return nil, recorded, err
 	}
 	r.resumeFlow(ctx, c, len(text))

@@ -168,10 +168,10 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 			event.ReasonExpired},
 		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour,
 			event.ReasonExpired},
-		{"cut at the flow's end", roundtrip.Options{FlowTTL: 10 * time.Minute},
-			[]time.Duration{20 * time.Minute}, 10 * time.Minute, event.ReasonFlowExpired},
-		{"cut at the default end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
+		{"cut at the flow's end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
 			24 * time.Hour, event.ReasonFlowExpired},
+		{"a round longer than flows", roundtrip.Options{RoundTTL: 48 * time.Hour},
+			[]time.Duration{0}, 48 * time.Hour, event.ReasonFlowExpired},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -195,11 +195,11 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 // TestFlowDeadlineIsAbsolute does not move it with each round.
 func TestFlowDeadlineIsAbsolute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{FlowTTL: 90 * time.Minute}, insatiable)
+		c := newClient(t, roundtrip.Options{RoundTTL: 20 * time.Hour}, insatiable)
 		c.ask("q1")
-		time.Sleep(50 * time.Minute)
+		time.Sleep(10 * time.Hour)
 		c.answer("q1", accepted).ask("q2")
-		time.Sleep(40 * time.Minute)
+		time.Sleep(14 * time.Hour)
 		frozen(t, c.answer("q2", accepted), event.ReasonFlowExpired)
 	})
 }

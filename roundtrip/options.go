@@ -21,8 +21,9 @@ const (
 	defaultMaxStateBytes = 16 << 10
 	// DefaultRoundTTL is how long a person may take to answer one round.
 	DefaultRoundTTL = time.Hour
-	// defaultFlowTTL is how long a flow may take in all.
-	defaultFlowTTL = 24 * time.Hour
+	// flowTTL is how long a flow may take in all, unless one round may take longer: a day, which is
+	// the time between two people who look at the same thing. What takes longer is a task.
+	flowTTL = 24 * time.Hour
 	// clockSkew is how far the clocks of two replicas may differ.
 	clockSkew = 2 * time.Minute
 )
@@ -36,9 +37,6 @@ type Options struct {
 	// this process has, so that states die with it and other replicas refuse
 	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
 	Sealer keys.Sealer
-	// RequireSharedKey is for fleets: [NewFunnel] refuses an ephemeral key, whose states the
-	// other replicas could not open.
-	RequireSharedKey bool
 	// Audience names the service that states are for. States sealed for one
 	// audience are refused by another. Replicas must share it, and no other
 	// service that has the key may: it is required beside a Sealer whose key is
@@ -59,10 +57,9 @@ type Options struct {
 	Tracer Tracer
 	// Limits bound what flows and calls that wait may use.
 	Limits Limits
-	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
+	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL. A flow may take
+	// a day, or as long as one round if that is longer.
 	RoundTTL time.Duration
-	// FlowTTL is how long a flow may take, 0: 24 hours.
-	FlowTTL time.Duration
 	// RestartExpired guards against flows that cannot go on: one whose state is
 	// authentic but too old starts over, instead of the request being refused.
 	RestartExpired bool
@@ -77,15 +74,6 @@ type Options struct {
 	// 0: 400 ms, but none for requests of the same process; negative: none. Unsolicited
 	// answers have no such time.
 	MinHumanTime time.Duration
-	// Heartbeat is the time between the progress notifications that show the
-	// caller of a request that it waits for a person, where the caller asked for
-	// progress; the first goes out after two seconds at most. Clients that give
-	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
-	// negative: none are sent.
-	Heartbeat time.Duration
-	// RefuseLegacy refuses calls of legacy revisions that need to ask, with a text that asks for a
-	// client of a modern revision. Unset, their questions are pushed while the call runs.
-	RefuseLegacy bool
 	// StateStore keeps states that pass Limits.StateBytes, up to 1 MiB each. Nil: such a
 	// flow ends with an error. Replicas must share it.
 	StateStore store.StateStore
@@ -94,10 +82,6 @@ type Options struct {
 	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
 	// person's refusal they get that alone. Set it where strangers call the server.
 	HideErrors bool
-	// URLErrorsUndeclared sends a handler's URLElicitationRequiredError as code -32042 to
-	// clients of revision 2025-11-25 that have not declared elicitation.url, too, as servers
-	// without a funnel do. Unset, these are refused in words.
-	URLErrorsUndeclared bool
 	// AllowURL decides whether the person may be asked to visit a URL; an error,
 	// which goes to the observer, refuses it. It can only refuse more: URLs that
 	// reach it are absolute, https or http to a loopback host, carry no user
@@ -124,37 +108,23 @@ type Limits struct {
 	// anything is asked. 0: 4096, negative: no limit.
 	Waiting int
 	// WaitingPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 256, negative: no limit.
+	// principal's, 0: 256, negative: no limit. One session may have 64 of them, or a
+	// quarter if that is more.
 	// Anonymous callers have no limit each, since they cannot be told apart:
 	// together they may use all of Waiting, or all but a quarter once somebody
 	// has authenticated.
 	WaitingPerPrincipal int
-	// WaitingPerSession is how many of them may be of one session, 0:
-	// 64, negative: no limit.
-	WaitingPerSession int
-	// WaitingBytes is how many bytes the arguments of all waiting calls may
-	// have together; one authenticated principal may use a quarter. 0:
-	// 256 MiB, negative: no limit.
-	WaitingBytes int64
 }
 
-// checkKey reports a key that is not what the options demand of it, or that
-// other services may have without an Audience to tell them apart: with equal
-// tools they would accept each other's states.
+// checkKey reports a key that other services may have without an Audience to tell them apart:
+// with equal tools they would accept each other's states.
 func (o *Options) checkKey() error {
-	ephemeral := isEphemeral(o.Sealer)
-	switch {
-	case ephemeral && o.RequireSharedKey:
-		return errors.New("funnel: a shared key is required; set Sealer, for example with " +
-			"KeyringFromEnv")
-	case ephemeral:
+	if isEphemeral(o.Sealer) || o.Audience != "" {
 		return nil
-	case o.Audience == "":
-		return errors.New("funnel: an audience is required beside a shared key; set Audience to " +
-			"a name that all replicas of this service share and no other service has, for " +
-			"example its URL")
 	}
-	return nil
+	return errors.New("funnel: an audience is required beside a shared key; set Audience to " +
+		"a name that all replicas of this service share and no other service has, for " +
+		"example its URL")
 }
 
 // checkNegative reports the first field that is negative and cannot be turned off.
@@ -166,7 +136,6 @@ func (o *Options) checkNegative() error {
 		{"Limits.Rounds", int64(o.Limits.Rounds)},
 		{"Limits.StateBytes", int64(o.Limits.StateBytes)},
 		{"RoundTTL", int64(o.RoundTTL)},
-		{"FlowTTL", int64(o.FlowTTL)},
 		{"HumanTimeout", int64(o.HumanTimeout)},
 	} {
 		if field.value < 0 {
@@ -175,6 +144,9 @@ func (o *Options) checkNegative() error {
 	}
 	return nil
 }
+
+// flowTTL is how long a flow may take in all.
+func (o *Options) flowTTL() time.Duration { return max(flowTTL, o.RoundTTL) }
 
 // ownVersion returns the version of the application as states carry it.
 func (o *Options) ownVersion() string {

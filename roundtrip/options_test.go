@@ -14,11 +14,9 @@ import (
 // TestNegativeOptions: a negative number turns the setting off, or NewFunnel refuses it.
 func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"RoundTTL": true, "FlowTTL": true, "HumanTimeout": true, "MinHumanTime": false,
-		"Heartbeat": false, "Limits.Rounds": true, "Limits.StateBytes": true,
-		"Limits.Waiting":             false,
-		"Limits.WaitingPerPrincipal": false, "Limits.WaitingPerSession": false,
-		"Limits.WaitingBytes": false,
+		"RoundTTL": true, "HumanTimeout": true, "MinHumanTime": false,
+		"Limits.Rounds": true, "Limits.StateBytes": true,
+		"Limits.Waiting": false, "Limits.WaitingPerPrincipal": false,
 	}, func(o *roundtrip.Options) error {
 		_, err := roundtrip.NewFunnel(o)
 		return err

@@ -18,7 +18,7 @@ import (
 // decideOutcome turns the handler's result into the response, or into questions.
 // What the run has recorded in flow style comes first: a handler that swallows an error must
 // not complete.
-func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
+func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)
 	if settled {
@@ -34,7 +34,7 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok &&
 			urls != nil {
 			var final bool
-			if result, err, final = r.era().answerURLs(ctx, r, urls); final {
+			if result, err, final = r.askingMode().answerURLs(ctx, r, urls); final {
 				return result, err
 			}
 		}
@@ -63,7 +63,7 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 }
 
 // decideSingleRound is decideOutcome for a request that cannot ask.
-func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
+func (r responder) decideSingleRound(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	if err != nil {
 		return r.answerError(ctx, err)
@@ -81,7 +81,7 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
 // overruleHandler replaces the handler's result by what the run has recorded: its end,
 // its pending questions, or an unfinished visit on which the handler must not complete. It
 // reports false if the outcome is still to be decided: by the result, or by what is pending.
-func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
+func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
 	r.endIfUnused()
 	f := r.flow
@@ -119,7 +119,7 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 
 // joinQuestions returns the result that asks the pending questions of flow style together with
 // the questions of a handler that returned some in guard style.
-func (r *run) joinQuestions(f *flowRun,
+func (r responder) joinQuestions(f *flowRun,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	asks, ok := result.(*protocol.InputRequiredResult)
@@ -155,7 +155,7 @@ func completes(result protocol.Result, err error) bool {
 
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
-func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
 	bug := fmt.Errorf("the handler completes although the visit %q is not finished", key)
 	r.mu.Lock()
 	asked := r.wasAskedLocked(key)
@@ -194,7 +194,7 @@ func (e *exchange) checkComplete(result protocol.Result) error {
 
 // reportIgnoredRefusals reports refusals that a handler in guard style has not read, in this
 // round or an earlier one, although it completes.
-func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
+func (r responder) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
 	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
 		return
 	}
@@ -206,7 +206,7 @@ func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result)
 
 // unreadRefusals returns the refusals that the handler has not read, or that it came to in an
 // earlier run only.
-func (r *run) unreadRefusals() (unread []*answer) {
+func (r responder) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.answers {
@@ -222,7 +222,7 @@ func (r *run) unreadRefusals() (unread []*answer) {
 // code does not exist. Each question's key is the elicitation's id where that
 // is there and free, otherwise url-elicitation-N with the first free N from
 // its position on; the id itself is not sent.
-func (r *run) convertURLs(
+func (r responder) convertURLs(
 	e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	questions, err := urlQuestions(e)
 	if err != nil {
@@ -257,12 +257,11 @@ func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 }
 
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has
-// it, to clients that declare it or need not; elsewhere it is a refusal.
-func (r *run) answerLegacyURLs(ctx context.Context,
+// it, to clients that declare it; elsewhere it is a refusal.
+func (r responder) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
-	if r.call.Version != protocol.V20251125 ||
-		!missing.IsZero() && !r.funnel.opts.URLErrorsUndeclared {
+	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
 		r.observe(ctx, event.CapabilityRefused{Where: r.where, Missing: missing})
 		return r.refuseFlow(protocol.CodeCannotAsk,
 			"the client cannot be asked to visit a URL, which this request needs; use a client "+
@@ -281,7 +280,7 @@ func (r *run) answerLegacyURLs(ctx context.Context,
 // answerError returns the response for an error of the handler. An [*protocol.Error]
 // stays one. A plain error of a tool becomes a result that the model can read, elsewhere it
 // becomes a JSON-RPC error.
-func (r *run) answerError(ctx context.Context, err error) (protocol.Result, error) {
+func (r responder) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return nil, r.spellError(ctx, e)
 	}
@@ -294,11 +293,11 @@ func (r *run) answerError(ctx context.Context, err error) (protocol.Result, erro
 
 // spellError translates an error of the handler to the revision of the call. An error that the
 // revision does not have is a mistake of the handler.
-func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := revision.SpellHandlerError(r.call.Version, e)
 	switch {
 	case err != nil && e.Code == protocol.CodeURLElicitationRequired &&
-		r.era().returnsQuestions():
+		r.askingMode().returnsQuestions():
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
 		fallthrough
 	case err != nil:
@@ -343,7 +342,7 @@ type refusal struct {
 
 // answerRefusal returns the response for a refusal, which may have a wire error of its
 // own.
-func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
+func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
 	}
@@ -352,7 +351,7 @@ func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 
 // refuseFlow returns the response when a flowRun ends with a text for the person or the
 // model.
-func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
+func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
 	}
@@ -386,7 +385,7 @@ func errorResult(text string) *protocol.CallToolResult {
 
 // reportBug reports a mistake of the server, which ends the flowRun, and returns what the client
 // gets.
-func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
+func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 	r.reportFlowEnd(ctx, event.EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
@@ -404,7 +403,7 @@ func (r *run) reportFlowEnd(ctx context.Context, how event.FlowEnd) {
 
 // reportFailure reports an error of the handler's own and returns the text that the client
 // gets.
-func (r *run) reportFailure(ctx context.Context, err error) string {
+func (r responder) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
 	e := event.HandlerFailed{Where: r.where, Err: err}
 	if r.funnel.opts.HideErrors {

@@ -49,11 +49,6 @@ func TestTextsSayWhatToDo(t *testing.T) {
 			}},
 		{name: "no session", handler: payFlow, want: "connect with one", live: true,
 			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
-		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28",
-			live: true,
-			change: func(o *roundtrip.Options, _ *roundtrip.Call) {
-				o.RefuseLegacy = true
-			}},
 		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
 			live: true,
 			change: func(_ *roundtrip.Options,

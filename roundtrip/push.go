@@ -32,7 +32,7 @@ const statePause = 250 * time.Millisecond
 // the flowRun, see questionTimeout. A lazy context between would have to create a real one to
 // be waited for. The stack from here to the Pusher stays in use for as long as a person
 // needs, so preparation and failures are in functions that are not inlined.
-func (r *run) pushReturned(
+func (r responder) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
 	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flowRun that starts over counts anew
@@ -52,7 +52,7 @@ func (r *run) pushReturned(
 }
 
 // refuseRounds ends a call that has asked as often as it may.
-func (r *run) refuseRounds(
+func (r responder) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, event.EndRounds)
@@ -64,7 +64,7 @@ func (r *run) refuseRounds(
 // because its variables would then be on the stack of every call that waits.
 //
 //go:noinline
-func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
+func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
 	err error) (protocol.Result, error) {
 	failed := event.PushFailed{Where: r.where, Err: err}
 	if len(asks.InputRequests) > 0 {
@@ -93,7 +93,7 @@ type pushTime struct {
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. The handler of r, if not nil, waits for them. It observes asked, if not
+// of them has failed. r is as in beginWaiting. It observes asked, if not
 // nil, once the call may wait: a call that may not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, r *run, requests protocol.InputRequests, asked event.Event,

@@ -82,34 +82,30 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 	for _, method := range families {
 		for _, tc := range []struct {
 			name   string
-			opts   roundtrip.Options
 			change func(*client)
 			words  string
 		}{
-			{"no capability", roundtrip.Options{},
+			{"no capability",
 				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} },
 				"elicitation"},
-			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
-			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {},
-				"2026-07-28"},
-			{"2025-03-26", roundtrip.Options{},
+			{"no session", func(c *client) { c.call.Push = nil }, "session"},
+			{"2025-03-26",
 				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
 					"elicitation"},
-			{"2024-11-05", roundtrip.Options{},
+			{"2024-11-05",
 				func(c *client) { c.call.Version = protocol.V20241105 }, "2024-11-05 has no " +
 					"elicitation"},
 		} {
 			t.Run(method+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, tc.opts, question)
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, question)
 				c.call.Method = method
 				tc.change(c)
 				c.refused(protocol.CodeCannotAsk, tc.words)
 				if h.traffic() != 0 {
 					t.Errorf("%d questions were shown", h.traffic())
 				}
-				off := tc.opts.RefuseLegacy
-				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != off {
-					t.Errorf("bugs %v; only a shim that is off is one", bugs)
+				if bugs := all[event.ServerBug](c.events); len(bugs) > 0 {
+					t.Errorf("a client that cannot be asked is a bug: %v", bugs)
 				}
 			})
 		}
@@ -596,31 +592,6 @@ func TestLegacyURLError(t *testing.T) {
 	}
 }
 
-// Who migrates may keep the error for clients that take it without having declared so.
-func TestURLErrorsReachUndeclaredClientsByOption(t *testing.T) {
-	opts := roundtrip.Options{URLErrorsUndeclared: true}
-	for _, method := range families {
-		for _, declared := range []*protocol.ElicitationCapability{nil, {Form: true}} {
-			c, h := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
-			c.call.Method, c.call.Capabilities.Elicitation = method, declared
-			e := c.fails(protocol.CodeURLElicitationRequired)
-			contains(t, string(e.Data), `"elicitationId":"a"`, `"url":"https://id.example/0"`)
-			if h.traffic() != 0 || len(all[event.CapabilityRefused](c.events)) != 0 {
-				t.Error("somebody was asked, or refused")
-			}
-		}
-		c, _ := newLegacy(t, protocol.V20250618, opts, returns(nil, urlError("a")))
-		c.call.Method = method
-		c.refused(protocol.CodeCannotAsk, "visit a URL") // no revision before has the code
-	}
-	opts.AllowURL = func(*url.URL) error { return errors.New("no") }
-	c, _ := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
-	c.fails(protocol.CodeInternalError)
-	modern := newClient(t, roundtrip.Options{URLErrorsUndeclared: true},
-		returns(nil, urlError("a")))
-	modern.ask("a") // the newest revision asks, as before
-}
-
 // TestLegacyURLErrorElsewhere is a refusal of the family.
 func TestLegacyURLErrorElsewhere(t *testing.T) {
 	for _, method := range families {
@@ -640,6 +611,9 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 		c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, e))
 		contains(t, c.bug(), "elicitation")
 	}
+	no := roundtrip.Options{AllowURL: func(*url.URL) error { return errors.New("no") }}
+	c, _ := newLegacy(t, protocol.V20251125, no, returns(nil, urlError("a")))
+	c.fails(protocol.CodeInternalError)
 }
 
 // TestLegacyErrorCodes keeps the codes of other revisions off the wire, which

@@ -13,7 +13,7 @@ import (
 // as [Await] holds it: asking for them once more at once would use up the rounds of the flowRun
 // before anybody can be done there. It runs after one second, then after twice as long each time.
 // Between its runs the call waits, so what it does when the visits are finished counts as running.
-func (r *run) repeatHandler(handler Handler, result protocol.Result,
+func (r asker) repeatHandler(handler Handler, result protocol.Result,
 	err error) (protocol.Result, error) {
 	repeated := r.repeatedVisits(err)
 	began := time.Now()
@@ -42,9 +42,9 @@ func (r *run) repeatHandler(handler Handler, result protocol.Result,
 // repeatedVisits returns the keys of the visits that err asks for, if it is a URL elicitation error
 // and the answers of this round agreed to each of them, nil for anything else. A handler in flow
 // style has [Await].
-func (r *run) repeatedVisits(err error) (keys []string) {
+func (r asker) repeatedVisits(err error) (keys []string) {
 	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
-	if !ok || urls == nil || !r.era().returnsQuestions() {
+	if !ok || urls == nil || !r.askingMode().returnsQuestions() {
 		return nil
 	}
 	questions, wrong := urlQuestions(urls)
@@ -66,7 +66,7 @@ func (r *run) repeatedVisits(err error) (keys []string) {
 
 // noteUnfinished records that the visits were waited for in vain, for the text with which they are
 // asked for again.
-func (r *run) noteUnfinished(keys []string) {
+func (r asker) noteUnfinished(keys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.startFlowLocked()

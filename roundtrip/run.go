@@ -20,11 +20,11 @@ import (
 // A run is one execution of the handler, one round of its flow. It travels in the
 // handler's context, so that helpers work under any host's handler signature.
 //
-// The goroutine that serves the call opens it, fills it with answers, and decides
-// its outcome after the handler has returned. While the handler runs, its
-// goroutines share what mu guards. They may go on after its return: closed says
-// so, and they must not look at the exchange then, which may have gone on to the
-// next run.
+// It is the state of that execution, which two types use. The goroutine that serves
+// the call opens it, fills it with answers, and decides its outcome after the handler
+// has returned: a [responder]. While the handler runs, its goroutines share what mu
+// guards, and ask: an [asker]. They may go on after its return: closed says so, and
+// they must not look at the exchange then, which may have gone on to the next run.
 type run struct {
 	*exchange
 	number int            // the round
@@ -64,6 +64,17 @@ func (r *run) asked() []claims.Question {
 	}
 	return r.prior.Asked
 }
+
+// An asker puts the questions of a run for its handler. The goroutines of the handler use it, while
+// the handler runs.
+type asker struct{ *run }
+
+// A responder makes the response of a run, or its questions, of what the handler has returned. Only
+// the goroutine that serves the call uses it.
+type responder struct{ *run }
+
+// askerFrom returns the asker of the run of ctx, without a run if there is none.
+func askerFrom(ctx context.Context) asker { return asker{runFrom(ctx)} }
 
 type runKey struct{}
 
@@ -115,7 +126,7 @@ func (r *run) answeredKeys() string {
 // executeHandler calls the handler and decides the response. Both are guarded
 // against panics, because deciding still calls the author's code: the text of an
 // error, the check of the output, a Sealer.
-func (r *run) executeHandler(
+func (r responder) executeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
 	r.started = true
@@ -131,7 +142,7 @@ func (r *run) executeHandler(
 
 // executeSingleRound is executeHandler for a method that cannot ask. Its handler
 // has no round, and must not see that of a request it is served within.
-func (r *run) executeSingleRound(
+func (r responder) executeSingleRound(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
 	defer func() {
@@ -145,7 +156,7 @@ func (r *run) executeSingleRound(
 
 // answerPanic is called by the deferred function that recovered v, so that the
 // stack shows where the panic began.
-func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
+func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, event.EndFailed)
 	return nil, revision.InternalError()
@@ -159,7 +170,7 @@ func (r *run) invokeHandler(
 	r.ctx.Context, r.ctx.run = ctx, r
 	defer r.endHandler(ctx, &result, &err)
 	if result, err = handler(&r.ctx); err != nil {
-		return r.repeatHandler(handler, result, err)
+		return asker{r}.repeatHandler(handler, result, err)
 	}
 	return result, nil
 }

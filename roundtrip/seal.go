@@ -17,7 +17,7 @@ import (
 // askReturned turns the questions of the outcome into the result that the client gets, or that
 // pushReturned puts to it: checked, gated, and with the state for the next round. What must
 // not be asked again ends the flowRun before that.
-func (r *run) askReturned(ctx context.Context,
+func (r responder) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *run) askReturned(ctx context.Context,
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
-	requests, end, err := r.era().checkClient(ctx, r, asks.InputRequests)
+	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner, asks.InputRequests)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (r *run) askReturned(ctx context.Context,
 }
 
 // endInsteadOfAsking ends the flowRun with a text for the person or the model.
-func (r *run) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
+func (r responder) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, end.how)
 	return r.refuseFlow(end.refusal.code, end.refusal.text)
 }
@@ -66,7 +66,7 @@ func (r *run) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Res
 // checkRepeats returns the end of a flowRun that would ask again what the person has refused, or
 // what was answered too often in a way that does not fit; nil if it may ask. In between it
 // reports which answers the handler has not looked at.
-func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
+func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
 		return endRefused(refused, refused.Error())
 	}
@@ -83,7 +83,7 @@ func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
 
 // checkRounds returns the end of a flowRun that has asked in as many rounds as it may, nil if it
 // may ask once more.
-func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
+func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 	if r.showsVisitsOnly(d) {
 		if r.visitTimeLeft() > 0 {
 			return nil
@@ -129,28 +129,29 @@ func endStateLost() *ending {
 }
 
 // keepClaims keeps the claims for the next round in the state that it returns for the client, or in
-// the call itself. It is no method of the era, whose arguments would be allocated.
-func (r *run) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
+// the call itself. It is no method of askingMode, whose arguments would be allocated.
+func (r responder) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
 	error) {
 	if task := r.taskRun(); task != nil {
 		task.Next = next.AppendTo(make([]byte, 0, next.EncodedSize()))
 		return protocol.StateText("kept"), nil // there may be no question
 	}
-	if !r.era().returnsQuestions() {
+	if !r.askingMode().returnsQuestions() {
 		return protocol.RequestState{}, r.encodeLocalState(next)
 	}
 	r.reportAnonymous(ctx, next)
 	return r.sealState(ctx, next)
 }
 
-func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft,
+func (r responder) buildInputRequired(ctx context.Context,
+	asks *protocol.InputRequiredResult, d *draft,
 	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
-		r.era().reportRequested(ctx, r, requested)
+		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
 		Meta: asks.Meta}, nil
@@ -194,7 +195,7 @@ func gaveUp(limit int, last, before, fault string) string {
 
 // fillNextClaims fills in the claims of the round that the questions lead to. It returns none, for
 // the stack of calls that wait.
-func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
+func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Method, c.Target, c.Audience = r.call.Method, r.call.Target, r.funnel.opts.Audience
 	c.Arguments, c.Round, c.Issued = r.arguments, r.number, now
 	r.mu.Lock()
@@ -207,7 +208,7 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.prior != nil {
 		c.Deadline, c.VisitRounds = r.prior.Deadline, r.prior.VisitRounds
 	} else {
-		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
+		c.Deadline = now.Add(r.funnel.opts.flowTTL())
 	}
 	c.App, c.OtherApp = r.funnel.opts.AppVersion, r.otherApp()
 	if r.showsVisitsOnly(d) {
@@ -241,7 +242,7 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 // carriedAnswers returns the answers that later rounds may read. Not carried are answers to a
 // question that is asked again, answers that could not be read, and unsolicited ones that the
 // handler has not read.
-func (r *run) carriedAnswers(d *draft) []claims.Answer {
+func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answers) == 0 || d.forgets {
@@ -311,7 +312,7 @@ const sealBytes = 48
 // encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their
 // size is limited as if a client had to carry them, or a store to keep them, so that a handler
 // which works here works there.
-func (r *run) encodeLocalState(c *claims.Claims) error {
+func (r responder) encodeLocalState(c *claims.Claims) error {
 	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
 	switch {

@@ -137,7 +137,7 @@ func (r *run) dropAnswer(key string, reason event.DropReason) {
 }
 
 // allAnswersDropped reports whether answers came and none of them could be used.
-func (r *run) allAnswersDropped() bool {
+func (r responder) allAnswersDropped() bool {
 	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
@@ -149,7 +149,7 @@ const maxRoundsIgnored = 2
 // countUnusableRound reports whether the flowRun is to end because the client keeps sending answers
 // that cannot be used. It records in c how many rounds in a row that has been so. Requests
 // without a state carry no such count: for them the funnel keeps one by caller.
-func (r *run) countUnusableRound(c *claims.Claims) bool {
+func (r responder) countUnusableRound(c *claims.Claims) bool {
 	switch {
 	case !r.allAnswersDropped():
 		if r.prior != nil && r.prior.RoundsIgnored > 0 {

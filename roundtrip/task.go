@@ -102,8 +102,8 @@ func InTask(ctx context.Context) bool {
 // host is told of it. Everywhere else the request is held, as by Await, and refused with a text
 // when the time is over.
 func AwaitEvent(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
-	r := runFrom(ctx)
-	if r == nil {
+	r := askerFrom(ctx)
+	if r.run == nil {
 		return ErrNoRound
 	}
 	finished, err := r.beginAwait(key, done == nil)
@@ -165,12 +165,12 @@ func (r *run) maxRounds() int {
 	return r.funnel.opts.Limits.Rounds
 }
 
-// taskEra is that of a run of a task: questions are returned to the host, which keeps them and
+// taskMode is that of runs of a task: questions are returned to the host, which keeps them and
 // the journal until the answers come.
-type taskEra struct{ modernEra }
+type taskMode struct{ returnMode }
 
 // visitLimit is zero: a run of a task looks once, and runs again.
-func (taskEra) visitLimit(*run, *questioner) time.Duration { return 0 }
+func (taskMode) visitLimit(asker, *questioner) time.Duration { return 0 }
 
 // openJournal opens the run of a task.
 func (e *exchange) openJournal(ctx context.Context) (*run, error) {
@@ -198,7 +198,7 @@ func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 
 // suspendTask ends a run at the point where its task begins, or where the task waits for something
 // that is no question.
-func (r *run) suspendTask(ctx context.Context) (protocol.Result, error) {
+func (r responder) suspendTask(ctx context.Context) (protocol.Result, error) {
 	if err := r.ensureArgumentsDigest(); err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
@@ -265,7 +265,7 @@ const committedKey = "\x00committed"
 
 // beginCommits reports whether the functions of OnCommit may run: in a task they do so at most
 // once, although the run may be repeated.
-func (r *run) beginCommits(ctx context.Context, result protocol.Result) bool {
+func (r responder) beginCommits(ctx context.Context, result protocol.Result) bool {
 	task := r.taskRun()
 	if task == nil {
 		return true

@@ -43,7 +43,7 @@ func (r *run) nameSpan(ctx context.Context, c *claims.Claims) {
 	switch {
 	case r.taskRun() != nil:
 		c.Span = r.prior.Span
-	case t != nil && r.era().returnsQuestions():
+	case t != nil && r.askingMode().returnsQuestions():
 		span := t.CurrentSpan(ctx)
 		if span.Trace != [16]byte{} && span.Span != [8]byte{} {
 			c.Span = claims.Span(span)

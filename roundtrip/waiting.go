@@ -23,12 +23,12 @@ const (
 	// defaultMaxWaitingPerPrincipal is how many of them may be one principal's.
 	// A person answers one at a time; a gateway is one principal for many people.
 	defaultMaxWaitingPerPrincipal = 256
-	// defaultMaxWaitingPerSession is how many may be of one session, behind which
-	// there is one person, as a rule.
-	defaultMaxWaitingPerSession = 64
-	// defaultMaxWaitingBytes is how many bytes of their requests may be kept together:
-	// 64 of the largest messages that a server reads by default.
-	defaultMaxWaitingBytes = 256 << 20
+	// minMaxWaitingPerSession is how many may be of one session at least, behind which there is
+	// one person, as a rule. Where a principal may have more, it is a gateway.
+	minMaxWaitingPerSession = 64
+	// maxWaitingBytes is how many bytes of their requests may be kept together: 64 of the
+	// largest messages that a server reads by default.
+	maxWaitingBytes = 256 << 20
 )
 
 // waitRetryAfter is when a client may try again that was refused for want of
@@ -59,19 +59,23 @@ type waitQuotas struct {
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
-	bytes := cmp.Or(o.Limits.WaitingBytes, defaultMaxWaitingBytes)
+	perPrincipal := cmp.Or(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal)
+	perSession := max(minMaxWaitingPerSession, perPrincipal/4)
+	if perPrincipal < 0 {
+		perSession = -1
+	}
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
 			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting),
-			Share: cmp.Or(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
+			Share: perPrincipal,
 			Local: protocol.LocalPrincipal(),
 		}),
-		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes,
-			Share: quota.ShareOf(bytes),
+		bytes: quota.New(quota.Options[protocol.Principal]{Total: maxWaitingBytes,
+			Share: quota.ShareOf(maxWaitingBytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
 			Total: -1,
-			Share: cmp.Or(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
+			Share: perSession,
 		}),
 	}
 }
@@ -182,9 +186,9 @@ func (c *callWait) beginWait(ctx context.Context,
 	}
 	if c.open++; c.open == 1 {
 		first, c.since = true, time.Now()
-		if p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
+		if p.call.Heartbeat != nil {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat,
+			c.beats = heartbeat.Start(context.WithoutCancel(ctx), heartbeat.DefaultInterval,
 				p.sendHeartbeat)
 		}
 	}
@@ -244,8 +248,8 @@ type openWait struct {
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it
 // returns. It fails with a waitRefusedError if too many calls wait. All questions that a
-// client is asked while a call runs pass here. Those of a handler of r, if not nil, enforce its
-// deadline themselves; see keepsDeadline.
+// client is asked while a call runs pass here. r is not nil if ctx is the context of its handler,
+// whose deadline the questions enforce themselves.
 func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error) {
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {

@@ -154,18 +154,26 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		{"of one principal", roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 1}},
 			[]roundtrip.Call{{Principal: ann, Session: roundtrip.SessionKeyOf(1)}},
 			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(2)}, "principal"},
-		{"of one session", roundtrip.Options{Limits: roundtrip.Limits{WaitingPerSession: 1}},
-			[]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)},
-				{Session: roundtrip.SessionKeyOf(2)}},
+		{"of one session", roundtrip.Options{},
+			append(slices.Repeat([]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)}}, 64),
+				roundtrip.Call{Session: roundtrip.SessionKeyOf(2)}),
 			roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
+		{"of one session of a gateway",
+			roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 400}},
+			slices.Repeat([]roundtrip.Call{
+				{Principal: ann, Session: roundtrip.SessionKeyOf(1)}}, 100),
+			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(1)}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
-		{"in bytes", roundtrip.Options{Limits: roundtrip.Limits{WaitingBytes: 40}},
-			[]roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
+		{"in bytes", roundtrip.Options{},
+			[]roundtrip.Call{{KeptBytes: 256<<20 - 40,
+				Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
 			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
-		{"in bytes that the host keeps",
-			roundtrip.Options{Limits: roundtrip.Limits{WaitingBytes: 40}},
-			[]roundtrip.Call{{KeptBytes: 31}}, roundtrip.Call{KeptBytes: 10}, "server"},
+		{"in bytes that the host keeps", roundtrip.Options{},
+			[]roundtrip.Call{{KeptBytes: 256<<20 - 9}}, roundtrip.Call{KeptBytes: 10}, "server"},
+		{"in bytes of one principal", roundtrip.Options{},
+			[]roundtrip.Call{{Principal: ann, KeptBytes: 64<<20 - 9}},
+			roundtrip.Call{Principal: ann, KeptBytes: 10}, "principal"},
 		{"of anonymous callers where others could authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Authenticates: true}, {Authenticates: true}, {Authenticates: true}},
 			roundtrip.Call{Authenticates: true}, "principal"},
@@ -218,8 +226,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 
 func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{Limits: roundtrip.Limits{Waiting: -1,
-		WaitingPerPrincipal: -1,
-		WaitingPerSession:   -1, WaitingBytes: -1}})
+		WaitingPerPrincipal: -1}})
 	defer w.empty()
 	for range 256 + 1 {
 		call := w.call(ann, 1)
@@ -371,48 +378,34 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 
 func TestHeartbeatsWhileACallWaits(t *testing.T) {
 	for _, way := range askers {
-		for _, c := range []struct {
-			name     string
-			interval time.Duration
-			want     []time.Duration
-		}{
-			{"by default", 0, []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}},
-			{"often", time.Second, []time.Duration{1 * time.Second, 2 * time.Second,
-				3 * time.Second}},
-			{"off", -1, nil},
-		} {
-			t.Run(way.name+"/"+c.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWaiter(t, roundtrip.Options{Heartbeat: c.interval})
-					started := time.Now()
-					var at []time.Duration
-					call := w.call(ann, 1)
-					call.Heartbeat = func(ctx context.Context) {
-						if at = append(at, time.Since(started)); ctx.Err() != nil {
-							t.Error("the context of a heartbeat has ended")
-						}
-						if len(at) == 1 {
-							panic("of the host")
-						}
+		t.Run(way.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWaiter(t, roundtrip.Options{})
+				started := time.Now()
+				var at []time.Duration
+				call := w.call(ann, 1)
+				call.Heartbeat = func(ctx context.Context) {
+					if at = append(at, time.Since(started)); ctx.Err() != nil {
+						t.Error("the context of a heartbeat has ended")
 					}
-					w.leave(call, way.ask(w.funnel, call))
-					time.Sleep(3 * time.Second)
-					if c.interval == 0 {
-						time.Sleep(30 * time.Second)
+					if len(at) == 1 {
+						panic("of the host")
 					}
-					synctest.Wait()
-					w.empty()
-					time.Sleep(time.Hour)
-					if !slices.Equal(at, c.want) {
-						t.Errorf("heartbeats after %v, want %v", at, c.want)
-					}
-					if panics := len(all[event.HandlerPanicked](w.events)); panics != min(1,
-						len(c.want)) {
-						t.Errorf("%d panics were reported", panics)
-					}
-				})
+				}
+				w.leave(call, way.ask(w.funnel, call))
+				time.Sleep(33 * time.Second)
+				synctest.Wait()
+				w.empty()
+				time.Sleep(time.Hour)
+				want := []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}
+				if !slices.Equal(at, want) {
+					t.Errorf("heartbeats after %v, want %v", at, want)
+				}
+				if panics := len(all[event.HandlerPanicked](w.events)); panics != 1 {
+					t.Errorf("%d panics were reported", panics)
+				}
 			})
-		}
+		})
 	}
 }
 

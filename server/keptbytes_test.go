@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -48,9 +47,7 @@ func TestLongMetaIsDropped(t *testing.T) {
 // Calls that wait keep no long _meta.
 func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 	const calls, size = 20, 3 << 20
-	h := newHarness(t,
-		&server.Options{Roundtrip: roundtrip.Options{
-			Limits: roundtrip.Limits{WaitingBytes: 8 << 20}}})
+	h := newHarness(t, &server.Options{})
 	addAsk(h.Server, false)
 	c := newTypist(t, t.Context(), h.Server)
 	before := heapInUse()

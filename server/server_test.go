@@ -20,7 +20,6 @@ import (
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
-		"no shared key":  {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
 		"no name":        {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware": {Middleware: []server.Middleware{nil}},
 		"extension no JSON": {Capabilities: protocol.ServerCapabilities{

@@ -40,7 +40,7 @@ type StreamOptions struct {
 	// MaxInFlight bounds the requests that run at once, subscriptions
 	// included, 0: 256, negative: no limit. Calls that wait for a
 	// person do not run; those have a limit of their own, see
-	// [roundtrip.Options].Limits.WaitingPerSession.
+	// [roundtrip.Options].Limits.WaitingPerPrincipal.
 	MaxInFlight int
 	// Grace is how long requests may go on after the end of input, 0:
 	// 2 s, negative: not at all.

@@ -107,7 +107,7 @@ func manySessions() serverhttp.Limits {
 
 func unlimited() roundtrip.Options {
 	return roundtrip.Options{MinHumanTime: -1, Limits: roundtrip.Limits{
-		Waiting: -1, WaitingPerPrincipal: -1, WaitingPerSession: -1, WaitingBytes: -1,
+		Waiting: -1, WaitingPerPrincipal: -1,
 	}}
 }
 

@@ -143,7 +143,7 @@ func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	var replicas []http.Handler
 	for range 3 {
 		srv := newSubjectWith(t, guarded,
-			server.Options{Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true}})
+			server.Options{Roundtrip: roundtrip.Options{Sealer: ring}})
 		replicas = append(replicas, servertest.NewHandler(t, srv, nil))
 	}
 	var next atomic.Int64

@@ -213,8 +213,7 @@ func (a *app) newServer(ctx context.Context, ring *keys.Keyring) (*server.Server
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "people", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{
-			Sealer: ring, RequireSharedKey: true,
-			Guard: shared, StateStore: shared,
+			Sealer: ring, Guard: shared, StateStore: shared,
 		},
 	})
 	if err != nil {

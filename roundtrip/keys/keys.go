@@ -23,10 +23,10 @@ type Sealer interface {
 }
 
 // A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional.
-// A funnel asks it once, when it is made: an ephemeral key needs no Audience, is
-// refused under RequireSharedKey, and is reported to the observer; of other keys the
-// observer is told the ids. A Sealer that is no Describer counts as one with a key
-// that other services may have, and nothing is reported at start.
+// A funnel asks it once, when it is made: an ephemeral key needs no Audience and is
+// reported to the observer; of other keys the observer is told the ids. A Sealer that
+// is no Describer counts as one with a key that other services may have, and nothing is
+// reported at start.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string

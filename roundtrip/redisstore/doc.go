@@ -7,8 +7,7 @@
 //	srv, err := server.New(&server.Options{
 //		Info: protocol.Implementation{Name: "bank", Version: "1.0.0"},
 //		Roundtrip: roundtrip.Options{
-//			Sealer: ring, RequireSharedKey: true,
-//			Guard: shared, StateStore: shared,
+//			Sealer: ring, Guard: shared, StateStore: shared,
 //		},
 //	})
 //

@@ -46,7 +46,7 @@ func newHouse(t *testing.T) *house {
 	b.replicas = fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
 		srv, err := server.New(&server.Options{
 			Info: protocol.Implementation{Name: "house", Version: "1"},
-			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true,
+			Roundtrip: roundtrip.Options{Sealer: r.Keys,
 				Guard: used},
 		})
 		check(t, err)

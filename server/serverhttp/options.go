@@ -156,7 +156,7 @@ type Limits struct {
 	// RequestsPerSession is how many requests of one legacy session may run at
 	// once, 0: 64. Those above are refused with 429. Calls
 	// that wait for a person do not run; those have a limit of their own, see
-	// [roundtrip.Limits].WaitingPerSession.
+	// [roundtrip.Limits].WaitingPerPrincipal.
 	RequestsPerSession int
 }
 

@@ -181,8 +181,7 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts, h := servePipes(t, askingServer(t,
-			&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}), nil)
+		ts, h := servePipes(t, askingServer(t, &server.Options{}), nil)
 		c := openSession(t, ts, "2025-11-25")
 		f := c.callFlow(1, "ask")
 		question := f.expect("elicitation/create")

@@ -30,7 +30,7 @@ func newTill(guard store.Guard) (http.Handler, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "till", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{
-			Sealer: ring, RequireSharedKey: true, Guard: guard,
+			Sealer: ring, Guard: guard,
 		},
 	})
 	if err != nil {

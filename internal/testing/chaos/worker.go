@@ -27,7 +27,7 @@ func newWorker(kept store.TaskStore) (http.Handler, error) {
 	ring := newKeyring()
 	srv, err := server.New(&server.Options{
 		Info:      protocol.Implementation{Name: "worker", Version: "1.0.0"},
-		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true, MinHumanTime: -1},
+		Roundtrip: roundtrip.Options{Sealer: ring, MinHumanTime: -1},
 	})
 	if err != nil {
 		return nil, err

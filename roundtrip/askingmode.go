@@ -8,12 +8,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An era is what differs between calls of revision 2026-07-28, whose questions are returned and
-// whose client calls again with the answers ([modernEra]), runs of a task, whose questions go
-// into a record ([taskEra]), and calls of older revisions, whose questions are pushed while the
-// call is open ([sessionEra]). Everything else asks the era and
-// never tests which one it is.
-type era interface {
+// An askingMode is how questions reach the client, and what differs with it: those of a call of
+// revision 2026-07-28 are returned, and the client calls again with the answers ([returnMode]);
+// those of a run of a task go into a record ([taskMode]); those of a call of an older revision are
+// pushed while the call is open ([pushMode]). Everything else asks the mode and never tests which
+// one it is.
+type askingMode interface {
 	// returnsQuestions reports whether the client gets questions as a result, and carries the
 	// state of the flowRun until it calls again. Where it does not, questions of flow style are
 	// asked while the handler waits.
@@ -37,36 +37,36 @@ type era interface {
 
 	// checkClient returns the questions as the client can be asked them. The flowRun ends instead
 	// where end is not nil.
-	checkClient(ctx context.Context, r *run, requests protocol.InputRequests) (
+	checkClient(ctx context.Context, p *questioner, requests protocol.InputRequests) (
 		asked protocol.InputRequests, end *ending, err error)
 	// reportRequested reports the questions of a round when they go out.
-	reportRequested(ctx context.Context, r *run, requested event.InputRequested)
+	reportRequested(ctx context.Context, p *questioner, requested event.InputRequested)
 	// askClient asks the questions of the handler's result and opens the next run with the answers.
 	// Where there is no next run in this call it returns the response.
-	askClient(ctx, parent context.Context, r *run, asks *protocol.InputRequiredResult) (
+	askClient(ctx, parent context.Context, r responder, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
 	// answerURLs answers a handler's URL elicitation error. Where it is not final the handler
 	// counts as having returned result.
-	answerURLs(ctx context.Context, r *run, urls *protocol.URLElicitationRequiredError) (
+	answerURLs(ctx context.Context, r responder, urls *protocol.URLElicitationRequiredError) (
 		result protocol.Result, err error, final bool)
 
 	// visitLimit returns how long the call waits for the end of a visit, awaitRefusal the error of
 	// Await where it cannot, and endVisit that where the visit has not ended in time; nil: the
 	// client is asked again.
-	visitLimit(r *run, p *questioner) time.Duration
-	awaitRefusal(ctx context.Context, r *run, p *questioner, cause error) error
-	endVisit(r *run, key string, cause error) error
+	visitLimit(r asker, p *questioner) time.Duration
+	awaitRefusal(ctx context.Context, r asker, p *questioner, cause error) error
+	endVisit(r asker, key string, cause error) error
 	// isTimeLimit reports whether a call whose context ended for this cause is still there.
 	isTimeLimit(cause error) bool
 }
 
-// era returns the era of the call.
-func (p *questioner) era() era {
+// askingMode returns the mode of the call.
+func (p *questioner) askingMode() askingMode {
 	if p.call.Version.Era() == protocol.Legacy {
-		return sessionEra{}
+		return pushMode{}
 	}
 	if p.taskRun() != nil {
-		return taskEra{}
+		return taskMode{}
 	}
-	return modernEra{}
+	return returnMode{}
 }
