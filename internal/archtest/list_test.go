@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -108,4 +111,24 @@ func listAllModules(t *testing.T) []pkg {
 		}
 	}
 	return list(t, []string{"-json=ImportPath,Name,Dir,Doc,GoFiles"}, patterns...)
+}
+
+// eachGoFile calls do with each Go file of all modules, relative to the root.
+func eachGoFile(t *testing.T, do func(name string, src []byte, f *ast.File)) {
+	t.Helper()
+	for _, file := range written(t) {
+		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, src,
+			parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(file, src, f)
+	}
 }

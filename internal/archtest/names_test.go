@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -44,19 +43,11 @@ func TestNamesInCommentsExist(t *testing.T) {
 	index, packages := make(nameIndex), make(map[string]bool)
 	var files []*ast.File
 	var names []string
-	for _, file := range written(t) {
-		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil,
-			parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+	eachGoFile(t, func(file string, _ []byte, f *ast.File) {
 		packages[packageOf(f)] = packageOf(f) != "main"
 		index.add(packageOf(f), f)
 		files, names = append(files, f), append(names, file)
-	}
+	})
 	checked, needed := 0, make(map[string]bool)
 	check := func(where, pkg, text string, foreign map[string]bool) {
 		for _, name := range index.namesIn(pkg, text, packages) {

@@ -1,7 +1,9 @@
 package archtest_test
 
 import (
+	"go/ast"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,7 +42,10 @@ func readPage(t *testing.T, name string) string {
 // TestPagesCodeCompiles wants every line of Go on the pages, block by block and in order, in one Go
 // file of the module: what is compiled and run there cannot be wrong here.
 func TestPagesCodeCompiles(t *testing.T) {
-	files := goFiles(t, root(t))
+	var files [][]string // white space folded line by line
+	eachGoFile(t, func(_ string, src []byte, _ *ast.File) {
+		files = append(files, codeLines(string(src)))
+	})
 	blocks := 0
 	for _, page := range pages(t) {
 		for _, block := range goBlock.FindAllStringSubmatch(readPage(t, page), -1) {
@@ -56,24 +61,6 @@ func TestPagesCodeCompiles(t *testing.T) {
 	if blocks == 0 {
 		t.Fatal("the pages have no Go code")
 	}
-}
-
-// goFiles returns the text of every Go file, white space folded line by line.
-func goFiles(t *testing.T, root string) [][]string {
-	t.Helper()
-	var files [][]string
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		files = append(files, codeLines(string(text)))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
 
 // codeLines returns the lines that hold code, without indentation, comments
@@ -110,4 +97,96 @@ func containsInOrder(file []string, code string) bool {
 		gap = strings.HasSuffix(want, "}") || strings.HasSuffix(want, ")")
 	}
 	return true
+}
+
+var (
+	link        = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading     = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	code        = regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	notInAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
+)
+
+// TestPagesLinksLead wants a file at the end of each link between pages, and a heading where the
+// link names one.
+func TestPagesLinksLead(t *testing.T) {
+	links := 0
+	for _, page := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(withoutCode(readPage(t, page)), -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			file := page
+			if target != "" {
+				file = path.Join(path.Dir(page), target)
+			}
+			if _, err := os.Stat(filepath.Join(root(t), filepath.FromSlash(file))); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, found[1])
+			} else if anchor != "" && !anchors(readPage(t, file))[anchor] {
+				t.Errorf("%s: the link %s names no heading", page, found[1])
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("the pages have no links")
+	}
+}
+
+// withoutCode returns a page without code, in which brackets are no links. Links around code stay.
+func withoutCode(page string) string { return code.ReplaceAllString(page, "") }
+
+// anchors returns the names by which links reach the headings of a page.
+func anchors(page string) map[string]bool {
+	names := make(map[string]bool)
+	for _, found := range heading.FindAllStringSubmatch(page, -1) {
+		name := notInAnchor.ReplaceAllString(strings.ToLower(found[1]), "")
+		names[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return names
+}
+
+// quoted are files that pages show whole, because tests use them or write them: what is shown was
+// tested.
+var quoted = []struct{ file, page, block string }{
+	{"examples/production/nginx.conf", "server/README.md", "```nginx\n%```\n"},
+	{"examples/production/haproxy.cfg", "server/README.md", "```haproxy\n%```\n"},
+	{"internal/interop/testdata/replicas.md", "server/README.md", "\n\n%\n"},
+	{"internal/interop/testdata/comparison.md", "README.md", "\n\n%\n"},
+}
+
+func TestPagesShowTestedFiles(t *testing.T) {
+	for _, q := range quoted {
+		want := strings.Replace(q.block, "%", readPage(t, q.file), 1)
+		if !strings.Contains(readPage(t, q.page), want) {
+			t.Errorf("%s does not show %s as it is", q.page, q.file)
+		}
+	}
+}
+
+// walkRow is a row of the page that leads through the code: a file, and functions that it declares,
+// methods with their type.
+var (
+	walkRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
+	codeSpan = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)`")
+)
+
+// TestWalksNameWhatExists: in each row the functions are declared in the file.
+func TestWalksNameWhatExists(t *testing.T) {
+	rows := walkRow.FindAllStringSubmatch(readPage(t, "internal/design/call.md"), -1)
+	if len(rows) < 25 {
+		t.Errorf("%d rows can be read", len(rows))
+	}
+	for _, row := range rows {
+		text := readPage(t, row[1])
+		for _, name := range codeSpan.FindAllStringSubmatch(row[2], -1) {
+			declared := `(?m)^func ` + name[2] + `[(\[]`
+			if name[1] != "" {
+				declared = `(?m)^func \((\w+ )?\*?` + name[1] + `(\[.*\])?\) ` + name[2] + `\(`
+			}
+			if !regexp.MustCompile(declared).MatchString(text) {
+				t.Errorf("%s does not declare %s", row[1], strings.Trim(name[0], "`"))
+			}
+		}
+	}
 }

@@ -2,9 +2,6 @@ package archtest_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -20,14 +17,10 @@ var readsOnlyWhatPeopleRefuse = map[string]string{
 // subjects, are what authors write: what they do not know they ask again, or return.
 func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
 	seen := 0
-	for _, file := range written(t) {
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
-			strings.HasPrefix(file, "examples/") || strings.HasPrefix(file, subjects) {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, 0)
-		if err != nil {
-			t.Fatal(err)
+	eachGoFile(t, func(file string, _ []byte, parsed *ast.File) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "examples/") ||
+			strings.HasPrefix(file, subjects) {
+			return
 		}
 		for _, d := range parsed.Decls {
 			f, ok := d.(*ast.FuncDecl)
@@ -51,7 +44,7 @@ func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
 				t.Errorf("%s reads Declined and not Unseen", where)
 			}
 		}
-	}
+	})
 	if seen < 5 {
 		t.Errorf("%d functions found", seen)
 	}

@@ -3,11 +3,7 @@ package archtest_test
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,26 +45,17 @@ func measureSizes(t *testing.T) map[string]int {
 		if path.Base(file) == "go.mod" {
 			sizes["modules"]++
 		}
-		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
-			continue
-		}
-		src, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+	}
+	eachGoFile(t, func(file string, src []byte, f *ast.File) {
 		lines := bytes.Count(src, []byte("\n"))
 		if strings.HasSuffix(file, "_test.go") {
 			sizes["lines of tests"] += lines
-			continue
+			return
 		}
 		sizes["lines of code"] += lines
-		f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
 		dir := path.Dir(file)
 		if f.Name.Name == "main" || strings.HasPrefix(dir, "examples") {
-			continue
+			return
 		}
 		packages[dir] = true
 		if !strings.Contains("/"+dir+"/", "/internal/") {
@@ -76,7 +63,7 @@ func measureSizes(t *testing.T) map[string]int {
 			sizes["exported names"] += names
 			sizes["option fields"] += options
 		}
-	}
+	})
 	sizes["packages"] = len(packages)
 	return sizes
 }

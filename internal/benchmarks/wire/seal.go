@@ -55,25 +55,23 @@ func (s *Sealer) Seal(tool, arguments string) string {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(tool)))
 }
 
-var errState = errors.New("state rejected")
-
 // Open checks a state that a call comes with.
 func (s *Sealer) Open(state, tool, arguments string) error {
 	sealed, err := base64.RawURLEncoding.DecodeString(state)
 	if err != nil {
-		return errState
+		return err
 	}
 	plain, err := s.aead.Open(nil, nil, sealed, []byte(tool))
 	if err != nil {
-		return errState
+		return err
 	}
 	var c claims
 	if err := json.Unmarshal(plain, &c); err != nil {
-		return errState
+		return err
 	}
 	if c.Tool != tool || c.Expires < time.Now().Unix() ||
 		string(c.Arguments) != string(digest(arguments)) {
-		return errState
+		return errors.New("state rejected")
 	}
 	return nil
 }

@@ -14,9 +14,9 @@
 // checked, and a test fails where the variable CI is set.
 //
 // A transcript is a text archive with one file a message, in the order in which they were said; the
-// archive's comment is the place for a sentence about what it shows. JSON stays on one line with
-// its members in wire order. Values that differ from run to run become numbered placeholders, the
-// same value the same placeholder, so that an echo can be seen to be one:
+// archive's comment is the place for a sentence about what it shows. States differ from run to run,
+// and become numbered placeholders, the same state the same placeholder, so that an echo can be seen
+// to be one:
 //
 //	-- 2 server --
 //	200 OK
@@ -30,6 +30,5 @@
 // Run the tests with -update to rewrite the transcripts, then read the difference as carefully as
 // code.
 //
-// The package is for tests alone and is the only one that reads JSON leniently: what was said is
-// recorded as it was said.
+// The package is for tests alone. What was said is recorded as it was said.
 package wiretest

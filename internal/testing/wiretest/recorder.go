@@ -96,13 +96,6 @@ func (r *Recorder) Messages() []Message {
 	return all
 }
 
-// Reset forgets what was recorded. Exchanges still under way are forgotten too.
-func (r *Recorder) Reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exchanges = nil
-}
-
 // tee keeps what is read of a response, in step with its reader, so that a stream is recorded while
 // it is open.
 type tee struct {

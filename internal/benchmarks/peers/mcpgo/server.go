@@ -50,32 +50,22 @@ func add(srv *server.MCPServer, name, schema string, f server.ToolHandlerFunc) {
 	srv.AddTool(mcp.NewToolWithRawSchema(name, name, json.RawMessage(schema)), f)
 }
 
-func ask(in wire.DeployArgs) mcp.ElicitationParams {
-	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: in.Question(),
-		RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
-}
-
-func approved(e *mcp.ElicitationResult) bool {
-	if e == nil || e.Action != mcp.ElicitationResponseActionAccept {
-		return false
-	}
-	content, _ := e.Content.(map[string]any)
-	yes, _ := content["approve"].(bool)
-	return yes
-}
-
 // deploy seals its state itself: the library passes states on as they are.
 func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) {
 	about := in.Environment + "\x00" + in.Version
 	answer := server.ElicitationResponse(r.Params.InputResponses, wire.ConfirmKey)
 	if answer == nil {
+		question := mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: in.Question(),
+			RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
 		return server.NewInputRequestBuilder(sealer.Seal(wire.Deploy, about)).
-			Elicit(wire.ConfirmKey, ask(in)).ToolResult(), nil
+			Elicit(wire.ConfirmKey, question).ToolResult(), nil
 	}
 	if err := sealer.Open(r.Params.RequestState, wire.Deploy, about); err != nil {
 		return nil, err
 	}
-	if !approved(answer) {
+	content, _ := answer.Content.(map[string]any)
+	if yes, _ := content["approve"].(bool); !yes ||
+		answer.Action != mcp.ElicitationResponseActionAccept {
 		return mcp.NewToolResultText("not deployed"), nil
 	}
 	return mcp.NewToolResultText(in.Deployed()), nil
