@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -317,6 +318,13 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 // would choose its default.
 func TestScopesOfTheHost(t *testing.T) {
 	long := map[string]string{"read": "api://notes/read", "write": "api://notes/write"}
+	chosen := func(more string) func(_ *site, o *oauth.Options) {
+		return func(_ *site, o *oauth.Options) {
+			o.Scopes = func(_ context.Context, c oauth.ScopeChoice) ([]string, error) {
+				return append(slices.Concat(c.Challenge, c.Requested), more), nil
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		scenario
 		scopes []string // of each login
@@ -326,6 +334,10 @@ func TestScopesOfTheHost(t *testing.T) {
 			opts: provided(func(s *site, p *oauth.Provider) {
 				p.NoResource, p.Endpoint, p.Scopes = true, s.resource.URL, []string{"read"}
 			}), script: "search write:scopes", says: "Provider.Scopes"}, []string{"read"}},
+		"chosen by a function": {scenario{opts: chosen("more"), script: "search write"},
+			[]string{"read more", "read write more"}},
+		"chosen, and no scope": {scenario{opts: chosen("a b"), script: "search:error opened=0",
+			says: `returned "a b", which is no scope`}, nil},
 		"none of them in the challenge": {scenario{
 			fault: challengedWith(`scope="read"`, `scope="graph/Mail.Read"`),
 			opts: provided(func(_ *site, p *oauth.Provider) {

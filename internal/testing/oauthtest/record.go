@@ -82,15 +82,7 @@ func (l *recorder) Edit(e Endpoint, f func(*Answer)) {
 	})
 }
 
-// Reply has all requests to an endpoint get an answer in the place of the right one.
-func (l *recorder) Reply(e Endpoint, a Answer) {
-	l.Rewrite(e, func(*Request, Next) *Answer {
-		answer := a
-		return &answer
-	})
-}
-
-// Behave undoes Rewrite, Edit, Reply and Hold.
+// Behave undoes Rewrite, Edit and Hold.
 func (l *recorder) Behave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

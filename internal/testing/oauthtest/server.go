@@ -1,24 +1,21 @@
 package oauthtest
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
 
 // Options configure a [Server]. The zero value is a server with all features.
 type Options struct {
-	Path          string        // of the issuer, for example "/tenant1"
-	ExactRedirect bool          // the port of a loopback redirect URI has to be the registered one
-	Opaque        bool          // access tokens are random strings
-	Lifetime      time.Duration // of access tokens; zero: an hour
+	Path          string // of the issuer, for example "/tenant1"
+	ExactRedirect bool   // the port of a loopback redirect URI has to be the registered one
+	Opaque        bool   // access tokens are random strings
 }
 
 // A Server is an authorization server. Its methods may be called while it serves.
@@ -44,7 +41,6 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.Lifetime = cmp.Or(s.opts.Lifetime, time.Hour)
 	listen(t, &s.recorder, s.endpointOf, s.answer, func(origin string) {
 		s.URL = origin + s.opts.Path
 		s.RotateKeys()

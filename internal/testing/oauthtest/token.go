@@ -21,6 +21,9 @@ const (
 	grantClient  = "client_credentials"
 )
 
+// lifetime is that of access tokens.
+const lifetime = time.Hour
+
 // A Grant is the consent of a person.
 type Grant struct {
 	Client   string
@@ -165,7 +168,7 @@ func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answ
 	narrow := grant
 	narrow.Scopes = scopes
 	d := Document{"access_token": s.makeAccessLocked(narrow), "token_type": "Bearer",
-		"expires_in": int(s.opts.Lifetime / time.Second), "scope": strings.Join(scopes, " ")}
+		"expires_in": int(lifetime / time.Second), "scope": strings.Join(scopes, " ")}
 	if slices.Contains(client.grantTypes, grantRefresh) {
 		d["refresh_token"] = s.addLocked("refresh-"+rand.Text(),
 			token{kind: grantRefresh, grant: grant})
@@ -179,9 +182,9 @@ func (s *Server) makeAccessLocked(grant Grant) string {
 	if !s.opts.Opaque {
 		text = s.issuers[len(s.issuers)-1].Issue(bearertest.Token{Subject: grant.Subject,
 			ClientID: grant.Client, Audience: grant.Resource, Scopes: grant.Scopes,
-			Lifetime: s.opts.Lifetime})
+			Lifetime: lifetime})
 	}
-	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(s.opts.Lifetime)})
+	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(lifetime)})
 }
 
 // Issue makes an access token as if the person had logged in with a client.
