@@ -71,6 +71,14 @@ func refusedFor(cause error) *scripted {
 	}}
 }
 
+// refuseAll counts what it refuses.
+func refuseAll(sent *int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		*sent++
+		answer(401, "text/plain", "no")(w, r)
+	}
+}
+
 // An arrival is a request as it came.
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
@@ -367,10 +375,7 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 	sent := 0
 	a := &scripted{}
-	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		sent++
-		answer(401, "text/plain", "no")(w, r)
-	}, &clienthttp.Options{Authorizer: a})
+	tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 	_, err := tr.Handle(t.Context(), request(), nil)
 	status, ok := errors.AsType[*clienthttp.StatusError](err)
 	if !ok || status.Status != 401 {
@@ -456,10 +461,7 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				sent++
-				answer(401, "text/plain", "no")(w, r)
-			}, &clienthttp.Options{Authorizer: a})
+			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 			_, err := tr.Handle(t.Context(), request(), nil)
 			if login, ok := errors.AsType[*loginError](err); !ok || login != cause ||
 				!errors.Is(err, cause) {
@@ -650,10 +652,7 @@ func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
 				return true, nil // which does not matter any more
 			}}
 			sent := 0
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				sent++
-				answer(401, "text/plain", "no")(w, r)
-			}, &clienthttp.Options{Authorizer: a})
+			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			stopped := errors.New("stopped")
 			go func() {
