@@ -128,9 +128,7 @@ func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.C
 	c, err := client.New(peer, opts)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		noError(t, c.Close())
 	})
 	return c
 }

@@ -368,9 +368,7 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
 		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
-		if err := q.Check(content); err != nil {
-			t.Error(err)
-		}
+		noError(t, q.Check(content))
 		for _, wrong := range []string{`{"n":"five"}`, `{"n":" 5"}`, `{"e":"me"}`} {
 			if q.Check(json.RawMessage(wrong)) == nil {
 				t.Errorf("%s is valid", wrong)

@@ -423,9 +423,8 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 		_, p, err := c.Begin(value(), &protocol.CallToolParams{Name: "greet"})
 		noError(t, err)
 		answer(t, p, "who", client.Decline())
-		if _, _, err := c.Resume(value(), p); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err = c.Resume(value(), p)
+		noError(t, err)
 	}
 	runtime.GC()
 	runtime.GC()

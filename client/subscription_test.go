@@ -152,9 +152,8 @@ func TestListenEvents(t *testing.T) {
 
 func TestListenRequest(t *testing.T) {
 	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
-	if _, err := listen(t, peer, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := listen(t, peer, nil)
+	noError(t, err)
 	req := peer.requests()[0]
 	want := `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["u:1","u:2"]}`
 	if got := member(t, req, "notifications"); got != want || req.Method != protocol.MethodListen {

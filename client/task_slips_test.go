@@ -144,9 +144,8 @@ func TestCreationIsComparedAsTime(t *testing.T) {
 				`+02:00","lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null,` +
 				`"status":"completed","result":` + done + `}`
 		})
-		if _, err := s.follow(t); err != nil {
-			t.Error(err)
-		}
+		_, err := s.follow(t)
+		noError(t, err)
 	})
 }
 
@@ -171,9 +170,8 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 			}
 			return isDone
 		})
-		if _, err := s.follow(t); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.follow(t)
+		noError(t, err)
 		last := time.Duration(0)
 		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 40 * time.Second,
 			100 * time.Millisecond, time.Minute, time.Second} {
@@ -200,9 +198,8 @@ func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 				return isWorking
 			})
 			s.every = every
-			if _, err := s.follow(t); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.follow(t)
+			noError(t, err)
 			for i := 3; i < len(s.polled); i++ {
 				if waited := s.polled[i] - s.polled[i-1]; waited < most || waited > most+most/2 {
 					t.Errorf("poll %d after %v, want %v", i+1, waited, most)
