@@ -65,8 +65,7 @@ func TestMirroredArguments(t *testing.T) {
 		sent   string
 	}{
 		{"listed", true, args, 1, "tools/list tools/call"},
-		{"never listed", false, args, 2,
-			"tools/call tools/list tools/list tools/call tools/call"},
+		{"never listed", false, args, 2, "tools/call tools/list tools/list tools/call tools/call"},
 		// The list changes nothing about the headers, so nothing is repeated.
 		{"absent argument", false, nil, 1, "tools/call tools/list tools/list"},
 	} {

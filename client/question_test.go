@@ -159,8 +159,7 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
 		inBubble(t, fmt.Sprint(late), func(t *testing.T) {
-			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
-				done)
+			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`), done)
 			start := time.Now()
 			_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
 				q *client.FormQuestion) (elicited, error) {

@@ -2,6 +2,7 @@ package clienthttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,8 +37,6 @@ type Transport struct {
 	running sync.WaitGroup // requests whose connection is in use
 }
 
-var _ protocol.Peer = (*Transport)(nil)
-
 var _ protocol.LegacyPeer = (*Transport)(nil)
 
 // New returns a transport to the server at endpoint, an absolute http or https
@@ -48,28 +47,26 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		return nil, err
 	}
 	shown := *u
-	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: defaultMaxResponseBytes}
-	if opts != nil {
-		if opts.MaxResponseBytes != 0 {
-			t.maxBytes = opts.MaxResponseBytes
-		}
-		if opts.MaxResponseBytes < 0 {
-			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
-		}
-		t.authorizer = opts.Authorizer
-		t.fixedHeader = make(http.Header, len(opts.Header))
-		for name, values := range opts.Header {
-			for _, v := range values {
-				t.fixedHeader.Add(name, v)
-			}
-		}
-		// Requests share the values: without spare capacity, a round tripper that
-		// appends to one does not write into what other requests read.
-		for name, values := range t.fixedHeader {
-			t.fixedHeader[name] = slices.Clip(values)
+	if opts == nil {
+		opts = &Options{}
+	}
+	t := &Transport{endpoint: u, shownEndpoint: &shown, authorizer: opts.Authorizer,
+		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
+		fixedHeader: make(http.Header, len(opts.Header))}
+	if t.maxBytes < 0 {
+		t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
+	}
+	for name, values := range opts.Header {
+		for _, v := range values {
+			t.fixedHeader.Add(name, v)
 		}
 	}
-	if opts != nil && opts.HTTPClient != nil {
+	// Requests share the values: without spare capacity, a round tripper that
+	// appends to one does not write into what other requests read.
+	for name, values := range t.fixedHeader {
+		t.fixedHeader[name] = slices.Clip(values)
+	}
+	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
 	} else {
 		t.ownTransport = newOwnTransport()
@@ -237,8 +234,7 @@ func (t *Transport) sendHTTP(
 	if body != nil {
 		hr.Body = io.NopCloser(bytes.NewReader(body))
 		hr.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(body)),
-				nil
+			return io.NopCloser(bytes.NewReader(body)), nil
 		}
 		hr.ContentLength = int64(len(body))
 	}

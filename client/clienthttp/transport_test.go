@@ -331,8 +331,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "data: %s\n\n", result)
 	back := &collect{}
-	_, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(),
-		back)
+	_, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(), back)
 	noError(t, err)
 	if len(back.got) != 100 || back.got[0] != `{"n":0}` || back.got[99] != `{"n":99}` {
 		t.Errorf("got %q", back.got)
