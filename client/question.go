@@ -181,9 +181,8 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 // answerQuestions answers the questions of one round. It checks all of them
 // before it calls a handler. Then it calls the handlers concurrently, and the
 // first failure cancels the others. It returns when every handler has returned.
-func (h *questionHandlers) answerQuestions(
-	ctx context.Context, origin QuestionOrigin, questions protocol.InputRequests,
-) (protocol.InputResponses, error) {
+func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionOrigin,
+	questions protocol.InputRequests) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
 		return nil, err
 	}
@@ -246,9 +245,8 @@ func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessa
 }
 
 // prepareQuestion checks one question and binds it to its handler.
-func (h *questionHandlers) prepareQuestion(
-	origin QuestionOrigin, req protocol.InputRequest,
-) (questionTask, error) {
+func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
+	req protocol.InputRequest) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
 	shown, f, err := h.checkQuestion(h.caps, req)
 	if err != nil {
@@ -274,9 +272,8 @@ func (h *questionHandlers) prepareQuestion(
 // checkQuestion checks that a client with the given capabilities may put a
 // question to a person. It returns the question as it may be shown, and the form
 // that it asks for, if any.
-func (h *questionHandlers) checkQuestion(
-	caps *protocol.ClientCapabilities, req protocol.InputRequest,
-) (shown protocol.InputRequest, f *form.Form, err error) {
+func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
+	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
 		return nil, nil, &undeclaredError{missing}
 	}
@@ -328,9 +325,8 @@ func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.Raw
 	return encodeElicitResult(r, dropContent)
 }
 
-func (h *questionHandlers) askModel(
-	ctx context.Context, q *SamplingQuestion,
-) (json.RawMessage, error) {
+func (h *questionHandlers) askModel(ctx context.Context,
+	q *SamplingQuestion) (json.RawMessage, error) {
 	r, err := h.opts.CreateMessage(ctx, q)
 	if err != nil {
 		return nil, err
@@ -338,9 +334,8 @@ func (h *questionHandlers) askModel(
 	return encodeMessageResult(r)
 }
 
-func (h *questionHandlers) askRoots(
-	ctx context.Context, q *RootsQuestion,
-) (json.RawMessage, error) {
+func (h *questionHandlers) askRoots(ctx context.Context,
+	q *RootsQuestion) (json.RawMessage, error) {
 	roots, err := h.opts.ListRoots(ctx, q)
 	if err != nil {
 		return nil, err
@@ -350,9 +345,8 @@ func (h *questionHandlers) askRoots(
 
 // encodeElicitResult encodes a person's answer. Only an accept has content:
 // what complete returns for the handler's. It does not change r.
-func encodeElicitResult(
-	r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage, error),
-) (json.RawMessage, error) {
+func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
+	error)) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}

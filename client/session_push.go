@@ -31,9 +31,8 @@ type pushHandler struct {
 
 // answerPush answers one request of the server. An error means that no response
 // is to be sent.
-func (p *pushHandler) answerPush(
-	ctx context.Context, origin QuestionOrigin, req *protocol.Request,
-) (*protocol.Response, error) {
+func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
+	req *protocol.Request) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
 		return nil, errors.New("client: request without id")
 	}
@@ -96,9 +95,8 @@ func errorForServer(err error) *protocol.Error {
 // preparePush checks a request and binds it to its handler. The refusal, if any, is
 // for the server; err, nil for malformed or undeclared requests, is for
 // Options.Warn.
-func (p *pushHandler) preparePush(
-	origin QuestionOrigin, req *protocol.Request,
-) (t questionTask, refusal *protocol.Error, err error) {
+func (p *pushHandler) preparePush(origin QuestionOrigin,
+	req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
 	relay := c.opts.RelayElicit
 	if relay != nil && req.Method == protocol.MethodElicit &&
@@ -162,9 +160,8 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 
 // beginPush counts a request as running under its id. The returned function
 // must be called when it has been answered.
-func (p *pushHandler) beginPush(
-	ctx context.Context, id protocol.ID,
-) (context.Context, func(), *protocol.Error) {
+func (p *pushHandler) beginPush(ctx context.Context,
+	id protocol.ID) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
 	push := &inflight.Request{}
 	ctx = push.Start(ctx, nil)

@@ -531,9 +531,8 @@ type provision struct {
 	Name string `json:"name"`
 }
 
-func provisionHandler(
-	ctx context.Context, _ *server.ToolCall, in provision,
-) (protocol.CallToolOutcome, error) {
+func provisionHandler(ctx context.Context, _ *server.ToolCall,
+	in provision) (protocol.CallToolOutcome, error) {
 	region, ok := roundtrip.AcceptedContent[choice](ctx, "region")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.Elicit[choice]("region", "Which region?")), nil

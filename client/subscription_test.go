@@ -47,10 +47,8 @@ const (
 
 // listening sends frames for a subscription. Then it ends the subscription with
 // end, or in good order if end is nil.
-func listening(
-	end func(ctx context.Context, req *protocol.Request) (response, error),
-	frames ...frame,
-) *fakePeer {
+func listening(end func(ctx context.Context, req *protocol.Request) (response, error),
+	frames ...frame) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (response, error) {
 		for _, f := range frames {

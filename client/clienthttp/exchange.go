@@ -37,9 +37,8 @@ type httpExchange struct {
 
 // readResponse reads the response to the request with the given id, from a JSON
 // body or a stream.
-func (x *httpExchange) readResponse(
-	id protocol.ID, back protocol.Back,
-) (*protocol.Response, error) {
+func (x *httpExchange) readResponse(id protocol.ID,
+	back protocol.Back) (*protocol.Response, error) {
 	media := x.mediaType()
 	switch {
 	case x.resp.StatusCode != http.StatusOK:

@@ -134,17 +134,15 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 }
 
 // open returns a session with s. It and its transport end with the test.
-func (s *legacyServer) open(
-	t *testing.T, back protocol.BackCaller,
-) (protocol.LegacySession, *clienthttp.Transport) {
+func (s *legacyServer) open(t *testing.T,
+	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return openSession(t, inProcess(t, s), nil, back)
 }
 
 // openSession returns a session over a round tripper, and its transport. Both end with the test.
-func openSession(
-	t *testing.T, over http.RoundTripper, a clienthttp.Authorizer, back protocol.BackCaller,
-) (protocol.LegacySession, *clienthttp.Transport) {
+func openSession(t *testing.T, over http.RoundTripper, a clienthttp.Authorizer,
+	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: over}, Authorizer: a,
@@ -168,10 +166,8 @@ var initialize = &protocol.Request{
 }
 
 // in runs a test of a session in a synctest bubble.
-func in(
-	t *testing.T, s *legacyServer, back protocol.BackCaller,
-	test func(*testing.T, protocol.LegacySession),
-) {
+func in(t *testing.T, s *legacyServer, back protocol.BackCaller, test func(*testing.T,
+	protocol.LegacySession)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := s.open(t, back)

@@ -95,9 +95,8 @@ func (t *Transport) ServerURL() string {
 //
 // An error message of the protocol is a response, whatever the HTTP status.
 // Other error statuses are a [*StatusError].
-func (t *Transport) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, err
@@ -113,9 +112,8 @@ func (t *Transport) Handle(
 // status about the request itself, whose body is no error of a modern revision;
 // such a body with status 200; and a request of the server on the stream
 // (basic/transports/streamable-http, "Backward Compatibility").
-func (t *Transport) Probe(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, bool, error) {
+func (t *Transport) Probe(ctx context.Context,
+	req *protocol.Request) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, false, err
@@ -191,9 +189,8 @@ func (t *Transport) beginRequest() error {
 
 // postMessage sends one message and returns when the header of the answer has
 // arrived.
-func (t *Transport) postMessage(
-	ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror,
-) (*httpExchange, error) {
+func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string,
+	mirror *protocol.Mirror) (*httpExchange, error) {
 	header, err := t.buildHeader(method, mirror)
 	if err != nil {
 		return nil, err
@@ -209,9 +206,8 @@ func (t *Transport) postMessage(
 // sendHTTP sends one HTTP request and returns when the header of the answer has
 // arrived. A nil body means no body. The caller must end the exchange with
 // closeWith.
-func (t *Transport) sendHTTP(
-	ctx context.Context, method string, header http.Header, body []byte,
-) (*httpExchange, error) {
+func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
+	body []byte) (*httpExchange, error) {
 	if err := t.beginRequest(); err != nil {
 		return nil, err
 	}
