@@ -35,9 +35,8 @@ func (c *Client) CallTool(ctx context.Context, name string,
 // client's own.
 func (c *Client) CallToolParams(ctx context.Context,
 	p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
-	return completeCall[*protocol.CallToolResult](
-		ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p},
-	)
+	return completeCall[*protocol.CallToolResult](ctx, c,
+		leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 }
 
 // GetPrompt fills in a prompt and answers the questions on the way
@@ -56,9 +55,8 @@ func (c *Client) GetPrompt(ctx context.Context, name string,
 // [Client.CallTool].
 func (c *Client) GetPromptParams(ctx context.Context,
 	p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
-	return completeCall[*protocol.GetPromptResult](
-		ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p},
-	)
+	return completeCall[*protocol.GetPromptResult](ctx, c,
+		leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
 }
 
 // ReadResource reads a resource and answers the questions on the way
@@ -72,9 +70,8 @@ func (c *Client) ReadResource(ctx context.Context,
 // is to [Client.CallTool].
 func (c *Client) ReadResourceParams(ctx context.Context,
 	p *protocol.ReadResourceParams) (*protocol.ReadResourceResult, error) {
-	return completeCall[*protocol.ReadResourceResult](
-		ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p},
-	)
+	return completeCall[*protocol.ReadResourceResult](ctx, c,
+		leg{method: protocol.MethodReadResource, target: p.URI, params: p})
 }
 
 // completeCall sends a call until it is complete and returns its result.

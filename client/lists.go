@@ -50,18 +50,16 @@ func (c *Client) ListResources(ctx context.Context,
 // method, the list is empty too: templates have no capability of their own.
 func (c *Client) ListResourceTemplates(ctx context.Context,
 	cursor string) (*protocol.ListResourceTemplatesResult, error) {
-	return listPage[*protocol.ListResourceTemplatesResult](
-		ctx, c, protocol.MethodListResourceTemplates, cursor,
-	)
+	return listPage[*protocol.ListResourceTemplatesResult](ctx, c,
+		protocol.MethodListResourceTemplates, cursor)
 }
 
 // Complete suggests values for an argument that is being typed
 // (server/utilities/completion). It does not change p.
 func (c *Client) Complete(ctx context.Context,
 	p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
-	return completeCall[*protocol.CompleteResult](
-		ctx, c, leg{method: protocol.MethodComplete, params: p},
-	)
+	return completeCall[*protocol.CompleteResult](ctx, c,
+		leg{method: protocol.MethodComplete, params: p})
 }
 
 // listPage reads one page of a list.
@@ -111,8 +109,7 @@ func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, err
 // ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
 // is to [Client.ListTools].
 func (c *Client) ResourceTemplates(
-	ctx context.Context,
-) iter.Seq2[protocol.ResourceTemplate, error] {
+	ctx context.Context) iter.Seq2[protocol.ResourceTemplate, error] {
 	return walkPages(ctx, protocol.MethodListResourceTemplates, c.ListResourceTemplates,
 		func(r *protocol.ListResourceTemplatesResult) ([]protocol.ResourceTemplate, string) {
 			return r.ResourceTemplates, r.NextCursor

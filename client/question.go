@@ -170,9 +170,8 @@ const maxQuestions = 100
 // checkQuestionCount refuses rounds of more than 100.
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	if len(questions) > maxQuestions {
-		err := fmt.Errorf(
-			"inputRequests: %d questions, at most %d are answered", len(questions), maxQuestions,
-		)
+		err := fmt.Errorf("inputRequests: %d questions, at most %d are answered", len(questions),
+			maxQuestions)
 		return &ResponseError{method, err}
 	}
 	return nil

@@ -87,9 +87,8 @@ func errorForServer(err error) *protocol.Error {
 			return said
 		}
 	}
-	return protocol.Errorf(
-		protocol.CodeInternalError, "internal error: question could not be answered",
-	)
+	return protocol.Errorf(protocol.CodeInternalError,
+		"internal error: question could not be answered")
 }
 
 // preparePush checks a request and binds it to its handler. The refusal, if any, is
@@ -128,9 +127,8 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 				version,
 			), nil
 		case u.ElicitationID == "":
-			return t, protocol.Errorf(
-				protocol.CodeInvalidParams, "invalid params: elicitationId: must be present",
-			), nil
+			return t, protocol.Errorf(protocol.CodeInvalidParams,
+				"invalid params: elicitationId: must be present"), nil
 		}
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
@@ -184,22 +182,19 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running.Begin(id.Value(), push) != nil { // the set is never drained
-		return protocol.Errorf(
-			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
-		)
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with id %s is running", id)
 	}
 	if p.early.Take(id.Value()) {
 		p.running.End(id.Value(), push)
 		// The server gets a response, in case it uses ids more than once and waits.
-		return protocol.Errorf(
-			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
-		)
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: it was cancelled before it began")
 	}
 	if p.running.Len() > maxQuestions {
 		p.running.End(id.Value(), push)
-		return protocol.Errorf(
-			protocol.CodeBusy, "too many questions at the same time: at most %d", maxQuestions,
-		)
+		return protocol.Errorf(protocol.CodeBusy, "too many questions at the same time: at most %d",
+			maxQuestions)
 	}
 	return nil
 }

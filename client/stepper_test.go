@@ -212,8 +212,7 @@ func TestRetriesSayTheSame(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)}
 	p.Extra = protocol.Meta(
-		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
-	)
+		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	noError(t, err)

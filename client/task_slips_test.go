@@ -277,21 +277,23 @@ func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 			t.Errorf("error %v after %d polls", err, len(s.polled))
 		}
 	}
-	t.Run("undeclared", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := callOnce(t, s, nil)
-		want(t, s, err)
-	})
-	t.Run("prompt", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := newClient(t, s, &client.Options{Tasks: true}).GetPrompt(t.Context(), "p", nil)
-		want(t, s, err)
-	})
-	t.Run("resource", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := newClient(t, s, &client.Options{Tasks: true}).ReadResource(t.Context(), "x:y")
-		want(t, s, err)
-	})
+	tasks := &client.Options{Tasks: true}
+	for name, call := range map[string]func(s *slippingServer) error{
+		"undeclared": func(s *slippingServer) error { _, err := callOnce(t, s, nil); return err },
+		"prompt": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).GetPrompt(t.Context(), "p", nil)
+			return err
+		},
+		"resource": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).ReadResource(t.Context(), "x:y")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlippingServer(isHandle, nil)
+			want(t, s, call(s))
+		})
+	}
 	for name, handle := range map[string]string{
 		"no id":     `{"resultType":"task",` + taskTimes + `,"status":"working"}`,
 		"empty id":  `{"resultType":"task","taskId":"",` + taskTimes + `,"status":"working"}`,

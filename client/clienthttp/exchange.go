@@ -106,9 +106,8 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case *protocol.Response:
 			return m, checkResponseID(m, id)
 		case *protocol.Request:
-			return nil, errPrefix.Errorf(
-				"stream: server sent a request (%.64q): %w", m.Method, errServerRequest,
-			)
+			return nil, errPrefix.Errorf("stream: server sent a request (%.64q): %w", m.Method,
+				errServerRequest)
 		}
 	}
 }
@@ -218,9 +217,8 @@ func (x *httpExchange) readBody() ([]byte, error) {
 
 // newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
-	return newMalformedError(nil, errPrefix.Errorf(
-		"%s: %w: more than %d bytes", what, errResponseTooLarge, x.transport.maxBytes,
-	))
+	return newMalformedError(nil, errPrefix.Errorf("%s: %w: more than %d bytes", what,
+		errResponseTooLarge, x.transport.maxBytes))
 }
 
 // readExcerpt reads the start of a body that is no message.
