@@ -14,9 +14,8 @@ type budget struct {
 // runLimited runs f with a context that ends when the budget is used up, and
 // takes the time that f took from the budget. If the budget ended f, and not
 // ctx, the error is a [context.DeadlineExceeded] of its own.
-func (b *budget) runLimited(
-	ctx context.Context, c *Client, method string, f func(context.Context) error,
-) error {
+func (b *budget) runLimited(ctx context.Context, c *Client, method string,
+	f func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}

@@ -16,9 +16,8 @@ import (
 // [*TransportError], [*ResponseError], [*QuestionError], [*AnswerError],
 // [ErrClosed], a [context.DeadlineExceeded] after [Options.Timeout], and one
 // that names [Options.MaxRounds].
-func (c *Client) CallTool(
-	ctx context.Context, name string, args any,
-) (*protocol.CallToolResult, error) {
+func (c *Client) CallTool(ctx context.Context, name string,
+	args any) (*protocol.CallToolResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
 		return nil, errPrefix.Errorf("tool %.64q: arguments: %w", name, err)
@@ -34,20 +33,17 @@ func (c *Client) CallTool(
 // state in p go out with the first request only; later ones carry those of
 // their own round. Version, ClientInfo and Capabilities are always the
 // client's own.
-func (c *Client) CallToolParams(
-	ctx context.Context, p *protocol.CallToolParams,
-) (*protocol.CallToolResult, error) {
-	return completeCall[*protocol.CallToolResult](
-		ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p},
-	)
+func (c *Client) CallToolParams(ctx context.Context,
+	p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
+	return completeCall[*protocol.CallToolResult](ctx, c,
+		leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 }
 
 // GetPrompt fills in a prompt and answers the questions on the way
 // (server/prompts). Nil arguments are left out. Errors are those of
 // [Client.CallTool].
-func (c *Client) GetPrompt(
-	ctx context.Context, name string, args map[string]string,
-) (*protocol.GetPromptResult, error) {
+func (c *Client) GetPrompt(ctx context.Context, name string,
+	args map[string]string) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
 		return nil, errPrefix.Errorf("prompt %.64q: arguments: %w", name, err)
@@ -57,30 +53,25 @@ func (c *Client) GetPrompt(
 
 // GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to
 // [Client.CallTool].
-func (c *Client) GetPromptParams(
-	ctx context.Context, p *protocol.GetPromptParams,
-) (*protocol.GetPromptResult, error) {
-	return completeCall[*protocol.GetPromptResult](
-		ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p},
-	)
+func (c *Client) GetPromptParams(ctx context.Context,
+	p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
+	return completeCall[*protocol.GetPromptResult](ctx, c,
+		leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
 }
 
 // ReadResource reads a resource and answers the questions on the way
 // (server/resources). Errors are those of [Client.CallTool].
-func (c *Client) ReadResource(
-	ctx context.Context, uri string,
-) (*protocol.ReadResourceResult, error) {
+func (c *Client) ReadResource(ctx context.Context,
+	uri string) (*protocol.ReadResourceResult, error) {
 	return c.ReadResourceParams(ctx, &protocol.ReadResourceParams{URI: uri})
 }
 
 // ReadResourceParams is to [Client.ReadResource] what [Client.CallToolParams]
 // is to [Client.CallTool].
-func (c *Client) ReadResourceParams(
-	ctx context.Context, p *protocol.ReadResourceParams,
-) (*protocol.ReadResourceResult, error) {
-	return completeCall[*protocol.ReadResourceResult](
-		ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p},
-	)
+func (c *Client) ReadResourceParams(ctx context.Context,
+	p *protocol.ReadResourceParams) (*protocol.ReadResourceResult, error) {
+	return completeCall[*protocol.ReadResourceResult](ctx, c,
+		leg{method: protocol.MethodReadResource, target: p.URI, params: p})
 }
 
 // completeCall sends a call until it is complete and returns its result.
@@ -111,9 +102,8 @@ type progressKey struct{}
 // f, in the place of [Options.Progress]. A call reports its rounds one after
 // the other, and within a round progress only increases. A nil f asks for
 // none.
-func WithProgress(
-	ctx context.Context, f func(context.Context, *protocol.Progress),
-) context.Context {
+func WithProgress(ctx context.Context, f func(context.Context,
+	*protocol.Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, f)
 }
 

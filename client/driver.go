@@ -59,9 +59,8 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 
 // advanceCall sends legs until the server returns the result or questions. A
 // server that sends state and no questions is asked again after a delay.
-func (c *Client) advanceCall(
-	ctx context.Context, k *call,
-) (protocol.Result, *protocol.InputRequiredResult, error) {
+func (c *Client) advanceCall(ctx context.Context,
+	k *call) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
 		l := k.original
 		l.params = copyParams(k.original.params)
@@ -129,9 +128,8 @@ const (
 // server may also refuse when a handler is about to ask its first question; what
 // the handler did before is then done again. Options.NoBusyRetry turns the retry
 // off. It does not wait beyond the deadline of the call.
-func (c *Client) sendWithBusyRetry(
-	ctx context.Context, k *call, l leg,
-) (result protocol.Result, err error) {
+func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
+	l leg) (result protocol.Result, err error) {
 	for retries := 0; ; retries++ {
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) (err error) {
 			result, err = c.sendWithMirroredParams(ctx, l)

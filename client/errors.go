@@ -199,9 +199,8 @@ func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { re
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
-	text := fmt.Sprintf(
-		"client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err),
-	)
+	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind,
+		errPrefix.Text(e.Err))
 	switch {
 	case errors.Is(e.Err, errUndeclared):
 		return text + "; give Options its handler, or Options.Manual the capability"
@@ -345,9 +344,8 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 		return "", false
 	}
 	if data.Reference != "" {
-		reference = fmt.Sprintf(
-			" (the server's log has the reason under reference %.64q)", data.Reference,
-		)
+		reference = fmt.Sprintf(" (the server's log has the reason under reference %.64q)",
+			data.Reference)
 	}
 	return reference, true
 }

@@ -13,9 +13,8 @@ import (
 // A deployer is a server whose only tool asks before it acts.
 type deployer struct{}
 
-func (deployer) Handle(
-	_ context.Context, req *protocol.Request, _ protocol.Back,
-) (*protocol.Response, error) {
+func (deployer) Handle(_ context.Context, req *protocol.Request,
+	_ protocol.Back) (*protocol.Response, error) {
 	params, err := protocol.DecodeParams(req.Method, req.Params)
 	if err != nil {
 		return nil, err

@@ -30,9 +30,8 @@ type fakePeer struct {
 	closed bool
 }
 
-func (p *fakePeer) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (response, error) {
+func (p *fakePeer) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (response, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, req)
 	p.mu.Unlock()
@@ -128,9 +127,7 @@ func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.C
 	c, err := client.New(peer, opts)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		noError(t, c.Close())
 	})
 	return c
 }
@@ -154,9 +151,8 @@ func metaOf(t *testing.T, req *protocol.Request) *protocol.RequestMeta {
 	return p.RequestMetadata()
 }
 
-func callOnce(
-	t *testing.T, peer protocol.Peer, opts *client.Options,
-) (*protocol.CallToolResult, error) {
+func callOnce(t *testing.T, peer protocol.Peer,
+	opts *client.Options) (*protocol.CallToolResult, error) {
 	t.Helper()
 	return newClient(t, peer, opts).CallTool(t.Context(), "greet", map[string]any{"n": 1})
 }
@@ -199,9 +195,8 @@ func addTool(s *server.Server, name string) {
 
 // overHTTP serves a handler and returns a modern client of it. The client does
 // not send server/discover first.
-func overHTTP(
-	t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options,
-) *client.Client {
+func overHTTP(t *testing.T, h http.Handler, transport *clienthttp.Options,
+	opts *client.Options) *client.Client {
 	t.Helper()
 	modern := client.Options{}
 	if opts != nil {

@@ -33,39 +33,33 @@ func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListTo
 
 // ListPrompts returns one page of the server's prompts, as [Client.ListTools]
 // does.
-func (c *Client) ListPrompts(
-	ctx context.Context, cursor string,
-) (*protocol.ListPromptsResult, error) {
+func (c *Client) ListPrompts(ctx context.Context,
+	cursor string) (*protocol.ListPromptsResult, error) {
 	return listPage[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
 }
 
 // ListResources returns one page of the server's resources, as
 // [Client.ListTools] does.
-func (c *Client) ListResources(
-	ctx context.Context, cursor string,
-) (*protocol.ListResourcesResult, error) {
+func (c *Client) ListResources(ctx context.Context,
+	cursor string) (*protocol.ListResourcesResult, error) {
 	return listPage[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
 }
 
 // ListResourceTemplates returns one page of the server's resource templates, as
 // [Client.ListTools] does. If the server has resources but does not know the
 // method, the list is empty too: templates have no capability of their own.
-func (c *Client) ListResourceTemplates(
-	ctx context.Context, cursor string,
-) (*protocol.ListResourceTemplatesResult, error) {
-	return listPage[*protocol.ListResourceTemplatesResult](
-		ctx, c, protocol.MethodListResourceTemplates, cursor,
-	)
+func (c *Client) ListResourceTemplates(ctx context.Context,
+	cursor string) (*protocol.ListResourceTemplatesResult, error) {
+	return listPage[*protocol.ListResourceTemplatesResult](ctx, c,
+		protocol.MethodListResourceTemplates, cursor)
 }
 
 // Complete suggests values for an argument that is being typed
 // (server/utilities/completion). It does not change p.
-func (c *Client) Complete(
-	ctx context.Context, p *protocol.CompleteParams,
-) (*protocol.CompleteResult, error) {
-	return completeCall[*protocol.CompleteResult](
-		ctx, c, leg{method: protocol.MethodComplete, params: p},
-	)
+func (c *Client) Complete(ctx context.Context,
+	p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
+	return completeCall[*protocol.CompleteResult](ctx, c,
+		leg{method: protocol.MethodComplete, params: p})
 }
 
 // listPage reads one page of a list.
@@ -115,8 +109,7 @@ func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, err
 // ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
 // is to [Client.ListTools].
 func (c *Client) ResourceTemplates(
-	ctx context.Context,
-) iter.Seq2[protocol.ResourceTemplate, error] {
+	ctx context.Context) iter.Seq2[protocol.ResourceTemplate, error] {
 	return walkPages(ctx, protocol.MethodListResourceTemplates, c.ListResourceTemplates,
 		func(r *protocol.ListResourceTemplatesResult) ([]protocol.ResourceTemplate, string) {
 			return r.ResourceTemplates, r.NextCursor
@@ -126,10 +119,8 @@ func (c *Client) ResourceTemplates(
 // walkPages returns an iterator over the entries of all pages. Every loop over
 // it starts with the first page. Read returns a page, entries what it holds and
 // the next cursor.
-func walkPages[T, P any](
-	ctx context.Context, method string, read func(context.Context, string) (P, error),
-	entries func(P) ([]T, string),
-) iter.Seq2[T, error] {
+func walkPages[T, P any](ctx context.Context, method string, read func(context.Context, string) (P,
+	error), entries func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		seen := map[string]bool{}
@@ -178,9 +169,8 @@ func undeclaredList(conn *connection, method string) protocol.Result {
 // server does not know the method and the server does not declare the list
 // either; else nil. If a modern server has not declared its capabilities yet,
 // it is asked for them now.
-func (c *Client) unknownList(
-	ctx context.Context, conn *connection, method string, err error,
-) protocol.Result {
+func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
+	err error) protocol.Result {
 	said, ok := protocol.AsError(err)
 	if !ok || said.Code != protocol.CodeMethodNotFound {
 		return nil

@@ -62,9 +62,7 @@ func endless(t *testing.T, next func(cursor string) string) *fakePeer {
 	return answering(func(req *protocol.Request) (response, error) {
 		var cursor string
 		if raw := member(t, req, "cursor"); raw != "" {
-			if err := json.Unmarshal([]byte(raw), &cursor); err != nil {
-				t.Error(err)
-			}
+			noError(t, json.Unmarshal([]byte(raw), &cursor))
 		}
 		return reply(req,
 			fmt.Sprintf(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":%q}`, next(cursor)))
@@ -322,9 +320,8 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newClient(t, test.peer, nil)
 			if test.discover {
-				if _, err := c.Discover(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Discover(t.Context())
+				noError(t, err)
 			}
 			if got := lists(t.Context(), c); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)

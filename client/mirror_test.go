@@ -65,8 +65,7 @@ func TestMirroredArguments(t *testing.T) {
 		sent   string
 	}{
 		{"listed", true, args, 1, "tools/list tools/call"},
-		{"never listed", false, args, 2,
-			"tools/call tools/list tools/list tools/call tools/call"},
+		{"never listed", false, args, 2, "tools/call tools/list tools/list tools/call tools/call"},
 		// The list changes nothing about the headers, so nothing is repeated.
 		{"absent argument", false, nil, 1, "tools/call tools/list tools/list"},
 	} {
@@ -124,9 +123,8 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 					inner.ServeHTTP(w, r)
 				}), nil, nil)
 				if listed {
-					if _, err := c.ListTools(t.Context(), ""); err != nil {
-						t.Fatal(err)
-					}
+					_, err := c.ListTools(t.Context(), "")
+					noError(t, err)
 				}
 				for range 2 {
 					r, err := c.CallTool(t.Context(), "sql", query{Region: region})
@@ -153,10 +151,9 @@ func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
 		done,
 	)
 	c := newClient(t, peer, nil)
-	if _, err := c.ListTools(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
-	_, err := c.CallTool(t.Context(), "t", json.RawMessage(`{"n":9007199254740993}`))
+	_, err := c.ListTools(t.Context(), "")
+	noError(t, err)
+	_, err = c.CallTool(t.Context(), "t", json.RawMessage(`{"n":9007199254740993}`))
 	if err == nil || !strings.Contains(err.Error(), "argument n") || len(peer.requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(peer.requests()))
 	}
@@ -236,9 +233,8 @@ func TestMirrorsAreBounded(t *testing.T) {
 		return reply(req, done)
 	})
 	c := newClient(t, peer, nil)
-	if _, err := c.ListTools(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.ListTools(t.Context(), "")
+	noError(t, err)
 	for i := range limit + extra {
 		if _, err := c.CallTool(t.Context(), fmt.Sprintf("sql%d", i),
 			json.RawMessage(`{"region":"us"}`)); err != nil {

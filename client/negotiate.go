@@ -230,9 +230,8 @@ func (g *negotiator) awaitEnd() {
 //
 // Transient errors (5xx, 429, network failures) decide nothing and are returned
 // (basic/versioning, "Backward Compatibility").
-func (g *negotiator) chooseEra(
-	ctx context.Context, old *connection, era protocol.Era,
-) (*connection, error) {
+func (g *negotiator) chooseEra(ctx context.Context, old *connection,
+	era protocol.Era) (*connection, error) {
 	c := g.client
 	peer := c.peer.(protocol.LegacyPeer)
 	if old.isLegacy() {
@@ -300,9 +299,8 @@ func isLegacyStatus(err error) bool {
 // probeServer asks the server which revisions it speaks (server/discover). If
 // tryLegacy is true the caller should try initialize, and err says why the server
 // is not taken for a modern one.
-func (g *negotiator) probeServer(
-	ctx context.Context, peer protocol.LegacyPeer,
-) (conn *connection, tryLegacy bool, err error) {
+func (g *negotiator) probeServer(ctx context.Context,
+	peer protocol.LegacyPeer) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
 	l := discoverLeg()
 	id := c.nextID()

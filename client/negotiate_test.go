@@ -428,9 +428,7 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { _, err := c.Negotiate(t.Context()); over <- err }()
 	<-begun
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	noError(t, c.Close())
 	if err := <-over; !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -526,9 +524,8 @@ func TestLegacySessionIsReported(t *testing.T) {
 			}
 			c := newClient(t, test.server.onLines(t, nil), &test.opts)
 			for range 2 {
-				if _, err := c.Negotiate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Negotiate(t.Context())
+				noError(t, err)
 			}
 			switch {
 			case test.want == "" && len(told) == 0:

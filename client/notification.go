@@ -26,10 +26,8 @@ type notificationReceiver struct {
 
 // newReceiver returns the receiver for one request, nil if no handler wants its
 // notifications.
-func (c *Client) newReceiver(
-	token protocol.ProgressToken, progress func(context.Context, *protocol.Progress),
-	sub *subscription,
-) *notificationReceiver {
+func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context.Context,
+	*protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
 	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {
 		return nil

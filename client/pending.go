@@ -39,9 +39,8 @@ type pendingCall struct {
 }
 
 // newPending returns the pending call of one round.
-func newPending(
-	l leg, round int, lastID int64, asked *protocol.InputRequiredResult,
-) (*Pending, error) {
+func newPending(l leg, round int, lastID int64,
+	asked *protocol.InputRequiredResult) (*Pending, error) {
 	call := &pendingCall{
 		method: l.method, target: l.target, round: round, lastID: lastID, asked: asked,
 		answers: map[string]json.RawMessage{},

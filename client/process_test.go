@@ -174,12 +174,8 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	if got, want := fmt.Sprint(asked), "[Which region? How big in eu? Who pays for 2?]"; got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
-	if err := c.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Errorf("second close: %v", err)
-	}
+	noError(t, c.Close())
+	noError(t, p.Close())
 	if _, err := p.Handle(t.Context(), request(1, "a", ""), nil); !errors.Is(err,
 		client.ErrClosed) {
 		t.Errorf("after close: got %v, want %v", err, client.ErrClosed)
@@ -307,9 +303,7 @@ func TestProcessThatClosesItsOutput(t *testing.T) {
 	if err := p.Err(); err != nil {
 		t.Errorf("Err is %v while the process runs", err)
 	}
-	if err := p.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	noError(t, p.Close())
 }
 
 func TestProcessThatStays(t *testing.T) {

@@ -170,9 +170,8 @@ const maxQuestions = 100
 // checkQuestionCount refuses rounds of more than 100.
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	if len(questions) > maxQuestions {
-		err := fmt.Errorf(
-			"inputRequests: %d questions, at most %d are answered", len(questions), maxQuestions,
-		)
+		err := fmt.Errorf("inputRequests: %d questions, at most %d are answered", len(questions),
+			maxQuestions)
 		return &ResponseError{method, err}
 	}
 	return nil
@@ -181,9 +180,8 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 // answerQuestions answers the questions of one round. It checks all of them
 // before it calls a handler. Then it calls the handlers concurrently, and the
 // first failure cancels the others. It returns when every handler has returned.
-func (h *questionHandlers) answerQuestions(
-	ctx context.Context, origin QuestionOrigin, questions protocol.InputRequests,
-) (protocol.InputResponses, error) {
+func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionOrigin,
+	questions protocol.InputRequests) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
 		return nil, err
 	}
@@ -246,9 +244,8 @@ func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessa
 }
 
 // prepareQuestion checks one question and binds it to its handler.
-func (h *questionHandlers) prepareQuestion(
-	origin QuestionOrigin, req protocol.InputRequest,
-) (questionTask, error) {
+func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
+	req protocol.InputRequest) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
 	shown, f, err := h.checkQuestion(h.caps, req)
 	if err != nil {
@@ -274,9 +271,8 @@ func (h *questionHandlers) prepareQuestion(
 // checkQuestion checks that a client with the given capabilities may put a
 // question to a person. It returns the question as it may be shown, and the form
 // that it asks for, if any.
-func (h *questionHandlers) checkQuestion(
-	caps *protocol.ClientCapabilities, req protocol.InputRequest,
-) (shown protocol.InputRequest, f *form.Form, err error) {
+func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
+	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
 		return nil, nil, &undeclaredError{missing}
 	}
@@ -328,9 +324,8 @@ func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.Raw
 	return encodeElicitResult(r, dropContent)
 }
 
-func (h *questionHandlers) askModel(
-	ctx context.Context, q *SamplingQuestion,
-) (json.RawMessage, error) {
+func (h *questionHandlers) askModel(ctx context.Context,
+	q *SamplingQuestion) (json.RawMessage, error) {
 	r, err := h.opts.CreateMessage(ctx, q)
 	if err != nil {
 		return nil, err
@@ -338,9 +333,8 @@ func (h *questionHandlers) askModel(
 	return encodeMessageResult(r)
 }
 
-func (h *questionHandlers) askRoots(
-	ctx context.Context, q *RootsQuestion,
-) (json.RawMessage, error) {
+func (h *questionHandlers) askRoots(ctx context.Context,
+	q *RootsQuestion) (json.RawMessage, error) {
 	roots, err := h.opts.ListRoots(ctx, q)
 	if err != nil {
 		return nil, err
@@ -350,9 +344,8 @@ func (h *questionHandlers) askRoots(
 
 // encodeElicitResult encodes a person's answer. Only an accept has content:
 // what complete returns for the handler's. It does not change r.
-func encodeElicitResult(
-	r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage, error),
-) (json.RawMessage, error) {
+func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
+	error)) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}

@@ -159,8 +159,7 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
 		inBubble(t, fmt.Sprint(late), func(t *testing.T) {
-			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
-				done)
+			peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`), done)
 			start := time.Now()
 			_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
 				q *client.FormQuestion) (elicited, error) {
@@ -368,9 +367,7 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
 		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
-		if err := q.Check(content); err != nil {
-			t.Error(err)
-		}
+		noError(t, q.Check(content))
 		for _, wrong := range []string{`{"n":"five"}`, `{"n":" 5"}`, `{"e":"me"}`} {
 			if q.Check(json.RawMessage(wrong)) == nil {
 				t.Errorf("%s is valid", wrong)

@@ -20,9 +20,8 @@ type leg struct {
 
 // sendNegotiated sends one leg over the negotiated connection. A list that the
 // server does not have is answered here with an empty one.
-func (c *Client) sendNegotiated(
-	ctx context.Context, l leg, mirrored []protocol.MirroredParam,
-) (protocol.Result, error) {
+func (c *Client) sendNegotiated(ctx context.Context, l leg,
+	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -41,9 +40,8 @@ func (c *Client) sendNegotiated(
 // the server refused it before it did anything: because of its version,
 // although it names one that this client speaks (basic/versioning), or because
 // it speaks the other era.
-func (c *Client) sendOverConnection(
-	ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam,
-) (protocol.Result, error) {
+func (c *Client) sendOverConnection(ctx context.Context, conn *connection, l leg,
+	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	result, err := c.sendOnce(ctx, conn, l, mirrored)
 	said, ok := protocol.AsError(err)
 	if ok && slices.Contains(said.SupportedVersions(), conn.version) {
@@ -60,9 +58,8 @@ func (c *Client) sendOverConnection(
 
 // sendOnce sends one leg under a new id and returns the decoded result. It
 // fills in the metadata of l's parameters, so they must be a copy.
-func (c *Client) sendOnce(
-	ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam,
-) (protocol.Result, error) {
+func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
+	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	if conn.isLegacy() {
 		return c.sendInSession(ctx, conn, l)
 	}
@@ -121,9 +118,8 @@ func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progre
 
 // decodeResponse checks that a response answers the request and returns its
 // result.
-func (c *Client) decodeResponse(
-	ctx context.Context, version protocol.Version, req *protocol.Request, resp *protocol.Response,
-) (protocol.Result, error) {
+func (c *Client) decodeResponse(ctx context.Context, version protocol.Version,
+	req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
 	switch {
 	case resp == nil:
 		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}

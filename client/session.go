@@ -72,9 +72,8 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 
 // finishHandshake checks the server's choice of revision, sends
 // notifications/initialized and sets the log level.
-func (s *session) finishHandshake(
-	ctx context.Context, req *protocol.Request, resp *protocol.Response,
-) error {
+func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
+	resp *protocol.Response) error {
 	c := s.client
 	result, err := c.decodeResponse(ctx, protocol.V20251125, req, resp)
 	if err != nil {
@@ -119,17 +118,15 @@ func (s *session) agreedVersion() protocol.Version {
 }
 
 // sendRequest sends a request that belongs to no call.
-func (s *session) sendRequest(
-	ctx context.Context, method string, p protocol.Params,
-) (protocol.Result, error) {
+func (s *session) sendRequest(ctx context.Context, method string,
+	p protocol.Params) (protocol.Result, error) {
 	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
 }
 
 // sendLeg sends one request in the form of legacy revisions. A nil back gets a
 // receiver that has no handlers for notifications.
-func (s *session) sendLeg(
-	ctx context.Context, l leg, back *sessionReceiver,
-) (protocol.Result, error) {
+func (s *session) sendLeg(ctx context.Context, l leg,
+	back *sessionReceiver) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
 		return nil, errPrefix.Errorf("%s: %w", l.method, err)
@@ -202,9 +199,8 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 // sendInSession sends one leg in a session. If the server refuses it until the
 // person has visited a URL (-32042), it asks for the visit and sends the leg
 // again.
-func (c *Client) sendInSession(
-	ctx context.Context, conn *connection, l leg,
-) (protocol.Result, error) {
+func (c *Client) sendInSession(ctx context.Context, conn *connection,
+	l leg) (protocol.Result, error) {
 	s := conn.session
 	if l.method == protocol.MethodDiscover {
 		return s.discoverResult(), nil
@@ -246,11 +242,8 @@ func (c *Client) sendInSession(
 // Elicitation Required Error"). It returns said if the server wants the same
 // visit a second time: the person did not complete it, and the caller must call
 // again. Visited holds the visits of the call so far.
-func (c *Client) visitURLs(
-	ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
-	visited map[string]bool,
-	said error,
-) error {
+func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
+	visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
 	for i, v := range visits {
 		if v.ElicitationID == "" {
@@ -372,9 +365,8 @@ func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) 
 }
 
 // Call implements [protocol.BackCaller].
-func (b *sessionReceiver) Call(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, error) {
+func (b *sessionReceiver) Call(ctx context.Context,
+	req *protocol.Request) (*protocol.Response, error) {
 	b.mu.Lock()
 	b.questions++
 	origin := QuestionOrigin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}

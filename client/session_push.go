@@ -31,9 +31,8 @@ type pushHandler struct {
 
 // answerPush answers one request of the server. An error means that no response
 // is to be sent.
-func (p *pushHandler) answerPush(
-	ctx context.Context, origin QuestionOrigin, req *protocol.Request,
-) (*protocol.Response, error) {
+func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
+	req *protocol.Request) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
 		return nil, errors.New("client: request without id")
 	}
@@ -88,17 +87,15 @@ func errorForServer(err error) *protocol.Error {
 			return said
 		}
 	}
-	return protocol.Errorf(
-		protocol.CodeInternalError, "internal error: question could not be answered",
-	)
+	return protocol.Errorf(protocol.CodeInternalError,
+		"internal error: question could not be answered")
 }
 
 // preparePush checks a request and binds it to its handler. The refusal, if any, is
 // for the server; err, nil for malformed or undeclared requests, is for
 // Options.Warn.
-func (p *pushHandler) preparePush(
-	origin QuestionOrigin, req *protocol.Request,
-) (t questionTask, refusal *protocol.Error, err error) {
+func (p *pushHandler) preparePush(origin QuestionOrigin,
+	req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
 	relay := c.opts.RelayElicit
 	if relay != nil && req.Method == protocol.MethodElicit &&
@@ -130,9 +127,8 @@ func (p *pushHandler) preparePush(
 				version,
 			), nil
 		case u.ElicitationID == "":
-			return t, protocol.Errorf(
-				protocol.CodeInvalidParams, "invalid params: elicitationId: must be present",
-			), nil
+			return t, protocol.Errorf(protocol.CodeInvalidParams,
+				"invalid params: elicitationId: must be present"), nil
 		}
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
@@ -162,9 +158,8 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 
 // beginPush counts a request as running under its id. The returned function
 // must be called when it has been answered.
-func (p *pushHandler) beginPush(
-	ctx context.Context, id protocol.ID,
-) (context.Context, func(), *protocol.Error) {
+func (p *pushHandler) beginPush(ctx context.Context,
+	id protocol.ID) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
 	push := &inflight.Request{}
 	ctx = push.Start(ctx, nil)
@@ -187,22 +182,19 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running.Begin(id.Value(), push) != nil { // the set is never drained
-		return protocol.Errorf(
-			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
-		)
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with id %s is running", id)
 	}
 	if p.early.Take(id.Value()) {
 		p.running.End(id.Value(), push)
 		// The server gets a response, in case it uses ids more than once and waits.
-		return protocol.Errorf(
-			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
-		)
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: it was cancelled before it began")
 	}
 	if p.running.Len() > maxQuestions {
 		p.running.End(id.Value(), push)
-		return protocol.Errorf(
-			protocol.CodeBusy, "too many questions at the same time: at most %d", maxQuestions,
-		)
+		return protocol.Errorf(protocol.CodeBusy, "too many questions at the same time: at most %d",
+			maxQuestions)
 	}
 	return nil
 }

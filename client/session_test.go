@@ -38,9 +38,8 @@ func TestLegacyWire(t *testing.T) {
 			t.Fatalf("got %+v, %v, want the one tool, whatever its annotations, and no hints", list,
 				err)
 		}
-		if _, err := c.ListTools(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.ListTools(t.Context(), "")
+		noError(t, err)
 		d, err := c.Discover(t.Context())
 		if err != nil || d.SupportedVersions[0] != protocol.V20251125 ||
 			d.ServerInfo().Name != "old" ||

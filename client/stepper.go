@@ -135,6 +135,5 @@ func newLeg(p protocol.Params) (leg, error) {
 		}
 	}
 	return leg{}, errPrefix.Errorf(
-		"%T are not the parameters of a request that may take several rounds", p,
-	)
+		"%T are not the parameters of a request that may take several rounds", p)
 }

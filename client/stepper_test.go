@@ -212,8 +212,7 @@ func TestRetriesSayTheSame(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)}
 	p.Extra = protocol.Meta(
-		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
-	)
+		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	noError(t, err)
@@ -423,9 +422,8 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 		_, p, err := c.Begin(value(), &protocol.CallToolParams{Name: "greet"})
 		noError(t, err)
 		answer(t, p, "who", client.Decline())
-		if _, _, err := c.Resume(value(), p); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err = c.Resume(value(), p)
+		noError(t, err)
 	}
 	runtime.GC()
 	runtime.GC()
@@ -532,9 +530,8 @@ type provision struct {
 	Name string `json:"name"`
 }
 
-func provisionHandler(
-	ctx context.Context, _ *server.ToolCall, in provision,
-) (protocol.CallToolOutcome, error) {
+func provisionHandler(ctx context.Context, _ *server.ToolCall,
+	in provision) (protocol.CallToolOutcome, error) {
 	region, ok := roundtrip.AcceptedContent[choice](ctx, "region")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.Elicit[choice]("region", "Which region?")), nil

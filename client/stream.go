@@ -118,9 +118,8 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 // [*ResponseError], and the error of back, which abandons the request. A
 // message that is too long fails the requests that run, and a subscription ends
 // when the server says so or sends notifications faster than back takes them.
-func (s *Stream) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+func (s *Stream) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	line, err := encodeLine(req)
 	if err != nil {
 		return nil, err

@@ -132,9 +132,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 // queueNotificationLocked queues a notification for requests. If a queue is
 // full, the notification is lost; that ends a subscription, whose listener
 // would miss a change, but no other request. The caller holds s.mu.
-func (s *Stream) queueNotificationLocked(
-	receivers []*streamRequest, n *protocol.Notification, size int,
-) (report error) {
+func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
+	size int) (report error) {
 	for _, e := range receivers {
 		if e.queue.enqueue(n, size) {
 			continue

@@ -26,9 +26,8 @@ var (
 // Probe implements [protocol.LegacyPeer]. On a stream every error that is not
 // one of a modern revision indicates a legacy server, and so does silence
 // (basic/transports/stdio, "Backward Compatibility").
-func (s *Stream) Probe(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, bool, error) {
+func (s *Stream) Probe(ctx context.Context,
+	req *protocol.Request) (*protocol.Response, bool, error) {
 	limited := ctx
 	if limit := s.opts.ProbeTimeout; limit > 0 {
 		var cancel context.CancelFunc
@@ -52,9 +51,8 @@ func (s *Stream) Probe(
 
 // OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
 // time: OpenSession waits until an earlier one is closed.
-func (s *Stream) OpenSession(
-	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
-) (protocol.LegacySession, *protocol.Response, error) {
+func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
+	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
 		stream: s, back: back, slots: make(chan struct{}, protocol.MaxBackCalls),
 		queue: newNotificationQueue(s.opts.MaxLineBytes),
@@ -89,9 +87,8 @@ type initialization struct {
 // request with the same parameters was sent before, it returns the response to
 // that one: initialize cannot be cancelled (basic/lifecycle), so the server may
 // already have opened the session for a caller that has given up.
-func (s *Stream) sendInitialize(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, error) {
+func (s *Stream) sendInitialize(ctx context.Context,
+	req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
 	o := s.initialization
 	if o == nil || !bytes.Equal(o.params, req.Params) {
@@ -140,9 +137,8 @@ type streamSession struct {
 }
 
 // Handle implements [protocol.Peer].
-func (x *streamSession) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	if err := x.Err(); err != nil {
 		return nil, err
 	}

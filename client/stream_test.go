@@ -627,9 +627,7 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 	c, err := client.New(client.NewStream(outR, inW, nil), opts)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		noError(t, c.Close())
 		<-ended
 	})
 	return c

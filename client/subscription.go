@@ -70,10 +70,8 @@ func (ResourceUpdated) isEvent()  {}
 // [ErrClosed]. It does not subscribe again by itself, since changes in the
 // meantime would be lost without notice. A caller that does should wait a
 // little longer each time and, once acknowledged, read again what it relies on.
-func (c *Client) Listen(
-	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context,
-		ListenEvent),
-) error {
+func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
+	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -155,9 +153,8 @@ type changeParams struct {
 // when n is of another kind. It drops notifications with another subscription
 // id or none, before the acknowledgment, or outside the filter. An error ends
 // the subscription.
-func (s *subscription) handleNotification(
-	ctx context.Context, n *protocol.Notification,
-) (bool, error) {
+func (s *subscription) handleNotification(ctx context.Context,
+	n *protocol.Notification) (bool, error) {
 	switch n.Method {
 	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated, protocol.NotifyTask:

@@ -47,10 +47,8 @@ const (
 
 // listening sends frames for a subscription. Then it ends the subscription with
 // end, or in good order if end is nil.
-func listening(
-	end func(ctx context.Context, req *protocol.Request) (response, error),
-	frames ...frame,
-) *fakePeer {
+func listening(end func(ctx context.Context, req *protocol.Request) (response, error),
+	frames ...frame) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (response, error) {
 		for _, f := range frames {
@@ -152,9 +150,8 @@ func TestListenEvents(t *testing.T) {
 
 func TestListenRequest(t *testing.T) {
 	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
-	if _, err := listen(t, peer, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := listen(t, peer, nil)
+	noError(t, err)
 	req := peer.requests()[0]
 	want := `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["u:1","u:2"]}`
 	if got := member(t, req, "notifications"); got != want || req.Method != protocol.MethodListen {

@@ -382,8 +382,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	if len(responses) == 0 || p.received && p.repeats%resendTaskAnswers != 0 {
 		return nil
 	}
-	if _, err := p.client.sendTask(ctx, protocol.MethodUpdateTask, p.task,
-		responses); err != nil {
+	if _, err := p.client.sendTask(ctx, protocol.MethodUpdateTask, p.task, responses); err != nil {
 		return p.tolerate(ctx, err)
 	}
 	p.failures, p.received = 0, true

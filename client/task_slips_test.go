@@ -144,9 +144,8 @@ func TestCreationIsComparedAsTime(t *testing.T) {
 				`+02:00","lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null,` +
 				`"status":"completed","result":` + done + `}`
 		})
-		if _, err := s.follow(t); err != nil {
-			t.Error(err)
-		}
+		_, err := s.follow(t)
+		noError(t, err)
 	})
 }
 
@@ -171,9 +170,8 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 			}
 			return isDone
 		})
-		if _, err := s.follow(t); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.follow(t)
+		noError(t, err)
 		last := time.Duration(0)
 		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 40 * time.Second,
 			100 * time.Millisecond, time.Minute, time.Second} {
@@ -200,9 +198,8 @@ func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 				return isWorking
 			})
 			s.every = every
-			if _, err := s.follow(t); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.follow(t)
+			noError(t, err)
 			for i := 3; i < len(s.polled); i++ {
 				if waited := s.polled[i] - s.polled[i-1]; waited < most || waited > most+most/2 {
 					t.Errorf("poll %d after %v, want %v", i+1, waited, most)
@@ -280,21 +277,23 @@ func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 			t.Errorf("error %v after %d polls", err, len(s.polled))
 		}
 	}
-	t.Run("undeclared", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := callOnce(t, s, nil)
-		want(t, s, err)
-	})
-	t.Run("prompt", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := newClient(t, s, &client.Options{Tasks: true}).GetPrompt(t.Context(), "p", nil)
-		want(t, s, err)
-	})
-	t.Run("resource", func(t *testing.T) {
-		s := newSlippingServer(isHandle, nil)
-		_, err := newClient(t, s, &client.Options{Tasks: true}).ReadResource(t.Context(), "x:y")
-		want(t, s, err)
-	})
+	tasks := &client.Options{Tasks: true}
+	for name, call := range map[string]func(s *slippingServer) error{
+		"undeclared": func(s *slippingServer) error { _, err := callOnce(t, s, nil); return err },
+		"prompt": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).GetPrompt(t.Context(), "p", nil)
+			return err
+		},
+		"resource": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).ReadResource(t.Context(), "x:y")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlippingServer(isHandle, nil)
+			want(t, s, call(s))
+		})
+	}
 	for name, handle := range map[string]string{
 		"no id":     `{"resultType":"task",` + taskTimes + `,"status":"working"}`,
 		"empty id":  `{"resultType":"task","taskId":"",` + taskTimes + `,"status":"working"}`,

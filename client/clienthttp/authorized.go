@@ -21,9 +21,8 @@ import (
 // sendRequest sends one HTTP request and returns when the header of the answer has arrived. An
 // [Authorizer] gives it credentials, and may have it sent again when they are refused. The
 // caller must end the exchange with closeWith.
-func (t *Transport) sendRequest(
-	ctx context.Context, o Outgoing, header http.Header, body []byte,
-) (*httpExchange, error) {
+func (t *Transport) sendRequest(ctx context.Context, o Outgoing, header http.Header,
+	body []byte) (*httpExchange, error) {
 	if t.authorizer == nil {
 		return t.sendHTTP(ctx, o.Method, header, body)
 	}

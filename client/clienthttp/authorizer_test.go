@@ -71,6 +71,14 @@ func refusedFor(cause error) *scripted {
 	}}
 }
 
+// refuseAll counts what it refuses.
+func refuseAll(sent *int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		*sent++
+		answer(401, "text/plain", "no")(w, r)
+	}
+}
+
 // An arrival is a request as it came.
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
@@ -218,11 +226,15 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 		c := connect(t, g, a, era)
 		wantText(t, c, "echo", "echo {}")
 		wantText(t, c, "ask", "asked Ada")
+		_, _ = c.ReadResource(t.Context(), "test://none")
 		want := []string{"POST tools/call"}
+		wantTold := []string{"POST tools/call ask", "POST resources/read test://none"}
 		if era == protocol.Legacy {
 			wantText(t, c, "reconnect", "reconnected")
 			want = []string{"POST initialize", "POST notifications/initialized", "GET",
 				"POST tools/call", "POST answer", "GET resumed", "DELETE"}
+			wantTold = append(wantTold, "POST initialize ", "POST notifications/initialized ",
+				"GET  ", "POST  ", "DELETE  ")
 		}
 		noError(t, c.Close())
 		sends, kinds, sessions := map[string]int{}, map[string]bool{}, map[string]bool{}
@@ -259,35 +271,20 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 		if len(sessions) > 1 {
 			t.Errorf("the session was lost: %v", sessions)
 		}
+		var told []string
+		for _, o := range a.asked {
+			told = append(told, o.Method+" "+o.RPC+" "+o.Target)
+		}
+		for _, w := range wantTold {
+			if !slices.Contains(told, w) {
+				t.Errorf("the authorizer was told %q, want %q in it", told, w)
+			}
+		}
 		for _, r := range a.refusals {
 			if r.Status != 401 || r.Attempt != 1 || r.Header.Get("WWW-Authenticate") != "Bearer" ||
 				!strings.HasPrefix(r.Sent.Get("Authorization"), "Bearer secret-token-") ||
 				r.URL.Path != "/mcp" {
 				t.Errorf("the authorizer was told %+v", r)
-			}
-		}
-	})
-}
-
-func TestAnAuthorizerIsToldWhatIsSent(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		a := &scripted{}
-		c := connect(t, newHandler(t, toolServer(t, nil), asAda()), a, era)
-		wantText(t, c, "ask", "asked Ada")
-		_, _ = c.ReadResource(t.Context(), "test://none")
-		_ = c.Close()
-		var got []string
-		for _, o := range a.asked {
-			got = append(got, o.Method+" "+o.RPC+" "+o.Target)
-		}
-		want := []string{"POST tools/call ask", "POST resources/read test://none"}
-		if era == protocol.Legacy {
-			want = append(want, "POST initialize ", "POST notifications/initialized ", "GET  ",
-				"POST  ", "DELETE  ")
-		}
-		for _, w := range want {
-			if !slices.Contains(got, w) {
-				t.Errorf("got %q, want %q in it", got, w)
 			}
 		}
 	})
@@ -367,10 +364,7 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 	sent := 0
 	a := &scripted{}
-	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		sent++
-		answer(401, "text/plain", "no")(w, r)
-	}, &clienthttp.Options{Authorizer: a})
+	tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 	_, err := tr.Handle(t.Context(), request(), nil)
 	status, ok := errors.AsType[*clienthttp.StatusError](err)
 	if !ok || status.Status != 401 {
@@ -456,10 +450,7 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				sent++
-				answer(401, "text/plain", "no")(w, r)
-			}, &clienthttp.Options{Authorizer: a})
+			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 			_, err := tr.Handle(t.Context(), request(), nil)
 			if login, ok := errors.AsType[*loginError](err); !ok || login != cause ||
 				!errors.Is(err, cause) {
@@ -650,10 +641,7 @@ func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
 				return true, nil // which does not matter any more
 			}}
 			sent := 0
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				sent++
-				answer(401, "text/plain", "no")(w, r)
-			}, &clienthttp.Options{Authorizer: a})
+			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			stopped := errors.New("stopped")
 			go func() {

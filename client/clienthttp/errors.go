@@ -82,23 +82,21 @@ type StatusError struct {
 // Error names the status, and says of redirects that they are not followed. For 401 and 403
 // it quotes the WWW-Authenticate header, which says why credentials are refused.
 func (e *StatusError) Error() string {
-	text := http.StatusText(e.Status)
+	name := http.StatusText(e.Status)
+	text := fmt.Sprintf("clienthttp: HTTP status %d %s", e.Status, name)
 	challenge := e.challenge()
 	switch {
-	case challenge != "" && (e.Response == nil || e.Response.Message == text):
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: challenge %+q", e.Status, text, challenge)
-	case challenge != "":
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: %v: challenge %+q", e.Status, text,
-			e.Response, challenge)
-	case e.Status >= 300 && e.Status < 400:
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: redirects are not followed", e.Status,
-			text)
-	case e.Response != nil:
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: %v", e.Status, text, e.Response)
-	case e.Excerpt != "":
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: %q", e.Status, text, e.Excerpt)
+	case challenge == "" && e.Status >= 300 && e.Status < 400:
+		return text + ": redirects are not followed"
+	case e.Response != nil && (challenge == "" || e.Response.Message != name):
+		text += fmt.Sprintf(": %v", e.Response)
+	case challenge == "" && e.Excerpt != "":
+		text += fmt.Sprintf(": %q", e.Excerpt)
 	}
-	return fmt.Sprintf("clienthttp: HTTP status %d %s", e.Status, text)
+	if challenge != "" {
+		text += fmt.Sprintf(": challenge %+q", challenge)
+	}
+	return text
 }
 
 // challenge returns the start of the WWW-Authenticate header of a 401 or 403, empty where there is

@@ -77,8 +77,7 @@ func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// countAttempt counts another attempt and reports whether it is within
-// 5.
+// countAttempt counts another attempt and reports whether it is within maxResumptions.
 func (e *eventStream) countAttempt() bool {
 	if e.receivedAny {
 		e.idleAttempts = 0

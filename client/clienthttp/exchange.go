@@ -37,9 +37,8 @@ type httpExchange struct {
 
 // readResponse reads the response to the request with the given id, from a JSON
 // body or a stream.
-func (x *httpExchange) readResponse(
-	id protocol.ID, back protocol.Back,
-) (*protocol.Response, error) {
+func (x *httpExchange) readResponse(id protocol.ID,
+	back protocol.Back) (*protocol.Response, error) {
 	media := x.mediaType()
 	switch {
 	case x.resp.StatusCode != http.StatusOK:
@@ -107,9 +106,8 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case *protocol.Response:
 			return m, checkResponseID(m, id)
 		case *protocol.Request:
-			return nil, errPrefix.Errorf(
-				"stream: server sent a request (%.64q): %w", m.Method, errServerRequest,
-			)
+			return nil, errPrefix.Errorf("stream: server sent a request (%.64q): %w", m.Method,
+				errServerRequest)
 		}
 	}
 }
@@ -219,9 +217,8 @@ func (x *httpExchange) readBody() ([]byte, error) {
 
 // newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
-	return newMalformedError(nil, errPrefix.Errorf(
-		"%s: %w: more than %d bytes", what, errResponseTooLarge, x.transport.maxBytes,
-	))
+	return newMalformedError(nil, errPrefix.Errorf("%s: %w: more than %d bytes", what,
+		errResponseTooLarge, x.transport.maxBytes))
 }
 
 // readExcerpt reads the start of a body that is no message.

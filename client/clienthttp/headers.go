@@ -7,11 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The headers of the transport in canonical spelling, which lets them be set
-// without further work.
+// The headers of the transport in canonical spelling, so that they can be set in the map directly.
 const (
-	// The headers of the transport in canonical spelling, so that they can
-	// be set in the map directly.
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
 	headerName        = "Mcp-Name"

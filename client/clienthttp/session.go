@@ -60,9 +60,8 @@ var _ protocol.LegacySession = (*session)(nil)
 
 // OpenSession implements [protocol.LegacyPeer]. The session's own requests keep
 // the values of ctx, but not its end.
-func (t *Transport) OpenSession(
-	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
-) (protocol.LegacySession, *protocol.Response, error) {
+func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request,
+	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	s := &session{
 		transport: t, back: back,
 		slots: make(chan struct{}, protocol.MaxBackCalls), accepted: make(chan struct{}, 1),
@@ -78,9 +77,8 @@ func (t *Transport) OpenSession(
 
 // initialize sends the initialize request and takes the session's id and
 // revision from the answer.
-func (s *session) initialize(
-	ctx context.Context, initialize *protocol.Request,
-) (*protocol.Response, error) {
+func (s *session) initialize(ctx context.Context,
+	initialize *protocol.Request) (*protocol.Response, error) {
 	x, err := s.postMessage(ctx, initialize)
 	if err != nil {
 		return nil, err
@@ -161,9 +159,8 @@ var errAnswered = errors.New("clienthttp: the request has been answered")
 // is resumed, if the server allows that. When ctx ends the server is told that
 // the request is cancelled: in legacy revisions a closed connection does not
 // mean that.
-func (s *session) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+func (s *session) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
 	}
@@ -230,9 +227,8 @@ func (s *session) cancelRequest(ctx context.Context, id protocol.ID) {
 }
 
 // readResponse reads the answer to a request.
-func (s *session) readResponse(
-	ctx context.Context, x *httpExchange, id protocol.ID, back protocol.Back,
-) (*protocol.Response, error) {
+func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol.ID,
+	back protocol.Back) (*protocol.Response, error) {
 	if x.resp.StatusCode == http.StatusOK && x.mediaType() == mediaSSE {
 		e := &eventStream{session: s, ctx: ctx, want: id, back: back}
 		return e.readToResponse(x)

@@ -134,17 +134,15 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 }
 
 // open returns a session with s. It and its transport end with the test.
-func (s *legacyServer) open(
-	t *testing.T, back protocol.BackCaller,
-) (protocol.LegacySession, *clienthttp.Transport) {
+func (s *legacyServer) open(t *testing.T,
+	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return openSession(t, inProcess(t, s), nil, back)
 }
 
 // openSession returns a session over a round tripper, and its transport. Both end with the test.
-func openSession(
-	t *testing.T, over http.RoundTripper, a clienthttp.Authorizer, back protocol.BackCaller,
-) (protocol.LegacySession, *clienthttp.Transport) {
+func openSession(t *testing.T, over http.RoundTripper, a clienthttp.Authorizer,
+	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: over}, Authorizer: a,
@@ -168,10 +166,8 @@ var initialize = &protocol.Request{
 }
 
 // in runs a test of a session in a synctest bubble.
-func in(
-	t *testing.T, s *legacyServer, back protocol.BackCaller,
-	test func(*testing.T, protocol.LegacySession),
-) {
+func in(t *testing.T, s *legacyServer, back protocol.BackCaller, test func(*testing.T,
+	protocol.LegacySession)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := s.open(t, back)
@@ -185,6 +181,11 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 func events(text ...string) http.HandlerFunc { return answer(200, stream, strings.Join(text, "")) }
+
+// failed returns an error of a server as JSON.
+func failed(id string, code int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"m"}}`, id, code)
+}
 
 func event(id, data string) string { return fmt.Sprintf("id: %s\ndata: %s\n\n", id, data) }
 
@@ -350,18 +351,11 @@ func TestSessionStatus(t *testing.T) {
 		err  bool
 	}{
 		{"404", "s", answer(404, "", ""), true, true},
-		{"404 with a message", "s", answer(
-			404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`,
-		),
-			true, true},
-		{"404 of a method", "s",
-			answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false,
-			false},
+		{"404 with a message", "s", answer(404, media, failed("7", -32001)), true, true},
+		{"404 of a method", "s", answer(404, media, failed("7", -32601)), false, false},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
-		{"400 of a request", "s",
-			answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false,
-			false},
+		{"400 of a request", "s", answer(400, media, failed("7", -32602)), false, false},
 		{"500", "s", answer(500, "", ""), false, true},
 		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
 		{"garbage", "s", answer(200, media, "<html>"), false, true},
@@ -377,15 +371,14 @@ func TestSessionStatus(t *testing.T) {
 					errors.Is(err, protocol.ErrSessionGone) != test.gone {
 					t.Errorf("got %+v, %v", resp, err)
 				}
+				ended := false
 				select {
 				case <-x.Done():
-					if !test.gone {
-						t.Error("session has ended")
-					}
+					ended = true
 				default:
-					if test.gone {
-						t.Error("session has not ended")
-					}
+				}
+				if ended != test.gone {
+					t.Errorf("session has ended: %t", ended)
 				}
 				if !test.gone {
 					return
@@ -409,38 +402,24 @@ func TestSessionStatus(t *testing.T) {
 // on.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
-		"no id": answer(
-			400, media,
-			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`,
-		),
-		"null": answer(
-			400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
-		),
-		"another id": answer(
-			400, media,
-			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
-		),
-		"text":  answer(400, "text/plain", "Invalid or missing session ID"),
-		"empty": answer(400, "", ""),
+		"no id": answer(400, media,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`),
+		"null":       answer(400, media, failed("null", -32000)),
+		"another id": answer(400, media, failed(`"server-error"`, -32600)),
+		"text":       answer(400, "text/plain", "Invalid or missing session ID"),
+		"empty":      answer(400, "", ""),
 	}
 	pings := map[string]struct {
 		serve http.HandlerFunc // nil: as the request
 		gone  bool
 	}{
-		"refused too": {nil, true},
-		"not found":   {answer(404, "", ""), true},
-		"answered": {
-			func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false,
-		},
+		"refused too":        {nil, true},
+		"not found":          {answer(404, "", ""), true},
+		"answered":           {echoID(`"result":{}`), false},
 		"answered on events": {events("data: {}\n\n"), false},
-		"an unknown method": {
-			func(w http.ResponseWriter, r *http.Request) {
-				echoID(w, r, `"error":{"code":-32601,"message":"m"}`)
-			},
-			false,
-		},
-		"silence":       {silent, false},
-		"a busy server": {answer(503, "", ""), false},
+		"an unknown method":  {echoID(`"error":{"code":-32601,"message":"m"}`), false},
+		"silence":            {silent, false},
+		"a busy server":      {answer(503, "", ""), false},
 	}
 	for name, refuse := range refusals {
 		for ping, p := range pings {
@@ -468,9 +447,11 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 }
 
 // echoID answers the request that r carries.
-func echoID(w http.ResponseWriter, r *http.Request, body string) {
-	w.Header().Set("Content-Type", media)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, r.Context().Value(idKey{}), body)
+func echoID(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer(200, media, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, r.Context().Value(idKey{}),
+			body))(w, r)
+	}
 }
 
 // idKey is the key of the JSON text of a request's id.
@@ -583,8 +564,7 @@ func TestSessionClose(t *testing.T) {
 		"broken":      answer(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &legacyServer{id: "s", end: end,
-				listen: late(stream, "")}
+			s := &legacyServer{id: "s", end: end, listen: late(stream, "")}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				start := time.Now()
 				err := x.Close()
@@ -606,6 +586,15 @@ func TestSessionClose(t *testing.T) {
 	}
 }
 
+// askFor returns a handler that asks for roots and answers after a while.
+func askFor(d time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		events(`data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")(w, r)
+		time.Sleep(d)
+		_, _ = io.WriteString(w, "data: "+result+"\n\n")
+	}
+}
+
 // What the server asks ends with the request that it asks for, and is then not
 // answered.
 func TestServerQuestionEndsWithItsRequest(t *testing.T) {
@@ -616,12 +605,7 @@ func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	}
-	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", stream)
-		_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
-		time.Sleep(time.Second)
-		_, _ = io.WriteString(w, "data: "+result+"\n\n")
-	}}
+	s := &legacyServer{id: "s", call: askFor(time.Second)}
 	in(t, s, back, func(t *testing.T, x protocol.LegacySession) {
 		if _, err := x.Handle(t.Context(), request(), nil); err != nil {
 			t.Fatal(err)
@@ -651,32 +635,31 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	}
 }
 
-// An unsteady is a round tripper that fails when an answer is posted, as the
-// test chooses.
+// An unsteady is a round tripper that fails when an answer is posted.
 type unsteady struct {
 	http.RoundTripper
-	fail func(attempt int) (status int, err error) // neither: it goes through
-	when []time.Time
+	statuses []int // of the attempts, the last one repeats; 0: it goes through, -1: it breaks
+	when     []time.Time
 }
 
 func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPost {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		if strings.Contains(string(body), `"result"`) {
-			u.when = append(u.when, time.Now())
-			status, err := u.fail(len(u.when))
-			if err != nil {
-				return nil, err
-			}
-			if status != 0 {
-				return &http.Response{
-					StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r,
-				}, nil
-			}
+	if r.Method != http.MethodPost {
+		return u.RoundTripper.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	if strings.Contains(string(body), `"result"`) {
+		u.when = append(u.when, time.Now())
+		switch status := u.statuses[min(len(u.when), len(u.statuses))-1]; status {
+		case 0:
+		case -1:
+			return nil, errors.New("broken")
+		default:
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody,
+				Request: r}, nil
 		}
 	}
 	return u.RoundTripper.RoundTrip(r)
@@ -685,34 +668,21 @@ func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
 // The answer of a person is not lost with a connection, and is not sent again
 // to a server that refuses it.
 func TestAnswerIsSentAgain(t *testing.T) {
-	broken := errors.New("broken")
 	for _, tc := range []struct {
-		name string
-		fail func(attempt int) (int, error)
-		want int // attempts
+		name     string
+		statuses []int
+		want     int // attempts
 	}{
-		{"taken", func(int) (int, error) { return 0, nil }, 1},
-		{"broken twice", func(n int) (int, error) {
-			if n <= 2 {
-				return 0, broken
-			}
-			return 0, nil
-		}, 3},
-		{"busy once", func(n int) (int, error) { return []int{503, 0}[n-1], nil }, 2},
-		{"refused", func(int) (int, error) { return 400, nil }, 1},
-		{"broken for good", func(int) (int, error) { return 0, broken }, 7},
+		{"taken", []int{0}, 1},
+		{"broken twice", []int{-1, -1, 0}, 3},
+		{"busy once", []int{503, 0}, 2},
+		{"refused", []int{400}, 1},
+		{"broken for good", []int{-1}, 7},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			over := make(chan struct{})
-			s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", stream)
-				_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
-				<-over
-				_, _ = io.WriteString(w, "data: "+result+"\n\n")
-			}}
-			u := &unsteady{RoundTripper: inProcess(t, s), fail: tc.fail}
+			s := &legacyServer{id: "s", call: askFor(time.Minute)}
+			u := &unsteady{RoundTripper: inProcess(t, s), statuses: tc.statuses}
 			x, _ := openSession(t, u, nil, &asked{})
-			time.AfterFunc(time.Minute, func() { close(over) })
 			if _, err := x.Handle(t.Context(), request(), nil); err != nil {
 				t.Error(err)
 			}

@@ -2,6 +2,7 @@ package clienthttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,8 +37,6 @@ type Transport struct {
 	running sync.WaitGroup // requests whose connection is in use
 }
 
-var _ protocol.Peer = (*Transport)(nil)
-
 var _ protocol.LegacyPeer = (*Transport)(nil)
 
 // New returns a transport to the server at endpoint, an absolute http or https
@@ -48,28 +47,26 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		return nil, err
 	}
 	shown := *u
-	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: defaultMaxResponseBytes}
-	if opts != nil {
-		if opts.MaxResponseBytes != 0 {
-			t.maxBytes = opts.MaxResponseBytes
-		}
-		if opts.MaxResponseBytes < 0 {
-			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
-		}
-		t.authorizer = opts.Authorizer
-		t.fixedHeader = make(http.Header, len(opts.Header))
-		for name, values := range opts.Header {
-			for _, v := range values {
-				t.fixedHeader.Add(name, v)
-			}
-		}
-		// Requests share the values: without spare capacity, a round tripper that
-		// appends to one does not write into what other requests read.
-		for name, values := range t.fixedHeader {
-			t.fixedHeader[name] = slices.Clip(values)
+	if opts == nil {
+		opts = &Options{}
+	}
+	t := &Transport{endpoint: u, shownEndpoint: &shown, authorizer: opts.Authorizer,
+		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
+		fixedHeader: make(http.Header, len(opts.Header))}
+	if t.maxBytes < 0 {
+		t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
+	}
+	for name, values := range opts.Header {
+		for _, v := range values {
+			t.fixedHeader.Add(name, v)
 		}
 	}
-	if opts != nil && opts.HTTPClient != nil {
+	// Requests share the values: without spare capacity, a round tripper that
+	// appends to one does not write into what other requests read.
+	for name, values := range t.fixedHeader {
+		t.fixedHeader[name] = slices.Clip(values)
+	}
+	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
 	} else {
 		t.ownTransport = newOwnTransport()
@@ -98,9 +95,8 @@ func (t *Transport) ServerURL() string {
 //
 // An error message of the protocol is a response, whatever the HTTP status.
 // Other error statuses are a [*StatusError].
-func (t *Transport) Handle(
-	ctx context.Context, req *protocol.Request, back protocol.Back,
-) (*protocol.Response, error) {
+func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, err
@@ -116,9 +112,8 @@ func (t *Transport) Handle(
 // status about the request itself, whose body is no error of a modern revision;
 // such a body with status 200; and a request of the server on the stream
 // (basic/transports/streamable-http, "Backward Compatibility").
-func (t *Transport) Probe(
-	ctx context.Context, req *protocol.Request,
-) (*protocol.Response, bool, error) {
+func (t *Transport) Probe(ctx context.Context,
+	req *protocol.Request) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, false, err
@@ -194,9 +189,8 @@ func (t *Transport) beginRequest() error {
 
 // postMessage sends one message and returns when the header of the answer has
 // arrived.
-func (t *Transport) postMessage(
-	ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror,
-) (*httpExchange, error) {
+func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string,
+	mirror *protocol.Mirror) (*httpExchange, error) {
 	header, err := t.buildHeader(method, mirror)
 	if err != nil {
 		return nil, err
@@ -212,9 +206,8 @@ func (t *Transport) postMessage(
 // sendHTTP sends one HTTP request and returns when the header of the answer has
 // arrived. A nil body means no body. The caller must end the exchange with
 // closeWith.
-func (t *Transport) sendHTTP(
-	ctx context.Context, method string, header http.Header, body []byte,
-) (*httpExchange, error) {
+func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
+	body []byte) (*httpExchange, error) {
 	if err := t.beginRequest(); err != nil {
 		return nil, err
 	}
@@ -237,8 +230,7 @@ func (t *Transport) sendHTTP(
 	if body != nil {
 		hr.Body = io.NopCloser(bytes.NewReader(body))
 		hr.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(body)),
-				nil
+			return io.NopCloser(bytes.NewReader(body)), nil
 		}
 		hr.ContentLength = int64(len(body))
 	}

@@ -113,8 +113,8 @@ func TestRequestOnTheWire(t *testing.T) {
 
 func TestHeadersAbsent(t *testing.T) {
 	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"Mcp-Name", "MCP-Protocol-Version"} {
-			if v, ok := r.Header[http.CanonicalHeaderKey(name)]; ok {
+		for _, name := range []string{"Mcp-Name", "Mcp-Protocol-Version"} {
+			if v, ok := r.Header[name]; ok {
 				t.Errorf("%s: got %q, want none", name, v)
 			}
 		}
@@ -123,9 +123,8 @@ func TestHeadersAbsent(t *testing.T) {
 		"MCP-Protocol-Version": {"forged"}}})
 	req := request()
 	req.Mirror = protocol.Mirror{}
-	if _, err := tr.Handle(t.Context(), req, nil); err != nil {
-		t.Error(err)
-	}
+	_, err := tr.Handle(t.Context(), req, nil)
+	noError(t, err)
 }
 
 func TestNothingIsSent(t *testing.T) {
@@ -332,10 +331,8 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "data: %s\n\n", result)
 	back := &collect{}
-	if _, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(),
-		back); err != nil {
-		t.Fatal(err)
-	}
+	_, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(), back)
+	noError(t, err)
 	if len(back.got) != 100 || back.got[0] != `{"n":0}` || back.got[99] != `{"n":99}` {
 		t.Errorf("got %q", back.got)
 	}
@@ -362,23 +359,21 @@ func TestRequestEndsWithContextOrTransport(t *testing.T) {
 		}, nil)
 		return tr, begun, gone
 	}
-	t.Run("cancel", func(t *testing.T) {
-		tr, begun, gone := start(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-begun; cancel() }()
-		if _, err := tr.Handle(ctx, request(), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-		<-gone
-	})
-	t.Run("close", func(t *testing.T) {
-		tr, begun, gone := start(t)
-		go func() { <-begun; _ = tr.Close() }()
-		if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, clienthttp.ErrClosed) {
-			t.Errorf("got %v", err)
-		}
-		<-gone
-	})
+	for _, end := range []string{"cancel", "close"} {
+		t.Run(end, func(t *testing.T) {
+			tr, begun, gone := start(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			want := context.Canceled
+			if end == "close" {
+				want, cancel = clienthttp.ErrClosed, func() { _ = tr.Close() }
+			}
+			go func() { <-begun; cancel() }()
+			if _, err := tr.Handle(ctx, request(), nil); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			<-gone
+		})
+	}
 	t.Run("deadline before the header", func(t *testing.T) {
 		tr := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -403,9 +398,8 @@ func TestStreamLeftOpen(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	}, nil)
-	if _, err := tr.Handle(t.Context(), request(), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := tr.Handle(t.Context(), request(), nil)
+	noError(t, err)
 	_ = tr.Close()
 	<-gone
 }
@@ -422,9 +416,8 @@ func TestConnectionsAreReused(t *testing.T) {
 			}, nil)
 			for range 20 {
 				ctx, cancel := context.WithCancel(t.Context())
-				if _, err := tr.Handle(ctx, request(), nil); err != nil {
-					t.Fatal(err)
-				}
+				_, err := tr.Handle(ctx, request(), nil)
+				noError(t, err)
 				cancel()
 			}
 			// A stream's end may be read a moment late; then a second

@@ -108,8 +108,7 @@ func TestReaderCostIsLinear(t *testing.T) {
 			}
 		},
 		BytesPerByte: 8, ObjectsPerByte: 0.6, // a line of one byte is a piece of memory of its own
-	},
-		testkit.GrowthInput{Name: "short lines", Make: testkit.Repeat("", "a\n", "")},
+	}, testkit.GrowthInput{Name: "short lines", Make: testkit.Repeat("", "a\n", "")},
 		testkit.GrowthInput{Name: "empty lines", Make: testkit.Repeat("", "\n", "")},
 		testkit.GrowthInput{Name: "messages", Make: testkit.Repeat(
 			"", `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n", "",

@@ -69,9 +69,7 @@ type batchPeer struct {
 
 func (p *batchPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
 	p.admitted = append(p.admitted, req.ID.String())
-	return func(ctx context.Context) (*protocol.Response, error) {
-		return p.Handle(ctx, req, back)
-	}
+	return func(ctx context.Context) (*protocol.Response, error) { return p.Handle(ctx, req, back) }
 }
 
 func (p *batchPeer) Deliver(r *protocol.Response) {
@@ -202,8 +200,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		limit int // requests in flight
 		want  event.RefusalReason
 	}{
-		{"too long", []string{request(1, strings.Repeat("x", 500))}, 9,
-			event.RefusedTooLarge},
+		{"too long", []string{request(1, strings.Repeat("x", 500))}, 9, event.RefusedTooLarge},
 		{"no message", []string{`{}`}, 9, event.RefusedMalformed},
 		{"an id twice", []string{request(1, "wait"), request(1, "ok"), cancelFirst}, 9,
 			event.RefusedDuplicateID},
