@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // TestCallersWithAnExpiredTokenShareARefresh: it has expired at the server alone.
@@ -169,7 +169,7 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
 	check(t, err)
-	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
+	child := servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
 	}
@@ -216,9 +216,9 @@ func TestProcessesShareALogin(t *testing.T) {
 	check(t, err)
 	source := s.source(t, func(o *oauth.Options) { o.Store = store })
 	noError.check(t, s.call(t.Context(), source, "search"))
-	var children []*proctest.Process
+	var children []*servertest.Process
 	for range 8 {
-		children = append(children, proctest.Start(t, proctest.Self(t, childFolder+"="+folder,
+		children = append(children, servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder,
 			childEndpoint+"="+s.resource.URL)))
 	}
 	for _, child := range children {

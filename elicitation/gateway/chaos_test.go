@@ -27,7 +27,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -40,7 +40,7 @@ const takenLimit = 2 * time.Second
 // them, and the balancer before the gateways.
 type chaosFleet struct {
 	t         *testing.T
-	processes map[string]*proctest.Process // by name: a, b and c are gateways
+	processes map[string]*servertest.Process // by name: a, b and c are gateways
 	settings  map[string]processSettings
 	links     map[string]map[string]*fleettest.Link // of gateways, to what
 	file      string
@@ -66,7 +66,7 @@ var chaosGateways = []string{"a", "b", "c"}
 func startChaosFleet(t *testing.T) *chaosFleet {
 	t.Helper()
 	f := &chaosFleet{t: t, file: filepath.Join(t.TempDir(), "upstreams"),
-		processes: map[string]*proctest.Process{}, settings: map[string]processSettings{},
+		processes: map[string]*servertest.Process{}, settings: map[string]processSettings{},
 		links: map[string]map[string]*fleettest.Link{}, down: map[string]bool{},
 		troubled: map[string][]time.Time{}, killed: map[string][]time.Time{},
 		counts: map[string]int{}, retries: map[string]time.Time{}, examples: map[string]string{},
@@ -103,7 +103,7 @@ func (f *chaosFleet) start(name string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p := proctest.Start(f.t, proctest.Self(f.t, chaosVariable+"="+string(text)))
+	p := servertest.StartProcess(f.t, servertest.Self(f.t, chaosVariable+"="+string(text)))
 	s.Address = p.Line()
 	f.settings[name], f.processes[name] = s, p
 	for _, from := range chaosGateways {

@@ -65,7 +65,6 @@ var helpers = map[string]bool{
 	"internal/testing/fleettest":  true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
-	"internal/testing/proctest":   true,
 	"internal/testing/servertest": true,
 	"internal/testing/testkit":    true,
 	"internal/testing/wiretest":   true,

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -87,9 +87,9 @@ func (l *rejectionLog) Observe(_ context.Context, e event.Event) {
 
 // startReplica starts a server in a process of its own. What it prints after its address is left to
 // be read.
-func startReplica(t *testing.T, names string) (host string, p *proctest.Process) {
+func startReplica(t *testing.T, names string) (host string, p *servertest.Process) {
 	t.Helper()
-	p = proctest.Start(t, proctest.Self(t, replicaVar+"=1", keyVar+"="+names))
+	p = servertest.StartProcess(t, servertest.Self(t, replicaVar+"=1", keyVar+"="+names))
 	return p.Line(), p
 }
 
@@ -149,7 +149,7 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 // that refused says why.
 func TestProcessesWithoutSharedKey(t *testing.T) {
 	via := &rotating{base: transport(t)}
-	var replicas []*proctest.Process
+	var replicas []*servertest.Process
 	for range 3 {
 		host, p := startReplica(t, "")
 		replicas = append(replicas, p)

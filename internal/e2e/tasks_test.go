@@ -12,7 +12,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -192,7 +191,7 @@ func beginMigration(t *testing.T, c *client.Client, asTask bool) (
 }
 
 func dialStdio(t *testing.T) protocol.Peer {
-	process, err := client.Command(proctest.Self(t, taskVar+"=1"), nil)
+	process, err := client.Command(servertest.Self(t, taskVar+"=1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
