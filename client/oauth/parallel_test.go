@@ -169,7 +169,8 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
 	check(t, err)
-	child := servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
+	child := servertest.StartProcess(t,
+		servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
 	}
@@ -218,7 +219,8 @@ func TestProcessesShareALogin(t *testing.T) {
 	noError.check(t, s.call(t.Context(), source, "search"))
 	var children []*servertest.Process
 	for range 8 {
-		children = append(children, servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder,
+		children = append(children, servertest.StartProcess(t, servertest.Self(t,
+			childFolder+"="+folder,
 			childEndpoint+"="+s.resource.URL)))
 	}
 	for _, child := range children {

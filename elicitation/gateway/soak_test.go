@@ -156,7 +156,8 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 	for name, m := range map[string]*memory{"parked": &parked, "floor": &floor} {
 		cmd := servertest.Self(t, memoryVariable+"="+name)
 		cmd.Args = append(cmd.Args, "-test.run=^"+t.Name()+"$")
-		if _, err := fmt.Sscan(servertest.StartProcess(t, cmd).Line(), &m.heap, &m.stacks); err != nil {
+		line := servertest.StartProcess(t, cmd).Line()
+		if _, err := fmt.Sscan(line, &m.heap, &m.stacks); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,7 +62,6 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/testing/fleettest":  true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
 	"internal/testing/servertest": true,
@@ -83,7 +82,6 @@ var mayUseHTTP = map[string]string{
 	"server/inspect":           "is a page",
 	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
-	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
 	"internal/testing/servertest":            "serves tests over pipes and as replicas",
 	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",

@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -88,7 +87,7 @@ func ServeReplica(stores Stores) bool {
 }
 
 // newKeyring returns the keys that all replicas have.
-func newKeyring() *keys.Keyring { return fleettest.NewKeyring("k1") }
+func newKeyring() *keys.Keyring { return servertest.NewKeyring("k1") }
 
 const replicas = 3
 
