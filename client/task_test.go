@@ -60,7 +60,8 @@ func serveTask(t *testing.T) *servertest.PipeServer {
 func dialTask(t *testing.T, s *servertest.PipeServer, path string, tasks bool,
 	asked *[]string) *client.Client {
 	t.Helper()
-	peer, err := clienthttp.New(servertest.PipeURL+path, &clienthttp.Options{HTTPClient: s.Client()})
+	peer, err := clienthttp.New(servertest.PipeURL+path,
+		&clienthttp.Options{HTTPClient: s.Client()})
 	noError(t, err)
 	c, err := client.New(peer, &client.Options{Tasks: tasks,
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (elicited, error) {

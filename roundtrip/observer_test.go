@@ -91,7 +91,7 @@ func TestAnsweredOfPush(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	invalid := one[event.AnswerInvalid](t, c.events)
-	if invalid.Field != "n" || invalid.Rule != event.RuleMinimum {
+	if invalid.Field != "n" || invalid.Rule != "minimum" {
 		t.Errorf("%+v", invalid)
 	}
 }

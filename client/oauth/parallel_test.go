@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // TestCallersShareALogin: 64 callers whose token has expired at the server alone lead to one
@@ -162,7 +162,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store := newFileStoreWith(t, folder, childKey)
-	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
+	child := servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
 	}
@@ -205,9 +205,10 @@ func TestProcessesShareALogin(t *testing.T) {
 	}
 	folder := t.TempDir()
 	s, source := newLogin(t, storedIn(newFileStoreWith(t, folder, childKey)))
-	var children []*proctest.Process
+	var children []*servertest.Process
 	for range 8 {
-		children = append(children, proctest.Start(t, proctest.Self(t, childFolder+"="+folder,
+		children = append(children, servertest.StartProcess(t, servertest.Self(t,
+			childFolder+"="+folder,
 			childEndpoint+"="+s.resource.URL)))
 	}
 	for _, child := range children {

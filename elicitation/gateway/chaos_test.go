@@ -26,8 +26,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -40,9 +39,9 @@ const takenLimit = 2 * time.Second
 // them, and the balancer before the gateways.
 type chaosFleet struct {
 	t         *testing.T
-	processes map[string]*proctest.Process // by name: a, b and c are gateways
+	processes map[string]*servertest.Process // by name: a, b and c are gateways
 	settings  map[string]processSettings
-	links     map[string]map[string]*fleettest.Link // of gateways, to what
+	links     map[string]map[string]*servertest.Link // of gateways, to what
 	file      string
 	transport *http.Transport
 	turn      atomic.Uint32
@@ -66,8 +65,8 @@ var chaosGateways = []string{"a", "b", "c"}
 func startChaosFleet(t *testing.T) *chaosFleet {
 	t.Helper()
 	f := &chaosFleet{t: t, file: filepath.Join(t.TempDir(), "upstreams"),
-		processes: map[string]*proctest.Process{}, settings: map[string]processSettings{},
-		links: map[string]map[string]*fleettest.Link{}, down: map[string]bool{},
+		processes: map[string]*servertest.Process{}, settings: map[string]processSettings{},
+		links: map[string]map[string]*servertest.Link{}, down: map[string]bool{},
 		troubled: map[string][]time.Time{}, killed: map[string][]time.Time{},
 		counts: map[string]int{}, retries: map[string]time.Time{}, examples: map[string]string{},
 		transport: &http.Transport{MaxIdleConnsPerHost: 500}}
@@ -75,13 +74,13 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 	for _, from := range chaosGateways {
 		s := processSettings{Name: from, Address: "127.0.0.1:0", Gateways: map[string]string{},
 			Upstream: map[string]string{}}
-		f.links[from] = map[string]*fleettest.Link{}
+		f.links[from] = map[string]*servertest.Link{}
 		for _, to := range chaosGateways {
-			f.links[from][to] = fleettest.NewLink(t)
+			f.links[from][to] = servertest.NewLink(t)
 			s.Gateways[to] = f.links[from][to].URL()
 		}
 		for to := range upstreamEras {
-			f.links[from][to] = fleettest.NewLink(t)
+			f.links[from][to] = servertest.NewLink(t)
 			s.Upstream[to] = f.links[from][to].URL()
 		}
 		f.settings[from] = s
@@ -103,7 +102,7 @@ func (f *chaosFleet) start(name string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p := proctest.Start(f.t, proctest.Self(f.t, chaosVariable+"="+string(text)))
+	p := servertest.StartProcess(f.t, servertest.Self(f.t, chaosVariable+"="+string(text)))
 	s.Address = p.Line()
 	f.settings[name], f.processes[name] = s, p
 	for _, from := range chaosGateways {
@@ -138,7 +137,7 @@ func (f *chaosFleet) setDown(name string, down bool) {
 }
 
 // linksBetween are the links between a gateway and the others.
-func (f *chaosFleet) linksBetween(name string) (links []*fleettest.Link) {
+func (f *chaosFleet) linksBetween(name string) (links []*servertest.Link) {
 	for _, other := range chaosGateways {
 		if other != name {
 			links = append(links, f.links[name][other], f.links[other][name])

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -73,7 +73,7 @@ func (s *processSettings) serve() error {
 }
 
 func (s *processSettings) newGateway() (http.Handler, error) {
-	ring := fleettest.NewKeyring("shared")
+	ring := servertest.NewKeyring("shared")
 	opts := &gateway.Options{
 		Server:   server.Options{Roundtrip: unlimited()},
 		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
@@ -139,7 +139,7 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 		}
 	})
 	opts.Roundtrip = unlimited()
-	opts.Roundtrip.Sealer, opts.Roundtrip.Audience = fleettest.NewKeyring("upstream"), "upstream"
+	opts.Roundtrip.Sealer, opts.Roundtrip.Audience = servertest.NewKeyring("upstream"), "upstream"
 	srv, err := server.New(opts)
 	if err != nil {
 		return nil, err

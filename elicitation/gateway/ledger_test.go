@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -259,7 +259,7 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
 			t.Parallel()
 			upstream := askWhatever(t, protocol.Modern)
-			ring := fleettest.NewKeyring("shared")
+			ring := servertest.NewKeyring("shared")
 			var books [2]*ledger
 			var urls [2]string
 			for i := range books {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -42,7 +42,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 func startReplicasWith(t *testing.T, states store.StateStore) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)
-	ring := fleettest.NewKeyring("shared")
+	ring := servertest.NewKeyring("shared")
 	a, b = &replica{}, &replica{}
 	urls := map[string]string{}
 	for name, r := range map[string]*replica{"a": a, "b": b} {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -125,9 +125,10 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 	}
 	var parked, floor memory
 	for name, m := range map[string]*memory{"parked": &parked, "floor": &floor} {
-		cmd := proctest.Self(t, memoryVariable+"="+name)
+		cmd := servertest.Self(t, memoryVariable+"="+name)
 		cmd.Args = append(cmd.Args, "-test.run=^"+t.Name()+"$")
-		if _, err := fmt.Sscan(proctest.Start(t, cmd).Line(), &m.heap, &m.stacks); err != nil {
+		line := servertest.StartProcess(t, cmd).Line()
+		if _, err := fmt.Sscan(line, &m.heap, &m.stacks); err != nil {
 			t.Fatal(err)
 		}
 	}

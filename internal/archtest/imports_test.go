@@ -57,10 +57,8 @@ func withRoundtrip(packages ...string) []string {
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/testing/fleettest":  true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
-	"internal/testing/proctest":   true,
 	"internal/testing/servertest": true,
 	"internal/testing/testkit":    true,
 	"internal/testing/wiretest":   true,
@@ -79,7 +77,6 @@ var mayUseHTTP = map[string]string{
 	"server/inspect":           "is a page",
 	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
-	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
 	"internal/testing/servertest":            "serves tests over pipes and as replicas",
 	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",

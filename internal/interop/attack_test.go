@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
@@ -46,7 +46,7 @@ func TestAttacksOnSDKServers(t *testing.T) {
 			t.Parallel()
 			for _, era := range test.eras {
 				connect := func(string) (protocol.Peer, error) {
-					return client.Command(proctest.Self(t, asSurveyed+"="+test.server),
+					return client.Command(servertest.Self(t, asSurveyed+"="+test.server),
 						&client.CommandOptions{Grace: time.Millisecond}) // some hang
 				}
 				v := judgeTool(t, era, test.tool, json.RawMessage(`{}`), connect)

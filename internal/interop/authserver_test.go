@@ -19,13 +19,13 @@ import (
 
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
 // An authServer is the authorization server of testdata/authserver.mjs.
 type authServer struct {
-	process *proctest.Process
+	process *servertest.Process
 	url     string
 	// metadataURL is where documents are that describe clients, by those that publish sets.
 	metadataURL string

@@ -18,7 +18,6 @@ import (
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -422,7 +421,9 @@ func answerActsOnce(t *testing.T, l library) bool {
 
 // anyReplicaGoesOn calls at one replica and answers at another.
 func anyReplicaGoesOn(t *testing.T, l library) bool {
-	fleet := fleettest.Start(t, 2, func(o *replicas.Options) http.Handler { return l.modern(t, o) })
+	fleet := servertest.StartFleet(t, 2, func(o *replicas.Options) http.Handler {
+		return l.modern(t, o)
+	})
 	params := firstRound(t, over(t, fleet.Servers[0].URL+"/mcp"))
 	text, err := sendRound(t, over(t, fleet.Servers[1].URL+"/mcp"), params)
 	t.Logf("%q, %v", text, err)
@@ -432,7 +433,9 @@ func anyReplicaGoesOn(t *testing.T, l library) bool {
 // anyReplicaServesSession calls several times in a session, whose requests go to the replicas in
 // turn.
 func anyReplicaServesSession(t *testing.T, l library) bool {
-	fleet := fleettest.Start(t, 2, func(o *replicas.Options) http.Handler { return l.legacy(t, o) })
+	fleet := servertest.StartFleet(t, 2, func(o *replicas.Options) http.Handler {
+		return l.legacy(t, o)
+	})
 	endpoint, said := listen(t, fleet.Balancer())
 	c := dialRondoLegacy(t, endpoint, newPerson(t, everyAnswer()), false)
 	for range 3 {

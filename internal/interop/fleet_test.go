@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // startAlone starts internal/conformance/everything as it is, with no other replica, and returns
@@ -36,8 +36,8 @@ type replica struct {
 	program       string
 	name, address string
 	env, args     []string
-	process       *proctest.Process // the guard
-	id            int               // of the program
+	process       *servertest.Process // the guard
+	id            int                 // of the program
 }
 
 // startFleet starts three replicas that forward to each other, until the end of the test.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // A front is what clients of these tests connect to. It passes everything on to the proxy, keeps
@@ -45,7 +45,7 @@ func newFront(t *testing.T, address string) *front {
 	own.Proxy = nil
 	own.DisableKeepAlives = true // a connection that the proxy closes meanwhile is not the subject
 	f := &front{transport: own, listening: make(chan struct{})}
-	web := httptest.NewServer(fleettest.FullDuplex(&httputil.ReverseProxy{
+	web := httptest.NewServer(servertest.FullDuplex(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})
 		},

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -155,7 +155,7 @@ func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint str
 	free.Close()
 	cmd := exec.Command(dir.node(), script, "streamableHttp")
 	cmd.Env = append(os.Environ(), "PORT="+port)
-	p := proctest.Start(t, cmd)
+	p := servertest.StartProcess(t, cmd)
 	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 	p.Line() // it starts
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

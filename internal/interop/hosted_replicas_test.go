@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -161,7 +161,7 @@ type replicaProcess struct {
 
 func startReplica(t *testing.T, sdk string) *replicaProcess {
 	t.Helper()
-	cmd := proctest.Self(t, asReplica+"="+sdk)
+	cmd := servertest.Self(t, asReplica+"="+sdk)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

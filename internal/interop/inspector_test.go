@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -158,7 +158,7 @@ func buildProgram(t *testing.T, folder string) (program string) {
 // serveEverything starts the program and returns its endpoint.
 func serveEverything(t *testing.T, program string) (endpoint string) {
 	t.Helper()
-	p := proctest.Start(t, exec.Command(program, "-http", "127.0.0.1:0"))
+	p := servertest.StartProcess(t, exec.Command(program, "-http", "127.0.0.1:0"))
 	p.Quiet = true
 	// the end of its input is nothing to it
 	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can
@@ -84,19 +84,19 @@ func installed(t *testing.T) nodeDir {
 
 // startNode runs a script of testdata, which must end, and have nothing to complain about, when its
 // standard input ends.
-func startNode(t *testing.T, script string, args ...string) *proctest.Process {
+func startNode(t *testing.T, script string, args ...string) *servertest.Process {
 	t.Helper()
 	return startNodeWith(t, nil, script, args...)
 }
 
 // startNodeWith is startNode with more variables in the environment.
-func startNodeWith(t *testing.T, env []string, script string, args ...string) *proctest.Process {
+func startNodeWith(t *testing.T, env []string, script string, args ...string) *servertest.Process {
 	t.Helper()
 	dir := installed(t)
 	cmd := exec.Command(dir.node(),
 		append([]string{filepath.Join("testdata", script), string(dir)}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
-	p := proctest.Start(t, cmd)
+	p := servertest.StartProcess(t, cmd)
 	p.Quiet = true
 	return p
 }

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // checkMetrics: Prometheus reads the metrics of all replicas, the alert rules and the expressions
 // of the dashboard. All find their series, no alert fires, and one does when a replica lacks a key.
 func (d *deployment) checkMetrics(t *testing.T) {
-	bin := filepath.Join(proctest.UnpackDebs(t, "prometheus", "prometheus"), "usr/bin")
+	bin := filepath.Join(servertest.UnpackDebs(t, "prometheus", "prometheus"), "usr/bin")
 	rules, err := filepath.Abs(filepath.Join(production, "alerts.yml"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // A proxy is a load balancer that stands before a fleet. Its configuration is a file of
@@ -121,7 +121,7 @@ func startHAProxy(t *testing.T, _ proxy, root string, listener *os.File, configu
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	writeText(t, file, configuration)
-	startGuarded(t, listener, []string{proctest.DebLibraries(t, root)},
+	startGuarded(t, listener, []string{servertest.DebLibraries(t, root)},
 		filepath.Join(root, "usr/sbin/haproxy"), "-db", "-f", file)
 }
 
@@ -141,20 +141,20 @@ const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id
 // startGuarded starts a program that does not end with its standard input. The file, unless it is
 // nil, is descriptor 3 there.
 func startGuarded(t *testing.T, file *os.File, env []string, program string,
-	args ...string) *proctest.Process {
+	args ...string) *servertest.Process {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", guard, program}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	if file != nil {
 		cmd.ExtraFiles = []*os.File{file}
 	}
-	return proctest.Start(t, cmd)
+	return servertest.StartProcess(t, cmd)
 }
 
 // installedProxies returns a folder that nginx and HAProxy are unpacked in.
 func installedProxies(t *testing.T) (root string) {
 	t.Helper()
-	return proctest.UnpackDebs(t, "proxies", "nginx", "haproxy")
+	return servertest.UnpackDebs(t, "proxies", "nginx", "haproxy")
 }
 
 // runIn runs a program in a folder and returns its output. What fails fails the test.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
@@ -58,7 +57,7 @@ func TestTSSDKLegacy(t *testing.T) {
 // tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must
 // not overlap.
 type tsProcess struct {
-	*proctest.Process
+	*servertest.Process
 	lines     *bufio.Scanner
 	lastID    int
 	connected bool

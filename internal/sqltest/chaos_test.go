@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/chaos"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
@@ -25,7 +25,7 @@ func chaosFlows() int {
 func TestChaos(t *testing.T) {
 	c := startPostgres(t)
 	db, name := c.withTables(t)
-	link := fleettest.NewLink(t)
+	link := servertest.NewLink(t)
 	link.Open(c.socket())
 	report := chaos.RunFlows(t, chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Every: time.Second,

@@ -20,7 +20,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // patience is how long a database may take to start on a busy machine.
@@ -33,7 +33,7 @@ type cluster struct {
 	env     string              // where they find their libraries
 	dir     string              // folder of its data
 	user    *syscall.Credential // who runs it, nil for the user of the test
-	process *proctest.Process
+	process *servertest.Process
 	next    atomic.Int32 // names databases
 }
 
@@ -74,11 +74,11 @@ func (c *cluster) findPrograms() {
 	if find("/") {
 		return
 	}
-	root := proctest.UnpackDebs(c.t, "postgresql", "postgresql")
+	root := servertest.UnpackDebs(c.t, "postgresql", "postgresql")
 	if !find(root) {
 		c.t.Fatalf("the packages in %s have no initdb", root)
 	}
-	c.env = proctest.DebLibraries(c.t, root)
+	c.env = servertest.DebLibraries(c.t, root)
 }
 
 // becomeNobody has the programs run as another user, who can read them and owns the data. The
@@ -97,7 +97,7 @@ func (c *cluster) becomeNobody() {
 			c.t.Fatalf("%v: %s", err, out)
 		}
 		c.bin = filepath.Join(copied, strings.TrimPrefix(c.bin, root))
-		c.env = proctest.DebLibraries(c.t, copied)
+		c.env = servertest.DebLibraries(c.t, copied)
 	}
 	if err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -134,7 +134,7 @@ func (c *cluster) start() {
 		"-D", filepath.Join(c.dir, "data"), "-c", "listen_addresses=",
 		"-c", "unix_socket_directories="+c.dir, "-c", "logging_collector=off",
 		"-c", "log_min_messages=panic")
-	c.process = proctest.Start(c.t, cmd)
+	c.process = servertest.StartProcess(c.t, cmd)
 	c.process.Line()
 	db := c.connect(c.t, "postgres")
 	defer db.Close()

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -265,7 +265,7 @@ func TestRecipes(t *testing.T) {
 	}
 	for _, flow := range flows {
 		subject := roundtriptest.Server(func() (*server.Server, error) {
-			return newApp(t).newServer(t.Context(), fleettest.NewKeyring("recipes"))
+			return newApp(t).newServer(t.Context(), servertest.NewKeyring("recipes"))
 		})
 		subject.SingleUse = true
 		roundtriptest.Run(t, subject, flow)
@@ -275,7 +275,7 @@ func TestRecipes(t *testing.T) {
 		Answers: roundtriptest.Answers{"name 0": typed("a"), "name 1": typed("b"),
 			"name 2": typed("c")}, Fails: "Nothing was deleted"}
 	roundtriptest.Run(t, roundtriptest.Server(func() (*server.Server, error) {
-		return newApp(t).newServer(t.Context(), fleettest.NewKeyring("recipes"))
+		return newApp(t).newServer(t.Context(), servertest.NewKeyring("recipes"))
 	}), wrong)
 }
 
@@ -287,7 +287,7 @@ func TestRecipeImportsOnce(t *testing.T) {
 	for range 2 {
 		srv, err := server.New(&server.Options{
 			Info: protocol.Implementation{Name: "people", Version: "1.0.0"},
-			Roundtrip: roundtrip.Options{Sealer: fleettest.NewKeyring("recipes"),
+			Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("recipes"),
 				MinHumanTime: -1}})
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -38,7 +37,7 @@ func testVisit(t *testing.T, a, b store.StateStore, at func(t *testing.T) string
 	ann := protocol.Principal{Issuer: "issuer-marker", Subject: "subject-marker"}
 	newPage := func(states store.StateStore) *visit.Page[about, entered] {
 		p, err := visit.NewPage(site.URL+"/page", &visit.Options{Store: states,
-			Keys: fleettest.NewKeyring("k"),
+			Keys: servertest.NewKeyring("k"),
 			Visitor: func(http.ResponseWriter, *http.Request) (protocol.Principal, bool) {
 				return ann, true
 			}}, func(w http.ResponseWriter, r *http.Request, v *visit.Visit[about, entered]) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -12,9 +13,9 @@ const (
 	kinds = protocol.KindElicitForm + " " + protocol.KindElicitURL + " " +
 		protocol.KindCreateMessage + " " + protocol.KindListRoots
 	decisions = Accepted + " " + Declined + " " + Cancelled + " " + Unseen
-	rules     = RuleRequired + " " + RuleType + " " + RuleMinimum + " " + RuleMaximum + " " +
-		RuleLength + " " + RuleItems + " " + RuleEnum + " " + RuleFormat + " " + RulePattern + " " +
-		RuleRange + " " + RuleShape
+	rules     = Rule(form.RuleRequired + " " + form.RuleType + " " + form.RuleMinimum + " " +
+		form.RuleMaximum + " " + form.RuleLength + " " + form.RuleItems + " " + form.RuleEnum + " " +
+		form.RuleFormat + " " + form.RulePattern + " " + form.RuleRange + " " + form.RuleShape)
 	dropReasons = DropUnsolicited + " " + DropMalformed + " " + DropExpired + " " + DropVersion
 	flowEnds    = EndComplete + " " + EndFailed + " " + EndRefused + " " + EndUnseen + " " +
 		EndRounds + " " + EndInvalid + " " + EndStateLost + " " + EndReplayed

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -125,24 +124,8 @@ type AnswerInvalid struct {
 	Rule  Rule
 }
 
-// A Rule is what an answer can break. New ones may come.
+// A Rule is what an answer can break, as server/TROUBLESHOOTING.md lists them. New ones may come.
 type Rule string
-
-// The rules.
-const (
-	RuleRequired Rule = form.RuleRequired
-	RuleType     Rule = form.RuleType
-	RuleMinimum  Rule = form.RuleMinimum
-	RuleMaximum  Rule = form.RuleMaximum
-	RuleLength   Rule = form.RuleLength
-	RuleItems    Rule = form.RuleItems // too few or too many choices
-	RuleEnum     Rule = form.RuleEnum
-	RuleFormat   Rule = form.RuleFormat
-	RulePattern  Rule = form.RulePattern
-	RuleRange    Rule = form.RuleRange // beyond what the Go type can hold
-	RuleShape    Rule = form.RuleShape // the answer as a whole
-	RuleOther    Rule = form.RuleOther
-)
 
 // DeclineIgnored: a person declined or cancelled, and the handler completed the
 // request without having looked at that. Decision is Declined, Cancelled or Unseen. It

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/testing/chaos"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -31,7 +31,7 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 
 func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openReplica}) }
 
-func planOf(t *testing.T, link *fleettest.Link, client *redis.Client) chaos.FlowPlan {
+func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.FlowPlan {
 	return chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
 		Length: 5 * time.Second, // Redis would be done before the first failure
@@ -47,7 +47,7 @@ func planOf(t *testing.T, link *fleettest.Link, client *redis.Client) chaos.Flow
 // keeps an append-only file. No flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
-	link, client := fleettest.NewLink(t), server.connect()
+	link, client := servertest.NewLink(t), server.connect()
 	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
 	plan := planOf(t, link, client)
@@ -66,7 +66,7 @@ func TestChaos(t *testing.T) {
 // twice: those under way are refused, and so are new ones for a while.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
-	link, client := fleettest.NewLink(t), server.connect()
+	link, client := servertest.NewLink(t), server.connect()
 	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
 	plan := planOf(t, link, client)
@@ -91,7 +91,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 // are for the log.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
-	link := fleettest.NewLink(t)
+	link := servertest.NewLink(t)
 	link.Open(servers[0].socket())
 	setBirth(t, servers[0].connect(), time.Now().Add(-24*time.Hour))
 	follow := func(replica, primary *redisServer) {

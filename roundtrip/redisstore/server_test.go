@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // untilInputEnds runs a program until the standard input ends, which is also when the test dies.
@@ -27,7 +27,7 @@ type redisServer struct {
 	dir     string
 	args    []string
 	pid     int
-	process *proctest.Process
+	process *servertest.Process
 }
 
 // startServer starts a server with arguments of redis-server. Without any it keeps nothing on
@@ -35,7 +35,7 @@ type redisServer struct {
 func startServer(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{t: t, args: args,
-		root: proctest.UnpackDebs(t, "redis", "redis-server", "redis-tools")}
+		root: servertest.UnpackDebs(t, "redis", "redis-server", "redis-tools")}
 	dir, err := os.MkdirTemp("", "redis") // the name of a socket must be short
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +54,8 @@ func (s *redisServer) start() {
 		"--port", "0", "--unixsocket", s.socket(), "--save", "", "--dir", s.dir,
 		"--loglevel", "warning"}, s.args...)
 	cmd := exec.Command("sh", args...)
-	cmd.Env = append(os.Environ(), proctest.DebLibraries(s.t, s.root))
-	s.process = proctest.Start(s.t, cmd)
+	cmd.Env = append(os.Environ(), servertest.DebLibraries(s.t, s.root))
+	s.process = servertest.StartProcess(s.t, cmd)
 	var err error
 	if s.pid, err = strconv.Atoi(s.process.Line()); err != nil {
 		s.t.Fatal(err)

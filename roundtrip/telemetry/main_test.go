@@ -20,7 +20,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -181,7 +181,7 @@ func (b *book) serve(tel *telemetry.Telemetry) *server.Server {
 		Info:       protocol.Implementation{Name: "ops", Version: "1"},
 		Observer:   tel,
 		Middleware: []server.Middleware{tel.Wrap},
-		Roundtrip: roundtrip.Options{Sealer: fleettest.NewKeyring("states"), Tracer: tel,
+		Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("states"), Tracer: tel,
 			MinHumanTime: -1},
 	})
 	if err != nil {
@@ -193,7 +193,9 @@ func (b *book) serve(tel *telemetry.Telemetry) *server.Server {
 
 // fleet serves two replicas behind a balancer, and returns its URL.
 func (b *book) fleet(build func(name string, o *replicas.Options) http.Handler) string {
-	f := fleettest.Start(b, 2, func(o *replicas.Options) http.Handler { return build(o.Name, o) })
+	f := servertest.StartFleet(b, 2, func(o *replicas.Options) http.Handler {
+		return build(o.Name, o)
+	})
 	balancer := httptest.NewServer(f.Balancer())
 	b.Cleanup(func() {
 		balancer.CloseClientConnections()

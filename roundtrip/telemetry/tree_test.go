@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/telemetry"
@@ -75,7 +75,7 @@ func (b *book) gateways(connect func() protocol.Peer, era protocol.Era) string {
 				Info:       protocol.Implementation{Name: "gateway", Version: "1"},
 				Observer:   tel,
 				Middleware: []server.Middleware{tel.Wrap},
-				Roundtrip: roundtrip.Options{Sealer: fleettest.NewKeyring("states"),
+				Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("states"),
 					Tracer: tel, MinHumanTime: -1},
 			},
 			Upstreams: []gateway.Upstream{{Name: "ops", Era: era,

@@ -19,7 +19,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -116,7 +115,7 @@ func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 	var replicas [2]http.Handler
 	for i := range replicas {
 		o := opts
-		o.Visitor, o.Store, o.Keys = cookieLogin, shared, fleettest.NewKeyring("k")
+		o.Visitor, o.Store, o.Keys = cookieLogin, shared, servertest.NewKeyring("k")
 		s.pages[i] = newPage(t, s.url+"/password", o)
 		srv := newServer(t, s.pages[i], s)
 		replicas[i] = servertest.NewHandler(t, srv, &serverhttp.Options{
@@ -144,7 +143,7 @@ func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
-		Roundtrip: roundtrip.Options{Sealer: fleettest.NewKeyring("k"), MinHumanTime: -1},
+		Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("k"), MinHumanTime: -1},
 		Observer: observe(func(e event.Event) {
 			if s != nil {
 				s.mu.Lock()

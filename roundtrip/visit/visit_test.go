@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/roundtrip/visit"
@@ -141,7 +141,7 @@ func TestLinksOfOthers(t *testing.T) {
 		t.Errorf("an unknown visit: %d", status)
 	}
 	elsewhere := newPage(t, s.url+"/elsewhere", visit.Options{Visitor: cookieLogin,
-		Store: states, Keys: fleettest.NewKeyring("k")})
+		Store: states, Keys: servertest.NewKeyring("k")})
 	for _, tc := range []struct {
 		name, method, link string
 		from               *browser
@@ -301,7 +301,7 @@ func TestAFinishedVisitStaysOver(t *testing.T) {
 	shared := store.NewMemoryStateStore(0)
 	s := newSite(t, shared, visit.Options{})
 	other := newPage(t, s.url+"/password", visit.Options{TTL: time.Second, Visitor: cookieLogin,
-		Store: shared, Keys: fleettest.NewKeyring("k")})
+		Store: shared, Keys: servertest.NewKeyring("k")})
 	var cookies []*http.Cookie
 	send := func(method, link, form string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, link, strings.NewReader(form))
@@ -442,7 +442,7 @@ func TestVisitWakesTask(t *testing.T) {
 }
 
 func TestPagesThatCannotBe(t *testing.T) {
-	ring, states := fleettest.NewKeyring("k"), store.NewMemoryStateStore(0)
+	ring, states := servertest.NewKeyring("k"), store.NewMemoryStateStore(0)
 	good := visit.Options{Visitor: cookieLogin}
 	for _, tc := range []struct {
 		url, want string

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -43,7 +43,7 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	b := &house{issuer: newFakeIssuer(t)}
 	used := store.NewMemoryGuard(0)
-	b.replicas = fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+	b.replicas = servertest.StartFleet(t, 2, func(r *replicas.Options) http.Handler {
 		srv, err := server.New(&server.Options{
 			Info: protocol.Implementation{Name: "house", Version: "1"},
 			Roundtrip: roundtrip.Options{Sealer: r.Keys,

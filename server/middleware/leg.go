@@ -8,7 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/callctx"
-	"github.com/rondo-mcp/rondo/internal/wire/taskrun"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -188,7 +187,7 @@ func (l *leg) isTimedOut() bool {
 // whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
-		Target:  taskrun.LogTarget(request.Message.Method, request.Target),
+		Target:  callctx.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 

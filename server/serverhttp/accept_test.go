@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // One type alone, as hosts send it.
@@ -217,4 +218,19 @@ func TestAcceptJSONKeepsOneForm(t *testing.T) {
 	}
 	s.allow <- struct{}{}
 	wantPart(t, "the result", oneResponse(t, <-answered, onlyJSON), "all steps")
+}
+
+func TestAcceptedForms(t *testing.T) {
+	for header, want := range map[string]string{
+		"*/*": "true true", "application/json": "true false", "text/*": "false true",
+		"application/*;q=0.5, text/event-stream;q=0": "true false", "text/html": "false false",
+		`application/json;p="a,b\",c"`: "true false",
+		"text/event-stream;q=0, */*":   "true false", "application/json, */*;q=0": "true false",
+		"*/*;q=0": "false false", "application/json;q=2": "false false", "": "false false",
+	} {
+		json, events := serverhttp.AcceptedForms([]string{header})
+		if got := fmt.Sprint(json, " ", events); got != want {
+			t.Errorf("%q: got %s, want %s", header, got, want)
+		}
+	}
 }

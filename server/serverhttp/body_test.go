@@ -102,7 +102,9 @@ func TestReadTimeoutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		h := servertest.NewHandler(t, gate.server(t), nil)
-		ts := servertest.StartPipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ts := servertest.StartPipe(t, http.HandlerFunc(func(
+			w http.ResponseWriter, r *http.Request,
+		) {
 			data, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)

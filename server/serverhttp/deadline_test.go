@@ -97,7 +97,8 @@ func TestSlowSecondBody(t *testing.T) {
 	for name, trickle := range map[string]bool{"stops": false, "trickles": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				conn := servertest.ServePipe(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+				h := servertest.NewHandler(t, newServer(t, nil), nil)
+				conn := servertest.ServePipe(t, h).Dial()
 				in := bufio.NewReader(conn)
 				request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
 					"Mcp-Method: server/discover")
@@ -151,7 +152,8 @@ func TestRefusedSlowBody(t *testing.T) {
 // Each is small, and written by net/http when its handler has returned.
 func TestUnreadResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := servertest.ServePipe(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+		h := servertest.NewHandler(t, newServer(t, nil), nil)
+		conn := servertest.ServePipe(t, h).Dial()
 		request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
 			"Mcp-Method: server/discover")
 		began := time.Now()

@@ -48,3 +48,6 @@ func CloseIdle(h *Handler) {
 		h.forwarder.CloseIdle()
 	}
 }
+
+// AcceptedForms is acceptedForms.
+var AcceptedForms = acceptedForms

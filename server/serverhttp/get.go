@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -80,7 +79,7 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 // serveGet opens a GET stream, or resumes any stream of the session
 // (basic/transports, "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
-	if _, events := accepthttp.Forms(r.Header["Accept"]); !events {
+	if _, events := acceptedForms(r.Header["Accept"]); !events {
 		rw.refuseRequest(notAcceptable(protocol.ID{}, typeEvents))
 		return
 	}

@@ -5,15 +5,14 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The media types of the transport.
 const (
-	typeJSON   = accepthttp.JSON
-	typeEvents = accepthttp.Events
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
 )
 
 // checkMedia refuses bodies that are not plain JSON and clients that take neither
@@ -32,7 +31,7 @@ func (rw *responseWriter) checkMedia(header http.Header) *fault {
 					"Content-Encoding header must be identity or absent")}
 		}
 	}
-	json, events := accepthttp.Forms(header["Accept"])
+	json, events := acceptedForms(header["Accept"])
 	rw.jsonOnly, rw.eventsOnly = json && !events, events && !json
 	if !json && !events {
 		return notAcceptable(protocol.ID{}, typeJSON+" or "+typeEvents)

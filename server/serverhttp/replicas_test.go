@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -57,7 +57,7 @@ func newFleet(t testing.TB, opts *serverhttp.Options, names ...string) *fleet {
 	t.Helper()
 	f := &fleet{TB: t, urls: map[string]string{}, all: map[string]*member{}}
 	for _, name := range names {
-		f.start(name, fleettest.NewKeyring("k1"), opts)
+		f.start(name, servertest.NewKeyring("k1"), opts)
 	}
 	return f
 }
@@ -300,7 +300,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	other := newFleet(t, nil)
-	foreign := openSession(t, other.start("a", fleettest.NewKeyring("k2"), nil).ts, "2025-11-25")
+	foreign := openSession(t, other.start("a", servertest.NewKeyring("k2"), nil).ts, "2025-11-25")
 	sameKey := openSession(t, newFleet(t, nil, "a").all["a"].ts, "2025-11-25")
 	state := func(ring *keys.Keyring, text string) string {
 		token, _ := ring.Seal(t.Context(), []byte(text))
@@ -314,7 +314,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		"extended":            c.session + "A",
 		"another key":         foreign.session,
 		"another start":       sameKey.session,
-		"the state of a flow": state(fleettest.NewKeyring("k1"), "\x01 anything"),
+		"the state of a flow": state(servertest.NewKeyring("k1"), "\x01 anything"),
 		"long":                strings.Repeat("A", 8<<10),
 		"a name":              "a",
 		"a URL":               "http://127.0.0.1:1/mcp",
@@ -335,10 +335,10 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 		says string
 	}{
 		{"another key", func(f *fleet) *member {
-			return f.start("b", fleettest.NewKeyring("k2"), nil)
+			return f.start("b", servertest.NewKeyring("k2"), nil)
 		}, "no key of this process opens"},
 		{"another start", func(f *fleet) *member {
-			return f.start("a", fleettest.NewKeyring("k1"), nil)
+			return f.start("a", servertest.NewKeyring("k1"), nil)
 		}, "before this replica started again"},
 		{"an unknown name", func(f *fleet) *member {
 			f.move("a", "")
@@ -429,7 +429,7 @@ func (f *fleet) forgetTicket(owner *member, c *legacyClient) {
 
 // codec seals what the replicas of a fleet say to each other.
 func codec() hophttp.Codec {
-	return hophttp.NewCodec(fleettest.NewKeyring("k1"))
+	return hophttp.NewCodec(servertest.NewKeyring("k1"))
 }
 
 // forge sends a request to a replica as another replica with the key would that has a ticket.
@@ -480,7 +480,7 @@ func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	c.bearer = "Bearer secret"
-	second := f.start("a", fleettest.NewKeyring("k1"), nil)
+	second := f.start("a", servertest.NewKeyring("k1"), nil)
 	wantStatus(t, "the name belongs to another start", c.call(1, "echo"), 404)
 	wantStatus(t, "and so does the replica", c.through(second).call(1, "echo"), 404)
 	second.mu.Lock()
@@ -597,9 +597,9 @@ func TestALargeBodyIsForwarded(t *testing.T) {
 
 func TestKeysRotateUnderASession(t *testing.T) {
 	f := newFleet(t, nil)
-	f.start("a", fleettest.NewKeyring("k1", "k2"), nil)
-	f.start("b", fleettest.NewKeyring("k2", "k1"), nil) // rotated already
-	f.start("c", fleettest.NewKeyring("k2"), nil)       // has dropped the old key
+	f.start("a", servertest.NewKeyring("k1", "k2"), nil)
+	f.start("b", servertest.NewKeyring("k2", "k1"), nil) // rotated already
+	f.start("c", servertest.NewKeyring("k2"), nil)       // has dropped the old key
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 200)
 	wantStatus(t, "through c", c.through(f.all["c"]).call(1, "echo"), 404)
@@ -628,7 +628,7 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
 	f.forgetTicket(owner, c)
 	wantStatus(t, "on another ticket", c.call(1, "echo"), 200)
-	f.start("a", fleettest.NewKeyring("k1"), nil) // another process takes the name
+	f.start("a", servertest.NewKeyring("k1"), nil) // another process takes the name
 	f.forgetTicket(owner, c)
 	wantStatus(t, "with a successor", c.call(1, "echo"), 200)
 	select {

@@ -290,7 +290,9 @@ func TestDeadlineIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		h := servertest.NewHandler(t, gate.server(t), nil)
-		ts := servertest.StartPipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ts := servertest.StartPipe(t, http.HandlerFunc(func(
+			w http.ResponseWriter, r *http.Request,
+		) {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 			defer cancel()
 			h.ServeHTTP(w, r.WithContext(ctx))

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -216,7 +216,7 @@ func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
 	for name, o := range map[string]*replicas.Options{
 		"options": nil, "keys": {Name: "a", Locate: nowhere},
 		"a shared key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: nowhere},
-		"locate":       {Name: "a", Keys: fleettest.NewKeyring("k1")},
+		"locate":       {Name: "a", Keys: servertest.NewKeyring("k1")},
 	} {
 		if f, err := hophttp.New(o); f != nil || err != nil {
 			t.Errorf("without %s: got %v, %v", name, f, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // TestAFrozenOwnerEndsTheRequestsInFlight: the kernel goes on to accept connections and packets
@@ -16,7 +16,7 @@ func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
+	owner := servertest.StartProcess(t, servertest.Self(t, ownerVariable+"=1"))
 	url, id := owner.Line(), owner.Line()
 	b := newForwarder(t, "b", locatedAt(t, url))
 	other := serve(t, route(b, nil))

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -21,7 +21,7 @@ import (
 func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
 	f *hophttp.Forwarder) {
 	t.Helper()
-	o := replicas.Options{Name: name, Keys: fleettest.NewKeyring("k1"), Locate: nowhere}
+	o := replicas.Options{Name: name, Keys: servertest.NewKeyring("k1"), Locate: nowhere}
 	for _, c := range change {
 		c(&o)
 	}

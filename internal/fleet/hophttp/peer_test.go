@@ -228,7 +228,9 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		var challenges int
 		var delay time.Duration // of hops on their way
 		var refuses bool        // the next ticket
-		owner := servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		owner := servertest.ServePipe(t, http.HandlerFunc(func(
+			w http.ResponseWriter, r *http.Request,
+		) {
 			switch hop := r.Header.Get("Rondo-Replica-Hop"); {
 			case r.Header.Get("Rondo-Replica-Challenge") != "":
 				challenges++

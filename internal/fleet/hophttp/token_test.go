@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // newCodec returns the codec of a fleet with a key.
-func newCodec(id string) hophttp.Codec { return hophttp.NewCodec(fleettest.NewKeyring(id)) }
+func newCodec(id string) hophttp.Codec { return hophttp.NewCodec(servertest.NewKeyring(id)) }
 
 // fields are those of a token of each kind.
 var fields = map[hophttp.Kind][]string{
@@ -60,7 +60,7 @@ func TestForgedAndForeignTokensAreRefused(t *testing.T) {
 
 // FuzzOpen opens any plaintext as every kind. What opens must be spelled as it is sealed.
 func FuzzOpen(f *testing.F) {
-	c, ring := newCodec("k1"), fleettest.NewKeyring("k1").Derive("rondo/replicas/v2")
+	c, ring := newCodec("k1"), servertest.NewKeyring("k1").Derive("rondo/replicas/v2")
 	open := func(t testing.TB, token string) string {
 		plaintext, err := ring.Open(t.Context(), token)
 		if err != nil {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -229,7 +228,7 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: fleettest.NewKeyring("k1"),
+	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: servertest.NewKeyring("k1"),
 		Locate: nowhere})
 	if err != nil {
 		panic(err)

@@ -21,8 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -88,7 +87,7 @@ func ServeReplica(stores Stores) bool {
 }
 
 // newKeyring returns the keys that all replicas have.
-func newKeyring() *keys.Keyring { return fleettest.NewKeyring("k1") }
+func newKeyring() *keys.Keyring { return servertest.NewKeyring("k1") }
 
 const replicas = 3
 
@@ -101,7 +100,7 @@ type fleet struct {
 
 	mu        sync.Mutex
 	hosts     [replicas]string
-	processes [replicas]*proctest.Process
+	processes [replicas]*servertest.Process
 }
 
 // startFleet starts replicas that serve something over the store at an address.
@@ -121,7 +120,7 @@ func startFleet(t *testing.T, serves, store string) *fleet {
 // startReplica starts the process of a replica. It is called on the goroutine of the test.
 func (f *fleet) startReplica(i int) {
 	f.t.Helper()
-	process := proctest.Start(f.t, proctest.Self(f.t, f.env...))
+	process := servertest.StartProcess(f.t, servertest.Self(f.t, f.env...))
 	host := process.Line()
 	f.mu.Lock()
 	defer f.mu.Unlock()

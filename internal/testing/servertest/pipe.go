@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// PipeURL is where the server of [ServePipe] seems to be. The host is a loopback address, which passes
-// checks of the Host header.
+// PipeURL is where the server of [ServePipe] seems to be. The host is a loopback address, which
+// passes checks of the Host header.
 const PipeURL = "http://127.0.0.1/"
 
 // A PipeServer serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
@@ -41,8 +41,8 @@ func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	return s
 }
 
-// StartPipe starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it when
-// the test ends. Only its client reaches it. The bubble of synctest is as with [ServePipe].
+// StartPipe starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it
+// when the test ends. Only its client reaches it. The bubble of synctest is as with [ServePipe].
 func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	l := newListener()
 	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
@@ -53,7 +53,7 @@ func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// Client returns a client with connections of its own, which lead to the server whatever the PipeURL.
+// Client returns a client with connections of its own, which lead to the server whatever the URL.
 func (s *PipeServer) Client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: s.DialContext}}
 }

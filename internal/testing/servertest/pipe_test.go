@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
-
-func TestMain(m *testing.M) { testkit.Main(m) }
 
 // TestHandlersRunInFakeTime: a response that takes an hour comes at once, an hour later.
 func TestHandlersRunInFakeTime(t *testing.T) {

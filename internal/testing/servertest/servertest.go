@@ -1,5 +1,5 @@
-// Package servertest holds what tests of servers share: endpoints, and what holds of the
-// options of all packages.
+// Package servertest holds what tests of servers share: endpoints, replicas behind a balancer,
+// pipes, processes, and what holds of the options of all packages.
 package servertest
 
 import (

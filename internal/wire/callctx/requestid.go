@@ -1,5 +1,5 @@
 // Package callctx has what the context of a call carries beside its values: the id of the request,
-// and in tests the sink of internal errors.
+// the mark of a run of a task, and in tests the sink of internal errors.
 package callctx
 
 // This file makes ids of requests, by which the log entries of one request are found.

@@ -1,4 +1,4 @@
-package proctest_test
+package servertest_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // as is the command that behaves in a way. With the race detector it would take a second to end.
 func as(t testing.TB, mode string) *exec.Cmd {
 	t.Helper()
-	return proctest.Self(t, childVar+"="+mode, "GORACE=atexit_sleep_ms=0")
+	return servertest.Self(t, childVar+"="+mode, "GORACE=atexit_sleep_ms=0")
 }
 
 func child(mode string) (code int) {
@@ -106,7 +106,7 @@ func (f *fake) run(test func(t testing.TB)) {
 }
 
 func TestConversation(t *testing.T) {
-	p := proctest.Start(t, as(t, "echo"))
+	p := servertest.StartProcess(t, as(t, "echo"))
 	if got := p.Line(); got != "ready" {
 		t.Errorf("the first line is %q", got)
 	}
@@ -122,24 +122,24 @@ func TestConversation(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	line := func(p *proctest.Process) { p.Line() }
+	line := func(p *servertest.Process) { p.Line() }
 	for _, test := range []struct {
 		name, mode string
 		limit      time.Duration // none: time enough
-		during     func(*proctest.Process)
+		during     func(*servertest.Process)
 		want       []string // parts of the failures, one each
 		log        string
 	}{
 		{name: "good", mode: "echo", during: line},
 		{name: "more output than a pipe holds", mode: "flood", during: line},
 		{name: "standard error of a quiet one", mode: "noisy",
-			during: func(p *proctest.Process) { p.Quiet = true; p.Line() },
+			during: func(p *servertest.Process) { p.Quiet = true; p.Line() },
 			want:   []string{"wrote 10 bytes to its standard error"}, log: "a warning\n"},
 		{name: "exit code", mode: "bad", during: line, want: []string{
 			"ended badly: exit status 7",
 		}, log: "no such database\n"},
 		{name: "killed by Kill", mode: "deaf",
-			during: func(p *proctest.Process) { p.Line(); p.Kill(); p.Kill() }},
+			during: func(p *servertest.Process) { p.Line(); p.Kill(); p.Kill() }},
 		{name: "no line", mode: "half", during: line, want: []string{
 			`says no line: EOF after "half a line"`,
 		}},
@@ -148,7 +148,7 @@ func TestEnds(t *testing.T) {
 		}},
 		{
 			name: "no end of output in time", mode: "heir", limit: brief,
-			during: func(*proctest.Process) {},
+			during: func(*servertest.Process) {},
 			want:   []string{"does not end within 50ms"},
 		},
 	} {
@@ -159,7 +159,7 @@ func TestEnds(t *testing.T) {
 				test.limit = time.Minute
 			}
 			f.run(func(tb testing.TB) {
-				test.during(proctest.StartWithin(tb, as(tb, test.mode), test.limit))
+				test.during(servertest.StartWithin(tb, as(tb, test.mode), test.limit))
 			})
 			if len(f.failures) != len(test.want) {
 				t.Fatalf("failures = %q, want %q", f.failures, test.want)
@@ -181,7 +181,7 @@ func TestNoSuchProgram(t *testing.T) {
 	f := &fake{TB: t}
 	f.run(
 		func(tb testing.TB) {
-			proctest.Start(tb,
+			servertest.StartProcess(tb,
 				exec.Command(filepath.Join(t.TempDir(), "nothing")))
 		},
 	)

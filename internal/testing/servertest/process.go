@@ -1,17 +1,18 @@
-// Package proctest runs the child processes of a test: the test binary again,
-// as a server, or another program.
+package servertest
+
+// This file runs the child processes of a test: the test binary again, as a server, or another
+// program.
 //
 // A process writes a line to its standard output when it is ready, usually its
 // address. It ends when its standard input does, which is also what happens
 // when the test dies:
 //
-//	p := proctest.Start(t, proctest.Self(t, "RONDO_REPLICA=1"))
+//	p := servertest.StartProcess(t, servertest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
 //
 // At the end of the test its input is closed and it is waited for. A process
 // that hangs is killed. That, and an exit code other than 0, fail the test. Its
 // standard error goes to the log of the test.
-package proctest
 
 import (
 	"bufio"
@@ -65,10 +66,10 @@ type Process struct {
 	ended    bool
 }
 
-// Start starts a command, whose standard streams must not be set, or fails the
+// StartProcess starts a command, whose standard streams must not be set, or fails the
 // test at once. The process ends before functions run that were registered with
 // t.Cleanup earlier.
-func Start(t testing.TB, cmd *exec.Cmd) *Process {
+func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return startProcess(t, cmd, defaultPatience)
 }

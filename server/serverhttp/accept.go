@@ -1,5 +1,4 @@
-// Package accepthttp reads Accept headers.
-package accepthttp
+package serverhttp
 
 import (
 	"mime"
@@ -7,18 +6,12 @@ import (
 	"strings"
 )
 
-// The media types of the transport.
-const (
-	JSON   = "application/json"
-	Events = "text/event-stream"
-)
-
-// Forms reports which kinds of response an Accept header admits, by wildcards too. The
+// acceptedForms reports which kinds of response an Accept header admits, by wildcards too. The
 // specification wants clients to list both; hosts that list one are served in that form,
 // since nearly every response fits either. A client that sends no Accept header at all takes
 // anything (RFC 9110, 12.5.1).
-func Forms(lines []string) (json, events bool) {
-	if len(lines) == 0 || (len(lines) == 1 && lines[0] == JSON+", "+Events) {
+func acceptedForms(lines []string) (json, events bool) {
+	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
 		return true, true
 	}
 	var j, e preference
@@ -29,8 +22,8 @@ func Forms(lines []string) (json, events bool) {
 				continue // a range that cannot be read admits nothing
 			}
 			weight := parseQuality(params)
-			j.addMatch(JSON, media, weight)
-			e.addMatch(Events, media, weight)
+			j.addMatch(typeJSON, media, weight)
+			e.addMatch(typeEvents, media, weight)
 		}
 	}
 	return j.weight > 0, e.weight > 0

@@ -1,4 +1,4 @@
-package proctest
+package servertest
 
 // This file unpacks Debian's packages for tests against programs that this machine need
 // not have. Nothing is installed, no service is started, and root is not needed.

@@ -1,4 +1,4 @@
-package proctest
+package servertest
 
 import (
 	"os/exec"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StartWithin is Start with a patience that a test can exceed.
+// StartWithin is StartProcess with a patience that a test can exceed.
 func StartWithin(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	return startProcess(t, cmd, limit)
 }

@@ -1,5 +1,4 @@
-// Package fleettest lets tests run a server as several replicas behind a balancer.
-package fleettest
+package servertest
 
 import (
 	"context"
@@ -40,8 +39,8 @@ func NewKeyring(ids ...string) *keys.Keyring {
 // A Fleet is replicas that pass requests on to each other. Their names are a, b and so on.
 type Fleet struct{ Servers []*httptest.Server }
 
-// Start starts replicas, until the end of the test. build returns the handler of one.
-func Start(t testing.TB, count int, build func(o *replicas.Options) http.Handler) *Fleet {
+// StartFleet starts replicas, until the end of the test. build returns the handler of one.
+func StartFleet(t testing.TB, count int, build func(o *replicas.Options) http.Handler) *Fleet {
 	f, urls, ring := &Fleet{}, &sync.Map{}, NewKeyring("shared")
 	locate := func(_ context.Context, name string) (*url.URL, error) {
 		if at, ok := urls.Load(name); ok {
@@ -87,7 +86,7 @@ func (f *Fleet) Balancer() http.Handler {
 func FullDuplex(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
-			panic("fleettest: " + err.Error())
+			panic("servertest: " + err.Error())
 		}
 		next.ServeHTTP(w, r)
 	})
