@@ -62,16 +62,17 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	g := graph{nodes: map[*jsonschema.Schema]*node{}}
-	root := g.addNode(compiled)
-	if err := g.checkCosts(int64(limits.MaxCost)); err != nil {
+	check := checker{
+		depths: map[*jsonschema.Schema]int{}, sets: map[*jsonschema.Enum]*valueSet{},
+	}
+	if err := check.checkAll(compiled); err != nil {
 		return nil, err
 	}
-	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
 	return &Schema{
 		raw:      bytes.Clone(schema),
-		root:     root,
-		plan:     plans.planFor(compiled),
+		root:     compiled,
+		sets:     check.sets,
+		flat:     isFlat(compiled, object),
 		maxSteps: int64(limits.MaxSteps),
 		bounded:  limits.BoundIntegers,
 	}, nil
@@ -88,8 +89,8 @@ func build(doc any) (*jsonschema.Schema, error) {
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
-	for _, f := range formats() {
-		c.RegisterFormat(f)
+	for _, name := range formatNames { // in place of the compiler's own, so that forms agree
+		c.RegisterFormat(newFormat(name))
 	}
 	if err := c.AddResource(location, doc); err != nil {
 		return nil, err

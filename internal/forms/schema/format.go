@@ -2,7 +2,6 @@ package schema
 
 import (
 	"errors"
-	"math/big"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -30,13 +29,19 @@ func CheckFormat(format, s string) bool {
 
 var errFormat = errors.New("is not of that format")
 
-// formats replaces the compiler's own checks for the four, so that a form and a schema agree.
-func formats() []*jsonschema.Format {
-	list := make([]*jsonschema.Format, 0, 4)
-	for _, name := range []string{"email", "uri", "date", "date-time"} {
-		list = append(list, newFormat(name))
+// formatNames are those that CheckFormat checks.
+var formatNames = []string{"email", "uri", "date", "date-time"}
+
+// formatSteps returns what checking a text takes.
+func formatSteps(format, text string) int64 {
+	if format != "regex" {
+		return int64(1 + len(text)/8)
 	}
-	return list
+	steps := regexSteps * int64(1+len(text)/8)
+	if len(text) <= maxPattern {
+		steps += parseSteps * int64(parseCost(text))
+	}
+	return steps
 }
 
 // newFormat returns a format that CheckFormat checks, nil for no name.
@@ -192,12 +197,3 @@ func strictClock(s string) bool {
 }
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-// decimal writes a bound of a schema the way people write numbers.
-func decimal(r *big.Rat) string {
-	if r.IsInt() {
-		return r.Num().String()
-	}
-	digits, _ := r.FloatPrec()
-	return r.FloatString(digits)
-}

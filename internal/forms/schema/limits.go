@@ -9,9 +9,6 @@ type Limits struct {
 	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's
 	// bookkeeping is quadratic in it.
 	MaxSubschemas int
-	// MaxCost is how many steps a single value may take in the worst case, every in-place
-	// applicator expanded. Default 20000. A step is roughly 100 ns.
-	MaxCost int
 	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a quarter of
 	// a second at worst: matching patterns, as most other steps take far less than 100 ns. A value
 	// of a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
@@ -26,8 +23,7 @@ type Limits struct {
 const (
 	defaultMaxBytes      = 256 << 10
 	defaultMaxSubschemas = 2000
-	defaultMaxCost       = 20_000
-	defaultMaxSteps      = 2_500_000
+	defaultMaxSteps      = 2_000_000
 
 	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each
 	// evaluation looks back along the chain for a cycle, so a long one is quadratic; people write
@@ -70,7 +66,6 @@ const maxCount int64 = 1 << 31
 func (l Limits) withDefaults() Limits {
 	l.MaxBytes = orDefault(l.MaxBytes, defaultMaxBytes)
 	l.MaxSubschemas = orDefault(l.MaxSubschemas, defaultMaxSubschemas)
-	l.MaxCost = orDefault(l.MaxCost, defaultMaxCost)
 	l.MaxSteps = orDefault(l.MaxSteps, defaultMaxSteps)
 	return l
 }

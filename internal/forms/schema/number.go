@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -52,88 +54,64 @@ func smallInt(text json.Number) (int64, bool) {
 	return n, err == nil
 }
 
-// bound is one of the rules that compare a number.
-type bound struct {
-	rule  rule
-	value *big.Rat
-	small int64 // the value, where whole is set
-	whole bool
-	steps int64 // of comparing with it
-}
-
-func (n *node) addBound(r rule, value *big.Rat) {
-	if value == nil {
-		return
-	}
-	b := bound{
-		rule:  r,
-		value: value,
-		steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep,
-	}
-	if value.IsInt() && value.Num().IsInt64() {
-		b.small, b.whole = value.Num().Int64(), true
-	}
-	n.bounds = append(n.bounds, b)
-}
-
-func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
-	if len(n.bounds) == 0 {
+// checkNumber applies the bounds of a number, of which each is paid for.
+func (w *walker) checkNumber(s *jsonschema.Schema, text json.Number) *fault {
+	if s.MultipleOf == nil && s.Minimum == nil && s.Maximum == nil &&
+		s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil {
 		return nil
 	}
 	small, isSmall := smallInt(text)
 	var exact *big.Rat
-	for i := range n.bounds {
-		b := &n.bounds[i]
-		if isSmall && b.whole {
-			if b.refusesSmall(small) {
-				first = firstOf(first, e.newFault(n, b.rule))
-			}
+	for _, rule := range [...]struct {
+		keyword string
+		value   *big.Rat
+	}{
+		{"multipleOf", s.MultipleOf}, {"minimum", s.Minimum}, {"maximum", s.Maximum},
+		{"exclusiveMaximum", s.ExclusiveMaximum}, {"exclusiveMinimum", s.ExclusiveMinimum},
+	} {
+		if rule.value == nil {
 			continue
 		}
-		if e.left -= b.steps + arithmeticSteps(text); e.isSettled(first) {
-			return e.anyFault()
+		order, ok := 0, false
+		if isSmall && rule.keyword != "multipleOf" {
+			order, ok = compareSmall(small, rule.value)
 		}
-		if exact == nil {
-			var ok bool
-			if exact, ok = new(big.Rat).SetString(string(text)); !ok {
-				e.broken = true
-				return e.anyFault()
+		if !ok {
+			bits := int64(rule.value.Num().BitLen() + rule.value.Denom().BitLen())
+			if w.left -= arithmetic + bits/bitsPerStep + arithmeticSteps(text); w.left < 0 {
+				return anyFault
 			}
+			if exact == nil {
+				exact, _ = new(big.Rat).SetString(string(text)) // a decoder returns numbers only
+			}
+			order = exact.Cmp(rule.value)
 		}
-		if b.refusesExact(exact) {
-			first = firstOf(first, e.newFault(n, b.rule))
+		broken := false
+		switch rule.keyword {
+		case "multipleOf":
+			broken = !new(big.Rat).Quo(exact, rule.value).IsInt()
+		case "minimum":
+			broken = order < 0
+		case "maximum":
+			broken = order > 0
+		case "exclusiveMinimum":
+			broken = order <= 0
+		case "exclusiveMaximum":
+			broken = order >= 0
+		}
+		if broken {
+			return w.refuse(s, rule.keyword, "")
 		}
 	}
-	return first
+	return nil
 }
 
-func (b *bound) refusesSmall(n int64) bool {
-	if b.rule == ruleMultipleOf {
-		return n%b.small != 0 // a schema with 0 does not compile
+// compareSmall compares a number with a bound, if that is a small integer as well.
+func compareSmall(n int64, bound *big.Rat) (order int, ok bool) {
+	if !bound.IsInt() || !bound.Num().IsInt64() {
+		return 0, false
 	}
-	return breaks(b.rule, cmp.Compare(n, b.small))
-}
-
-func (b *bound) refusesExact(n *big.Rat) bool {
-	if b.rule == ruleMultipleOf {
-		return !new(big.Rat).Quo(n, b.value).IsInt()
-	}
-	return breaks(b.rule, n.Cmp(b.value))
-}
-
-// breaks reports whether a number that compares with a bound as order says breaks the rule.
-func breaks(r rule, order int) bool {
-	switch r {
-	case ruleMinimum:
-		return order < 0
-	case ruleMaximum:
-		return order > 0
-	case ruleExclusiveMinimum:
-		return order <= 0
-	case ruleExclusiveMaximum:
-		return order >= 0
-	}
-	return false
+	return cmp.Compare(n, bound.Num().Int64()), true
 }
 
 // kindOf returns the kind of a decoded value.
@@ -153,19 +131,19 @@ func kindOf(v any) jsonx.Kind {
 	return jsonx.Object
 }
 
-// kindName is what errors call a kind.
-func kindName(k jsonx.Kind) string {
-	switch k {
-	case jsonx.Null:
-		return "null"
-	case jsonx.Bool:
-		return "boolean"
-	case jsonx.String:
-		return "string"
-	case jsonx.Number:
-		return "number"
-	case jsonx.Array:
-		return "array"
-	}
-	return "object"
+// The bits of the types that numbers can have.
+var numberType, integerType = newTypes("number"), newTypes("integer")
+
+var kindTypes = [128]jsonschema.Types{
+	jsonx.Null: newTypes("null"), jsonx.Bool: newTypes("boolean"), jsonx.Number: numberType,
+	jsonx.String: newTypes("string"), jsonx.Array: newTypes("array"),
+	jsonx.Object: newTypes("object"),
 }
+
+func newTypes(name string) (types jsonschema.Types) {
+	types.Add(name)
+	return types
+}
+
+// typeOf returns the type that all values of a kind have.
+func typeOf(k jsonx.Kind) jsonschema.Types { return kindTypes[k&127] }

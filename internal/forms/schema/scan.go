@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // scan looks at a schema before the compiler sees it, for everything that would make compiling it
@@ -47,6 +49,11 @@ func (s *scan) countMisfit(keyword string, value any) error {
 	return nil
 }
 
+func isNested(v any) bool {
+	kind := kindOf(v)
+	return kind == jsonx.Array || kind == jsonx.Object
+}
+
 func isSchema(v any) bool {
 	switch v.(type) {
 	case bool, map[string]any:
@@ -62,8 +69,7 @@ func (s *scan) checkList(keyword string, items []any) error {
 		if err := s.countMisfit(keyword, item); err != nil {
 			return err
 		}
-		switch item.(type) {
-		case []any, map[string]any:
+		if isNested(item) {
 			nested++
 		}
 	}
