@@ -39,8 +39,7 @@
 // Modules of their own, with the dependencies they need: server/hosted/gosdk and
 // server/hosted/mcpgo put rondo in front of servers built on the official Go SDK and on
 // mcp-go; roundtrip/redisstore keeps states on Redis;
-// roundtrip/telemetry traces with OpenTelemetry;
-// client/oauth/keyringstore keeps logins with the keyring of the system.
+// roundtrip/telemetry traces with OpenTelemetry.
 //
 // The root package itself holds nothing.
 package rondo

@@ -22,9 +22,7 @@ func (stub) Close() error                                         { return nil }
 
 func BenchmarkEcho(b *testing.B) {
 	c, err := client.New(stub(func(*protocol.Request) string { return done }), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	args := json.RawMessage(`{"message":"hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -42,9 +40,7 @@ func BenchmarkTwoLegs(b *testing.B) {
 		}
 		return done
 	}), &client.Options{ElicitForm: acceptName})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	args := json.RawMessage(`{"message":"hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -104,11 +104,8 @@ func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, 
 	return r, nil
 }
 
-// Keys of context values that configure the calls made with a context.
-type (
-	progressKey struct{}
-	refreshKey  struct{}
-)
+// progressKey is the key of the context value of [WithProgress].
+type progressKey struct{}
 
 // WithProgress returns a context whose calls ask for progress and report it to
 // f, in the place of [Options.Progress]. A call reports its rounds one after
@@ -120,12 +117,6 @@ func WithProgress(
 	return context.WithValue(ctx, progressKey{}, f)
 }
 
-// WithRefresh returns a context whose calls are never answered from the cache.
-// The results of the server replace the cached ones.
-func WithRefresh(ctx context.Context) context.Context {
-	return context.WithValue(ctx, refreshKey{}, true)
-}
-
 // progressHandler returns the function that receives the progress of a call,
 // nil if none is wanted.
 func (c *Client) progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
@@ -134,6 +125,3 @@ func (c *Client) progressHandler(ctx context.Context) func(context.Context, *pro
 	}
 	return c.opts.Progress
 }
-
-// bypassesCache reports whether a call must not be answered from the cache.
-func bypassesCache(ctx context.Context) bool { return ctx.Value(refreshKey{}) != nil }

@@ -21,7 +21,6 @@ type Client struct {
 	questions  questionHandlers
 	humanClock humantime.Clock // of the time that people take
 	mirrors    mirrors
-	cache      *cache // nil: disabled
 	// life is cancelled when the client is closed, and with it every call
 	// and negotiation. It is a field because it belongs to the client and
 	// not to a call.
@@ -48,8 +47,6 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	c := &Client{peer: peer, opts: o, version: protocol.Latest}
 	c.caps = c.opts.declaredCapabilities()
 	c.questions = questionHandlers{&c.opts, &c.caps}
-	varied, ok := peer.(interface{ CredentialsVary() bool })
-	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
 	c.life, c.endLife = context.WithCancelCause(context.Background())
 	c.negotiator.client = c
 	c.negotiator.presetConnection()

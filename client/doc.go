@@ -53,12 +53,12 @@
 // stored as JSON, in another. Such a program declares what it can answer with
 // [Options.Manual]; it needs no handlers.
 //
-// # Lists, the cache and subscriptions
+// # Lists and subscriptions
 //
-// [Client.Tools] and its like loop over all pages of a list. Results that a
-// server declares fresh for a while are reused for that time ([CacheOptions]);
-// [WithRefresh] bypasses the cache. [Client.Listen] reports changes, and drops
-// the results that they make out of date from the cache.
+// [Client.Tools] and its like loop over all pages of a list. Every call asks the
+// server: a program that wants to reuse a result has the server's hints in its
+// Cache field ([protocol.CacheHints]), and [Client.Listen] reports the changes
+// that make it out of date.
 //
 // # Servers of older revisions
 //
@@ -68,7 +68,7 @@
 // revisions it supports (server/discover). If the server does not understand
 // that, the client opens a session (initialize). Transient errors, such as 5xx,
 // 429 or a broken connection, decide nothing. [Client.Negotiated] returns the
-// outcome, and [Options.Assume] spares the next client the question. A server
+// outcome, and [Options.Era] spares the next client the question. A server
 // that does not answer in time is taken for a legacy one too;
 // [Options.Warn] reports that.
 //
@@ -79,8 +79,8 @@
 // returns what initialize returned, [Client.Listen] reports the same events, and
 // after -32042 the person is asked to visit the URL and the request is sent
 // again. Legacy revisions lack cache hints and rounds:
-// nothing is cached, [Client.Begin] returns results only, and [Client.Resume]
-// fails.
+// results have no hints, [Client.Begin] returns results only, and
+// [Client.Resume] fails.
 //
 // If the server has ended the session, the call fails with an error that is a
 // [protocol.ErrSessionGone]. It is not repeated, because the state of the
@@ -90,9 +90,9 @@
 //
 // # Lists and limits of the server
 //
-// A list that the server does not declare is empty, and nothing is sent for it.
-// Declarations hold for a session; in modern revisions they hold for as long as
-// the result of server/discover is fresh.
+// A list that the server does not declare is empty. Declarations of a legacy
+// server hold for the session, and nothing is sent for the list. A modern server
+// is asked, since it may have got the list meanwhile.
 //
 // A server that is too busy for a request may say when to come back
 // ([protocol.CodeBusy]). The request is then sent again, at most

@@ -39,10 +39,6 @@ func (c *Client) newCall(original leg) *call {
 func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
-	slot := c.cache.slotFor(ctx, c.version, original)
-	if result := slot.loadFresh(ctx); result != nil {
-		return result, nil
-	}
 	k := c.newCall(original)
 	for {
 		result, asked, err := c.advanceCall(ctx, k)
@@ -50,9 +46,6 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 			return nil, err
 		}
 		if asked == nil {
-			if k.retry == nil {
-				slot.storeResult(result)
-			}
 			return result, nil
 		}
 		origin := QuestionOrigin{Method: original.method, Target: original.target, Round: k.round}

@@ -267,9 +267,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		failed := make(chan error)
 		go func() {
 			_, err := c.CallTool(context.Background(), "greet", nil)
@@ -331,21 +329,13 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 		{"garbage", 1, `{"retryAfterMs":1000,`, nil, 0, 1, false, 0},
 		{"after the caller's deadline", 1, `{"retryAfterMs":5000}`, nil, 5 * time.Second,
 			1, false, 0},
-		{
-			"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil,
-			5 * time.Second, 2, true,
-			4999 * time.Millisecond,
-		},
-		{
-			"after the timeout", 1, `{"retryAfterMs":2000}`,
+		{"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil, 5 * time.Second, 2, true,
+			4999 * time.Millisecond},
+		{"after the timeout", 1, `{"retryAfterMs":2000}`,
 			&client.Options{Timeout: 2 * time.Second}, 0, 1,
-			false, 0,
-		},
-		{
-			"without a timeout", 1, `{"retryAfterMs":2000}`,
-			&client.Options{Timeout: -1}, 0, 2, true,
-			2 * time.Second,
-		},
+			false, 0},
+		{"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true,
+			2 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

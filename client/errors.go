@@ -305,9 +305,6 @@ func (e *ExitError) Unwrap() []error {
 // explainRefusal returns the server's error. Where the code alone does not tell
 // a caller what to do, it adds a hint.
 func (c *Client) explainRefusal(e *protocol.Error) error {
-	if c.opts.DraftErrorCodes {
-		e = e.Final()
-	}
 	supported := e.SupportedVersions()
 	switch {
 	case slices.Contains(supported, c.version):

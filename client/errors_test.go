@@ -53,55 +53,32 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
 		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
-		{
-			&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
-			"start it again",
-		},
+		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
+			"start it again"},
 		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
-			"still valid",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"scopes",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
-			"the host in the URL",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
-			"use that URL",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
-			"see that the URL",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}},
-			"later",
-		},
-		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}},
-			"later",
-		},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
+			"still valid"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
+			"scopes"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
+			"the host in the URL"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
+			"use that URL"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
+			"see that the URL"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}},
+			"later"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}},
+			"later"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
-		{
-			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm,
-				Err: client.ErrUndeclared},
-			"give Options its handler",
-		},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
+			"give Options its handler"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause},
 			"Options.AllowURL"},
-		{
-			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
-			"tell those who run the server",
-		},
-		{
-			&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
-			"start the call again",
-		},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
+			"tell those who run the server"},
+		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
+			"start the call again"},
 		{&client.ExitError{Err: cause}, "start it again"},
 	} {
 		t.Run(fmt.Sprintf("%T %s", test.err, test.step), func(t *testing.T) {
@@ -144,9 +121,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 		}, true, `"\x1b[2J\nxxx`},
 		"a reference of no text": {
 			func(e *protocol.Error) {
-				e.Data = json.RawMessage(
-					`{"reason":"invalid_request_state","reference":7}`,
-				)
+				e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":7}`)
 			},
 			false, "",
 		},
@@ -283,14 +258,10 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 				defer cancel()
 				_, err := c.CallTool(ctx, "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
-				if err := tr.Close(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, tr.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
 				wantError(t, err, "clienthttp: ", "; ")
-				if err := c.Close(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, c.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
 				wantError(t, err, "closed", "make a new one")
 			})
@@ -299,8 +270,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	for name, ends := range map[string]func(*client.Stream, *io.PipeWriter){
 		"closed": func(s *client.Stream, _ *io.PipeWriter) { _ = s.Close() },
 		"ended":  func(_ *client.Stream, w *io.PipeWriter) { _ = w.Close() },
-		"broken": func(_ *client.Stream,
-			w *io.PipeWriter) {
+		"broken": func(_ *client.Stream, w *io.PipeWriter) {
 			_ = w.CloseWithError(client.ErrMessageTooLong)
 		},
 		"no answer": func(_ *client.Stream, w *io.PipeWriter) {
@@ -315,9 +285,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			requests, toServer := io.Pipe()
 			s := client.NewStream(in, toServer, &client.StreamOptions{MaxLineBytes: 1000})
 			c, err := client.New(s, &client.Options{Era: protocol.Modern})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			go func() {
 				// before, there is nothing that could be answered
 				_, _ = bufio.NewReader(requests).ReadString('\n')

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,9 +100,7 @@ func countingForm(n *atomic.Int32) *client.Options {
 func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.New(peer, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -152,9 +149,7 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	s, err := server.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -180,11 +175,13 @@ func overHTTP(
 		modern = *opts
 	}
 	modern.Era, opts = protocol.Modern, &modern
-	web := httptest.NewServer(h)
-	t.Cleanup(web.Close)
-	tr, err := clienthttp.New(web.URL, transport)
+	return newClient(t, dialHTTP(t, h, transport), opts)
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newClient(t, tr, opts)
 }

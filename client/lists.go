@@ -22,7 +22,7 @@ func discoverLeg() leg {
 // the first page, the NextCursor of a result for the next. Tools with invalid
 // x-mcp-header annotations are left out, as the protocol requires (see
 // [Options.Warn]). If the server does not declare tools, the list is
-// empty and nothing is sent.
+// empty.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
 	if err == nil {
@@ -71,14 +71,7 @@ func (c *Client) Complete(
 // listPage reads one page of a list.
 func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
 	l := leg{method: method, params: &protocol.ListParams{Cursor: cursor}}
-	r, err := completeCall[R](ctx, c, l)
-	said, ok := protocol.AsError(err)
-	if ok && said.Code == protocol.CodeInvalidParams && cursor != "" {
-		// The list that the cursor belongs to has changed, so all its cached pages
-		// are out of date (server/utilities/caching, "Interaction with Pagination").
-		c.cache.forgetMethods(method)
-	}
-	return r, err
+	return completeCall[R](ctx, c, l)
 }
 
 // maxPages is how many pages of one list the iterators read. Honest servers
@@ -170,27 +163,15 @@ func walkPages[T, P any](
 	}
 }
 
-// undeclaredList returns the empty result of a list that the server does not
-// declare (server/tools, "Capabilities"), nil when the server is to be asked.
-// Declarations of a legacy server hold for its session, those of a modern one
-// as long as they are fresh.
-func (c *Client) undeclaredList(
-	ctx context.Context, conn *connection, method string,
-) protocol.Result {
-	empty := newEmptyList(method)
-	if empty == nil {
+// undeclaredList returns the empty result of a list that a legacy server does
+// not declare (server/tools, "Capabilities"), nil when the server is to be
+// asked. Its declarations hold for the session. A modern server may have got the
+// list since it declared its capabilities.
+func undeclaredList(conn *connection, method string) protocol.Result {
+	if !conn.isLegacy() || declaresList(&conn.session.agreed.Capabilities, method) {
 		return nil
 	}
-	if conn.isLegacy() {
-		if declaresList(&conn.session.agreed.Capabilities, method) {
-			return nil
-		}
-		return empty
-	}
-	if caps := c.cachedCapabilities(ctx); caps == nil || declaresList(caps, method) {
-		return nil
-	}
-	return empty
+	return newEmptyList(method)
 }
 
 // unknownList returns an empty list in the place of err, if err means that the
@@ -213,10 +194,7 @@ func (c *Client) unknownList(
 	case conn.isLegacy():
 		return nil // undeclaredList has shown that it declares the list
 	}
-	declared := c.cachedCapabilities(ctx)
-	if declared == nil {
-		declared = conn.capabilities.Load()
-	}
+	declared := conn.capabilities.Load()
 	if declared == nil {
 		result, err := c.sendOnce(ctx, conn, discoverLeg(), nil)
 		found, ok := result.(*protocol.DiscoverResult)
@@ -230,16 +208,6 @@ func (c *Client) unknownList(
 		return nil
 	}
 	return empty
-}
-
-// cachedCapabilities returns the capabilities that a modern server has
-// declared, nil if there are none or they are no longer fresh.
-func (c *Client) cachedCapabilities(ctx context.Context) *protocol.ServerCapabilities {
-	slot := c.cache.slotFor(ctx, c.version, discoverLeg())
-	if found, ok := slot.loadFresh(ctx).(*protocol.DiscoverResult); ok {
-		return &found.Capabilities
-	}
-	return nil
 }
 
 // newEmptyList returns the empty result of a list method, nil for other

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -27,9 +28,7 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 	c := newClient(t, s, nil)
 	var got []string
 	note := func(name string, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		got = append(got, name)
 	}
 	for tool, err := range c.Tools(t.Context()) {
@@ -96,10 +95,8 @@ func TestEndlessLists(t *testing.T) {
 			}
 			wantError(t, failed, "client: tools/list: ", c.text)
 			if tools != c.tools || len(peer.requests()) != c.tools {
-				t.Errorf(
-					"got %v after %d tools and %d requests, want %d", failed, tools,
-					len(peer.requests()), c.tools,
-				)
+				t.Errorf("got %v after %d tools and %d requests, want %d", failed, tools,
+					len(peer.requests()), c.tools)
 			}
 		})
 	}
@@ -262,15 +259,11 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}{
 		{`{"tools":{}}`, []string{"tools/list"}, [4]int{1, 0, 0, 0}, []string{"tools/list"}},
 		{`{"prompts":{}}`, []string{"prompts/list"}, [4]int{0, 1, 0, 0}, []string{"prompts/list"}},
-		{
-			`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
-			[]string{"resources/list", "resources/templates/list"},
-		},
-		{
-			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"},
+		{`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
+			[]string{"resources/list", "resources/templates/list"}},
+		{`{"resources":{}}`, []string{"resources/list", "resources/templates/list"},
 			[4]int{0, 0, 1, 1},
-			[]string{"resources/list", "resources/templates/list"},
-		},
+			[]string{"resources/list", "resources/templates/list"}},
 		{`{"logging":{}}`, nil, [4]int{}, nil},
 		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0},
 			[]string{"tools/list", "prompts/list"}},
@@ -297,14 +290,13 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// A modern server is not asked for a list that it does not declare, as long as
-// its declaration is fresh. Otherwise a refusal counts as an empty list if the
-// server does not declare the list.
+// A modern server is asked for every list. A refusal counts as an empty list if
+// the server does not declare the list.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
-	serve := func(caps, hints string, knows bool) *fakePeer {
+	serve := func(caps string, knows bool) *fakePeer {
 		return answering(func(req *protocol.Request) (*protocol.Response, error) {
 			body := map[string]string{
-				"server/discover": `"supportedVersions":["2026-07-28"],"capabilities":` + caps + hints,
+				"server/discover": `"supportedVersions":["2026-07-28"],"capabilities":` + caps,
 				"tools/list":      `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`,
 			}[req.Method]
 			if body == "" || req.Method == "tools/list" && !knows {
@@ -324,20 +316,15 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 		want     [4]int
 		sent     string
 	}{
-		{
-			"fresh", serve(`{"tools":{}}`, minute, true), true, [4]int{1, 0, 0, 0},
-			"server/discover tools/list",
-		},
-		{"not fresh", serve(`{"tools":{}}`, "", true), true, [4]int{1, 0, 0, 0},
+		{"asked by the caller", serve(`{"tools":{}}`, true), true, [4]int{1, 0, 0, 0},
 			"server/discover tools/list prompts/list server/discover resources/list " +
 				"resources/templates/list"},
-		{"never asked", serve(`{"tools":{}}`, "", true), false, [4]int{1, 0, 0, 0},
+		{"never asked", serve(`{"tools":{}}`, true), false, [4]int{1, 0, 0, 0},
 			"tools/list prompts/list server/discover resources/list resources/templates/list"},
-		{
-			"declared and not known", serve(`{"tools":{},"prompts":{}}`, minute, false), true,
-			[4]int{-1, -1, 0, 0}, "server/discover tools/list prompts/list",
-		},
-		{"not declared and known", serve(`{}`, "", true), false, [4]int{1, 0, 0, 0},
+		{"declared and not known", serve(`{"tools":{},"prompts":{}}`, false), false,
+			[4]int{-1, -1, 0, 0}, "tools/list server/discover prompts/list resources/list " +
+				"resources/templates/list"},
+		{"not declared and known", serve(`{}`, true), false, [4]int{1, 0, 0, 0},
 			"tools/list prompts/list server/discover resources/list resources/templates/list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -352,6 +339,51 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 			}
 			if got := methods(test.peer); got != test.sent {
 				t.Errorf("sent %s, want %s", got, test.sent)
+			}
+		})
+	}
+}
+
+// The hints of a result reach the caller as they came, and no result is reused.
+func TestCacheHintsReachTheCaller(t *testing.T) {
+	hints := func(ms int64, scope protocol.CacheScope) protocol.CacheHints {
+		return protocol.CacheHints{TTLMillis: ms, Scope: scope}
+	}
+	for _, test := range []struct {
+		sent string
+		want protocol.CacheHints
+	}{
+		{`,"ttlMs":60000,"cacheScope":"private"`, hints(60_000, protocol.CachePrivate)},
+		{`,"ttlMs":60000,"cacheScope":"public"`, hints(60_000, protocol.CachePublic)},
+		{`,"ttlMs":9223372036854775807,"cacheScope":"private"`,
+			hints(math.MaxInt64, protocol.CachePrivate)},
+		{`,"ttlMs":60000,"cacheScope":"galaxy"`, hints(60_000, protocol.CachePrivate)},
+		{`,"ttlMs":-1,"cacheScope":"public"`, hints(0, protocol.CachePublic)},
+		{`,"ttlMs":"60000","cacheScope":"public"`, hints(0, protocol.CachePublic)},
+		{``, hints(0, "")},
+	} {
+		t.Run(test.sent, func(t *testing.T) {
+			peer := script(`{"resultType":"complete","tools":[],"prompts":[],"resources":[],` +
+				`"resourceTemplates":[],"contents":[],"supportedVersions":["2026-07-28"],` +
+				`"capabilities":{}` + test.sent + `}`)
+			c := newClient(t, peer, nil)
+			for range 2 {
+				discovered, err1 := c.Discover(t.Context())
+				tools, err2 := c.ListTools(t.Context(), "")
+				prompts, err3 := c.ListPrompts(t.Context(), "")
+				resources, err4 := c.ListResources(t.Context(), "")
+				templates, err5 := c.ListResourceTemplates(t.Context(), "")
+				read, err6 := c.ReadResource(t.Context(), "u:1")
+				noError(t, errors.Join(err1, err2, err3, err4, err5, err6))
+				for i, got := range []protocol.CacheHints{discovered.Cache, tools.Cache,
+					prompts.Cache, resources.Cache, templates.Cache, read.Cache} {
+					if got != test.want {
+						t.Errorf("%d: got %+v, want %+v", i, got, test.want)
+					}
+				}
+			}
+			if n := len(peer.requests()); n != 12 {
+				t.Errorf("got %d requests, want 12", n)
 			}
 		})
 	}

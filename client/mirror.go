@@ -127,10 +127,8 @@ func (c *Client) sendWithMirroredParams(ctx context.Context, l leg) (protocol.Re
 	return c.sendNegotiated(ctx, l, again)
 }
 
-// relearnTool reads the tool list up to the page with the tool. It drops the
-// cached list first: the refused call shows that it is out of date.
+// relearnTool reads the tool list up to the page with the tool.
 func (c *Client) relearnTool(ctx context.Context, tool string) error {
-	c.cache.forgetMethods(protocol.MethodListTools)
 	cursor := ""
 	for range maxToolPages {
 		p := &protocol.ListParams{Cursor: cursor}

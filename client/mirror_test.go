@@ -29,13 +29,9 @@ func sqlServer(t *testing.T, annotation string) *fakePeer {
 		case req.Method == "tools/list" && member(t, req, "cursor") == "":
 			resp.Result = json.RawMessage(page("plain", `{"type":"object"}`, `,"nextCursor":"2"`))
 		case req.Method == "tools/list":
-			resp.Result = json.RawMessage(
-				page(
-					"sql",
-					`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`,
-					"",
-				),
-			)
+			resp.Result = json.RawMessage(page("sql",
+				`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`,
+				""))
 		case len(req.Mirror.Params) == 1 &&
 			req.Mirror.Params[0] == protocol.MirroredParam{Name: "Region", Value: "us"}:
 			resp.Result = json.RawMessage(done)

@@ -23,9 +23,6 @@ type connection struct {
 	version protocol.Version
 	peer    protocol.Peer
 	session *session // nil: the revision is modern
-	// unconfirmed: the era comes from Options.Assume, and no response has
-	// confirmed it yet.
-	unconfirmed atomic.Bool
 	// recheckedAt is when the era was last negotiated or rechecked, in Unix
 	// nanoseconds.
 	recheckedAt atomic.Int64
@@ -76,30 +73,22 @@ type negotiation struct {
 	waiters int
 }
 
-// presetConnection applies Options.Era and Options.Assume. It is called before
-// the first request.
+// presetConnection applies Options.Era. It is called before the first request.
 func (g *negotiator) presetConnection() {
 	c := g.client
 	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
-	switch {
-	case !canBeLegacy || c.opts.Era == protocol.Modern:
+	if !canBeLegacy || c.opts.Era == protocol.Modern {
 		g.current.Store(&connection{version: c.version, peer: c.peer})
-	case c.opts.Era == protocol.Legacy:
-	case c.opts.Assume != "" && c.opts.Assume.Era() == protocol.Modern:
-		conn := &connection{version: c.version, peer: c.peer}
-		conn.unconfirmed.Store(true)
-		g.current.Store(conn)
-	case c.opts.Assume != "":
-		g.era = protocol.Legacy
 	}
 }
 
 // Negotiated returns the revision that the client speaks with its server, empty
 // before the first call has found out. It is a property of the server, so it may
-// be stored and given to a later client of the same server in [Options.Assume].
+// be stored, and its era given to a later client of the same server in
+// [Options.Era].
 func (c *Client) Negotiated() protocol.Version {
 	conn := c.negotiator.current.Load()
-	if conn == nil || conn.unconfirmed.Load() {
+	if conn == nil {
 		return ""
 	}
 	return conn.version
@@ -329,7 +318,6 @@ func (g *negotiator) probeServer(
 	if err != nil {
 		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
 	}
-	slot := c.cache.slotFor(ctx, c.version, l)
 	req := &protocol.Request{
 		ID: id, Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: c.version},
@@ -350,7 +338,6 @@ func (g *negotiator) probeServer(
 		unsupported := protocol.UnsupportedVersion(string(c.version), found.SupportedVersions)
 		return nil, containsLegacy(found.SupportedVersions), c.explainRefusal(unsupported)
 	}
-	slot.storeResult(result)
 	conn = &connection{version: c.version, peer: c.peer}
 	conn.capabilities.Store(&found.Capabilities)
 	return conn, false, nil
@@ -394,16 +381,12 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 	if !canBeLegacy || c.opts.Era == protocol.Modern || conn.isLegacy() {
 		return nil
 	}
-	unconfirmed := conn.unconfirmed.Load()
-	if err == nil && unconfirmed {
-		conn.unconfirmed.Store(false)
-	}
-	if err == nil || !indicatesOtherEra(err, unconfirmed) {
+	if err == nil || !indicatesOtherEra(err) {
 		return nil
 	}
 	last := conn.recheckedAt.Load()
 	now := time.Now().UnixNano()
-	if !unconfirmed && last != 0 && now-last < int64(recheckInterval) {
+	if last != 0 && now-last < int64(recheckInterval) {
 		return nil
 	}
 	if !conn.recheckedAt.CompareAndSwap(last, now) {
@@ -414,9 +397,6 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 		g.era = 0
 	}
 	g.mu.Unlock()
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil // no time left: the next call negotiates
-	}
 	found, failed := g.connect(ctx)
 	if failed != nil || !found.isLegacy() {
 		return nil
@@ -425,8 +405,8 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 }
 
 // indicatesOtherEra reports whether err may come from a server that does not
-// speak modern revisions. If the era is unconfirmed, every refusal may.
-func indicatesOtherEra(err error, unconfirmed bool) bool {
+// speak modern revisions.
+func indicatesOtherEra(err error) bool {
 	said, isError := protocol.AsError(err)
 	switch {
 	case isError && revision.ProvesModern(said):
@@ -437,8 +417,8 @@ func indicatesOtherEra(err error, unconfirmed bool) bool {
 		return true
 	case isError:
 		// Codes with which legacy servers refuse a request outside a session.
-		return unconfirmed || said.Code == -32000 || said.Code == -32001 ||
+		return said.Code == -32000 || said.Code == -32001 ||
 			said.Code == protocol.CodeInvalidRequest
 	}
-	return unconfirmed && errors.Is(err, context.DeadlineExceeded)
+	return false
 }

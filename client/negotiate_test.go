@@ -49,73 +49,47 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		err    string // of the first call
 	}{
 		{"modern or both", saysJSON(200, bothEras), modern, ""},
-		{
-			"refuses what it claims to speak",
+		{"refuses what it claims to speak",
 			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`),
-			modern, "",
-		},
-		{
-			"discovers legacy only",
-			saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
-			legacy, "",
-		},
+			modern, ""},
+		{"discovers legacy only", saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
+			legacy, ""},
 		{"refuses modern", saysJSON(400, legacyOnly), legacy, ""},
 		{"400 empty", says(400, "", ""), legacy, ""},
 		{"400 text", says(400, "text/plain", "Bad Request: no session"), legacy, ""},
-		{
-			"400 without id",
-			says(
-				400, "application/json",
-				`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
-			),
-			legacy, "",
-		},
-		{
-			"400 with another id",
-			says(
-				400, "application/json",
-				`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
-			),
-			legacy, "",
-		},
+		{"400 without id", says(400, "application/json",
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`),
+			legacy, ""},
+		{"400 with another id", says(
+			400, "application/json",
+			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
+		),
+			legacy, ""},
 		{"404", says(404, "", ""), legacy, ""},
-		{
-			"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
-			legacy, "",
-		},
+		{"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
+			legacy, ""},
 		{"405", says(405, "", ""), legacy, ""},
 		{"406", says(406, "text/html", "<p>"), legacy, ""},
 		{"200 unknown method", saysJSON(200, `"error":{"code":-32601,"message":"m"}`), legacy, ""},
 		{"200 not initialized", saysJSON(200, `"error":{"code":-32602,"message":"m"}`), legacy, ""},
 		{"200 and nothing", saysJSON(200, `"result":{}`), legacy, ""},
-		{
-			"a number of a draft", saysJSON(400,
-				strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
-			"",
-		},
-		{
-			"asks",
-			says(200, "text/event-stream",
-				"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
-			legacy, "",
-		},
+		{"a number of a draft", saysJSON(400,
+			strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
+			""},
+		{"asks", says(200, "text/event-stream",
+			"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
+			legacy, ""},
 
-		{
-			"another modern revision",
+		{"another modern revision",
 			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`),
-			neither, "2027-01-01",
-		},
-		{
-			"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`),
-			neither, "-32022",
-		},
+			neither, "2027-01-01"},
+		{"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`),
+			neither, "-32022"},
 		{"header mismatch", saysJSON(400, `"error":{"code":-32020,"message":"m"}`),
 			neither, "-32020"},
 		{"500", says(500, "", ""), neither, "500"},
-		{
-			"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither,
-			"broken",
-		},
+		{"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither,
+			"broken"},
 		{"503", says(503, "text/plain", "later"), neither, "503"},
 		{"429", says(429, "", ""), neither, "429"},
 		{
@@ -168,16 +142,12 @@ func TestNegotiationOverHTTP(t *testing.T) {
 func TestRefusedInitializeFails(t *testing.T) {
 	tests := []struct{ name, answer, err string }{
 		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
-		{
-			"unknown revision",
+		{"unknown revision",
 			`"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
-			"2023-01-01",
-		},
-		{
-			"modern revision",
+			"2023-01-01"},
+		{"modern revision",
 			`"result":{"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
-			"2026-07-28",
-		},
+			"2026-07-28"},
 		{"no revision", `"result":{}`, "protocolVersion"},
 		{"null", `"result":null`, "result"},
 	}
@@ -285,40 +255,14 @@ func TestEraOptions(t *testing.T) {
 		want   []string
 		err    bool
 	}{
-		{
-			"modern only, modern", client.Options{Era: protocol.Modern}, true,
-			[]string{"tools/call"}, false,
-		},
-		{
-			"modern only, legacy", client.Options{Era: protocol.Modern}, false,
-			[]string{"tools/call"}, true,
-		},
-		{
-			"legacy only, legacy", client.Options{Era: protocol.Legacy}, false,
-			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
-		},
+		{"modern only, modern", client.Options{Era: protocol.Modern}, true,
+			[]string{"tools/call"}, false},
+		{"modern only, legacy", client.Options{Era: protocol.Modern}, false,
+			[]string{"tools/call"}, true},
+		{"legacy only, legacy", client.Options{Era: protocol.Legacy}, false,
+			[]string{"initialize", "notifications/initialized", "tools/call"}, false},
 		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"},
 			true},
-		{
-			"assume modern, modern", client.Options{Assume: protocol.V20260728}, true,
-			[]string{"tools/call"}, false,
-		},
-		{
-			"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false,
-			[]string{
-				"tools/call", "server/discover", "initialize", "notifications/initialized",
-				"tools/call",
-			},
-			false,
-		},
-		{
-			"assume legacy, legacy", client.Options{Assume: protocol.V20250618}, false,
-			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
-		},
-		{
-			"assume legacy, modern", client.Options{Assume: protocol.V20250618}, true,
-			[]string{"initialize", "server/discover", "tools/call"}, false,
-		},
 	}
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
@@ -525,10 +469,8 @@ func TestRefusedVersion(t *testing.T) {
 		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
 		{"twice", 2, ours, 2, "claims to speak"},
 		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
-		{
-			"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
-			"only 2025-11-25, 2025-06-18",
-		},
+		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
+			"only 2025-11-25, 2025-06-18"},
 		{"none at all", 1, nil, 1, "unsupported protocol version"},
 	}
 	for _, c := range cases {
@@ -561,35 +503,6 @@ func TestRefusedVersion(t *testing.T) {
 	}
 }
 
-func TestDraftErrorCodes(t *testing.T) {
-	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}).Draft()
-	t.Run("on", func(t *testing.T) {
-		r, err := callOnce(t, refusing(1, refusal, done), &client.Options{DraftErrorCodes: true})
-		wantDone(t, r, err)
-	})
-	t.Run("off", func(t *testing.T) {
-		peer := refusing(1, refusal, done)
-		_, err := callOnce(t, peer, nil)
-		if e, ok := protocol.AsError(err); !ok || e.Code != -32004 || len(peer.requests()) != 1 {
-			t.Errorf("got %v after %d requests, want code -32004 after 1", err,
-				len(peer.requests()))
-		}
-	})
-	t.Run("missing capabilities", func(t *testing.T) {
-		missing := protocol.MissingCapabilities(
-			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
-		_, err := callOnce(t, refusing(1, missing.Draft(), done),
-			&client.Options{DraftErrorCodes: true})
-		e, ok := protocol.AsError(err)
-		if !ok {
-			t.Fatalf("got %v", err)
-		}
-		if required, ok := e.RequiredCapabilities(); !ok || required.Roots == nil {
-			t.Errorf("got %v, %v", required, ok)
-		}
-	})
-}
-
 // Warn is called for every legacy session that follows a failed
 // server/discover, and for no other.
 func TestLegacySessionIsReported(t *testing.T) {
@@ -600,16 +513,13 @@ func TestLegacySessionIsReported(t *testing.T) {
 	}{
 		"refused":   {&legacyServer{}, client.Options{}, "Method not found"},
 		"asked for": {&legacyServer{}, client.Options{Era: protocol.Legacy}, ""},
-		"assumed":   {&legacyServer{}, client.Options{Assume: protocol.V20251125}, ""},
 		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
 			return map[string]string{"server/discover": bothEras,
 				"tools/call": `"result":` + done}[m.Method]
 		}}, client.Options{}, ""},
 		"legacy only": {
 			&legacyServer{handle: func(m legacyMessage) string {
-				return map[string]string{
-					"server/discover": legacyOnly,
-				}[m.Method]
+				return map[string]string{"server/discover": legacyOnly}[m.Method]
 			}},
 			client.Options{}, "2025-11-25",
 		},

@@ -20,18 +20,12 @@ func TestNotifications(t *testing.T) {
 		late = back
 		token := metaOf(t, req).ProgressToken.String()
 		for _, n := range []protocol.Notification{
-			{
-				Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`),
-			},
-			{
-				Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":"other","progress":2}`),
-			},
-			{
-				Method: protocol.NotifyProgress,
-				Params: json.RawMessage(`{"progressToken":null,"progress":2}`),
-			},
+			{Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`)},
+			{Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":"other","progress":2}`)},
+			{Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":null,"progress":2}`)},
 			{Method: protocol.NotifyProgress},
 			{Method: protocol.NotifyMessage,
 				Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
@@ -52,8 +46,7 @@ func TestNotifications(t *testing.T) {
 		Log: func(_ context.Context, m *protocol.LogMessage) {
 			got = append(got, "log "+string(m.Data))
 		},
-		Notification: func(_ context.Context,
-			n *protocol.Notification) {
+		Notification: func(_ context.Context, n *protocol.Notification) {
 			got = append(got, n.Method)
 		},
 	})

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -48,9 +49,9 @@ type Options struct {
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
-	// SamplingTools and SamplingContext declare that CreateMessage supports
-	// tools and includeContext. They have no effect without CreateMessage.
-	SamplingTools, SamplingContext bool
+	// Sampling declares what CreateMessage supports beside text: tools and
+	// includeContext. It has no effect without CreateMessage.
+	Sampling protocol.SamplingCapability
 	// ListRoots lists the directories that the server may work on (roots).
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
@@ -98,26 +99,16 @@ type Options struct {
 	// that of the call that the notification belongs to.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Cache configures the reuse of results that a server declares fresh
-	// for a while. Nil means defaults: such results are reused.
-	Cache *CacheOptions
-	// DraftErrorCodes makes the client understand the codes that drafts of
-	// revision 2026-07-28 had for three of its errors: -32001, -32003 and
-	// -32004 instead of -32020 to -32022. Set it for servers built on a
-	// draft only: others use these codes for other errors.
-	DraftErrorCodes bool
 	// Manual are the capabilities that [Client.Begin] and [Client.Resume]
 	// declare: what their caller can answer. Nil: those that there are
 	// handlers for.
 	Manual *protocol.ClientCapabilities
 
-	// Relay is for programs that pass results on: they are encoded as they came
-	// ([protocol.RelayResult]).
-	Relay bool
-	// RelayElicit is for programs that pass questions on: it gets the parameters of each
-	// elicitation/create that a legacy server pushes, as they came, in place of ElicitForm and
-	// ElicitURL, and forms and URLs that [Client.Begin] and [Client.Resume] return are not
-	// checked. The client declares Manual then.
+	// RelayElicit is for programs that pass questions and results on: it gets the parameters of
+	// each elicitation/create that a legacy server pushes, as they came, in place of ElicitForm
+	// and ElicitURL, and forms and URLs that [Client.Begin] and [Client.Resume] return are not
+	// checked. Results are encoded as they came ([protocol.RelayResult]). The client declares
+	// Manual then.
 	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
 	// Warn receives what goes wrong without an error for the caller. Log it.
@@ -143,16 +134,9 @@ type Options struct {
 	// it opens one without asking. A server in the same process is no
 	// LegacyPeer: [New] fails with Legacy then.
 	Era protocol.Era
-	// Assume is the revision that an earlier client of the same server
-	// found ([Client.Negotiated]); only its era matters. The client then
-	// does not ask the server what it speaks, unless a response shows that
-	// the assumption no longer holds.
-	Assume protocol.Version
 
-	// Experimental and Extensions are declared with the capabilities: JSON
-	// objects by name.
-	Experimental map[string]json.RawMessage
-	Extensions   map[string]json.RawMessage
+	// Extensions are declared with the capabilities: JSON objects by name.
+	Extensions map[string]json.RawMessage
 }
 
 // withDefaults returns a copy of o in which every limit has its effective
@@ -184,8 +168,7 @@ func (o *Options) withDefaults() (Options, error) {
 }
 
 // checkFields refuses values that would be left out of requests or make every
-// server refuse them. Assume may be a revision that this client does not know:
-// a newer program may have stored it.
+// server refuse them.
 func (o *Options) checkFields() error {
 	if o.LogLevel != "" && !o.LogLevel.Valid() {
 		return errPrefix.Errorf("options: LogLevel: unknown level %.64q", o.LogLevel)
@@ -193,25 +176,19 @@ func (o *Options) checkFields() error {
 	if o.Era != 0 && o.Era != protocol.Modern && o.Era != protocol.Legacy {
 		return errPrefix.Errorf("options: Era: unknown era %d", o.Era)
 	}
-	if err := checkSettings("", o.Experimental, o.Extensions); err != nil || o.Manual == nil {
+	if err := checkSettings("Extensions", o.Extensions); err != nil || o.Manual == nil {
 		return err
 	}
-	return checkSettings("Manual.", o.Manual.Experimental, o.Manual.Extensions)
+	return cmp.Or(checkSettings("Manual.Experimental", o.Manual.Experimental),
+		checkSettings("Manual.Extensions", o.Manual.Extensions))
 }
 
-// checkSettings checks that the settings of capabilities are JSON objects. The
-// options that hold them are fields of owner.
-func checkSettings(owner string, experimental, extensions map[string]json.RawMessage) error {
-	for name, value := range experimental {
+// checkSettings checks that the settings of capabilities, which field holds, are
+// JSON objects.
+func checkSettings(field string, settings map[string]json.RawMessage) error {
+	for name, value := range settings {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return errPrefix.Errorf("options: %sExperimental: %.64q is not a JSON object", owner,
-				name)
-		}
-	}
-	for name, value := range extensions {
-		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return errPrefix.Errorf("options: %sExtensions: %.64q is not a JSON object", owner,
-				name)
+			return errPrefix.Errorf("options: %s: %.64q is not a JSON object", field, name)
 		}
 	}
 	return nil
@@ -232,7 +209,7 @@ func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
 	if o.RelayElicit != nil && o.Manual != nil {
 		return *o.Manual
 	}
-	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
+	caps := protocol.ClientCapabilities{Extensions: o.Extensions}
 	if o.Tasks {
 		caps.Extensions = maps.Clone(o.Extensions)
 		if caps.Extensions == nil {
@@ -246,8 +223,8 @@ func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
 		}
 	}
 	if o.CreateMessage != nil {
-		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext,
-			Tools: o.SamplingTools}
+		sampling := o.Sampling
+		caps.Sampling = &sampling
 	}
 	if o.ListRoots != nil {
 		caps.Roots = &protocol.RootsCapability{}

@@ -17,21 +17,13 @@ func storedCall(t testing.TB) string {
 	t.Helper()
 	c, err := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+
 		`},"requestState":"the state of it"`)), byHand())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, p, err := c.Begin(t.Context(),
 		&protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Answer("who", client.Decline()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, p.Answer("who", client.Decline()))
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(data)
 }
 
@@ -48,9 +40,7 @@ func TestPendingText(t *testing.T) {
 func TestPendingDoesNotAliasItsText(t *testing.T) {
 	text := []byte(storedCall(t))
 	var p client.Pending
-	if err := p.UnmarshalJSON(text); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.UnmarshalJSON(text))
 	clear(text)
 	if data, err := json.Marshal(p); err != nil || string(data) != storedCall(t) {
 		t.Errorf("got %s, %v", data, err)
@@ -59,9 +49,7 @@ func TestPendingDoesNotAliasItsText(t *testing.T) {
 
 func TestHostilePendingText(t *testing.T) {
 	good := storedCall(t)
-	if err := json.Unmarshal([]byte(good), new(client.Pending)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(good), new(client.Pending)))
 	cases := []struct{ name, old, new string }{
 		{"other format", `"format":1`, `"format":2`},
 		{"no format", `"format":1,`, ``},
@@ -82,10 +70,8 @@ func TestHostilePendingText(t *testing.T) {
 		{"arguments that are a list", `{"n":1}`, `[]`},
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
-		{
-			"complete with content", `"resultType":"input_required"`,
-			`"content":[],"resultType":"complete"`,
-		},
+		{"complete with content", `"resultType":"input_required"`,
+			`"content":[],"resultType":"complete"`},
 		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
 		{"null question", nameForm, `null`},
@@ -113,9 +99,7 @@ func TestHostilePendingText(t *testing.T) {
 				t.Fatal("nothing was changed")
 			}
 			kept := new(client.Pending)
-			if err := json.Unmarshal([]byte(good), kept); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(good), kept))
 			if err := json.Unmarshal([]byte(bad), kept); err == nil {
 				t.Errorf("accepted %s", bad)
 			}
@@ -150,9 +134,7 @@ func TestPendingParamsCarryNoAnswers(t *testing.T) {
 	text := strings.Replace(storedCall(t), `"name":"greet"`,
 		`"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
 	var p client.Pending
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(text), &p))
 	answer(t, &p, "in", client.Cancel())
 	peer := script(done)
 	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {
@@ -181,9 +163,7 @@ func TestZeroPending(t *testing.T) {
 // The JSON text shows everything, printing nothing.
 func TestPendingNeverPrintsItsState(t *testing.T) {
 	var p client.Pending
-	if err := json.Unmarshal([]byte(storedCall(t)), &p); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(storedCall(t)), &p))
 	var log strings.Builder
 	for _, logger := range []*slog.Logger{slog.New(slog.NewJSONHandler(&log, nil)),
 		slog.New(slog.NewTextHandler(&log, nil))} {
@@ -236,9 +216,7 @@ func FuzzPending(f *testing.F) {
 		opts := byHand()
 		opts.MaxRounds = 1 << 30
 		c, err := client.New(peer, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() { _ = c.Close() }()
 		if _, _, err := c.Resume(t.Context(), &again); err == nil {
 			metaOf(t, peer.requests()[0])

@@ -136,9 +136,7 @@ func startChild(t *testing.T, cmd *exec.Cmd, opts *client.CommandOptions) *clien
 	t.Helper()
 	testkit.CheckLeaks(t)
 	p, err := client.Command(cmd, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		p.Close()
 		select {
@@ -166,13 +164,9 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 			"where": {"region": "eu"}, "how": nil, "who": {"email": "ada@example.com"},
 		}[q.Key])
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r, err := c.CallTool(t.Context(), "wizard", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got, want := r.Content[0].(*protocol.TextContent).Text,
 		"eu: 2 for ada@example.com"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -203,9 +197,7 @@ func TestNoisyProcess(t *testing.T) {
 				Violation: func(err error) { reports = append(reports, err.Error()) },
 			}})
 			c, err := client.New(p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
 				t.Error(err)
 			}
@@ -231,9 +223,7 @@ func TestStandardErrorCannotBePassedOn(t *testing.T) {
 	cmd := childCommand("flood")
 	cmd.Stderr = broken{}
 	c, err := client.New(startChild(t, cmd, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
 		t.Error(err)
 	}
@@ -248,10 +238,8 @@ func TestProcessThatDies(t *testing.T) {
 		words      []string
 		stderr     string
 	}{
-		{
-			"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
-			"starting\nno such database\x1b[2J\n",
-		},
+		{"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
+			"starting\nno such database\x1b[2J\n"},
 		{"serve", "die", []string{"exit status 3", "out of memory"}, "out of memory\n"},
 		{"parent", "echo", []string{"exit status 4"}, ""},
 	}
@@ -259,21 +247,16 @@ func TestProcessThatDies(t *testing.T) {
 		t.Run(test.mode, func(t *testing.T) {
 			p := startChild(t, childCommand(test.mode), nil)
 			c, err := client.New(p, &client.Options{Timeout: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			hanging := make(chan error, 1)
 			if test.mode == "serve" {
 				heard := make(chan struct{})
 				h, err := client.New(unclosed{p}, &client.Options{
-					Timeout: -1, Progress: func(context.Context,
-						*protocol.Progress) {
+					Timeout: -1, Progress: func(context.Context, *protocol.Progress) {
 						close(heard)
 					},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				go func() {
 					_, err := h.CallTool(t.Context(), "hang", nil)
 					hanging <- err
@@ -347,8 +330,8 @@ func TestProcessThatStays(t *testing.T) {
 			up := make(chan struct{})
 			p := startChild(t, childCommand(mode), &client.CommandOptions{
 				Grace: 50 * time.Millisecond,
-				Stream: client.StreamOptions{Notification: func(n *protocol.Notification) {
-					if n.Method == "ready" {
+				Stream: client.StreamOptions{Violation: func(err error) {
+					if strings.Contains(err.Error(), `"ready"`) {
 						close(up)
 					}
 				}},
@@ -390,9 +373,7 @@ func TestContextKillsChild(t *testing.T) {
 	heard := make(chan struct{})
 	c, err := client.New(p,
 		&client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(t.Context(), "hang", nil)

@@ -28,9 +28,7 @@ func TestAGroupEndsWithItsProcess(t *testing.T) {
 			p, err := client.Command(cmd, &client.CommandOptions{
 				OwnGroup: true, Grace: 100 * time.Millisecond,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			child := 0
 			for range 500 {
 				text, _ := os.ReadFile(filepath.Join(cmd.Dir, "pid"))

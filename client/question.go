@@ -90,7 +90,7 @@ type URLQuestion struct {
 type SamplingQuestion struct {
 	QuestionOrigin
 	// Request is the server's request. Its IncludeContext is empty unless
-	// [Options.SamplingContext] is set.
+	// [Options.Sampling] has Context.
 	Request protocol.CreateMessage
 }
 

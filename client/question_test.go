@@ -48,14 +48,10 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 		{"right to left", link("https://example.com/\u202egnp"), "character"},
 		{"undeclared sampling", sampling, "sampling"},
 		{"undeclared roots", listRoots, "roots"},
-		{
-			"schema is no form",
-			strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size",
-		},
-		{
-			"schema type", strings.Replace(nameForm, `"type":"object",`, `"type":"array",`, 1),
-			"requestedSchema",
-		},
+		{"schema is no form",
+			strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size"},
+		{"schema type", strings.Replace(nameForm, `"type":"object",`, `"type":"array",`, 1),
+			"requestedSchema"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -113,54 +109,31 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			"window closed"},
 		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
 		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
-		{
-			"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "",
-			"window closed",
+		{"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "",
+			"window closed"},
+		{"action", func() (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{Action: "maybe"}, nil
 		},
-		{
-			"action",
-			func() (*protocol.ElicitResult,
-				error) {
-				return &protocol.ElicitResult{Action: "maybe"}, nil
-			},
-			"", "maybe",
+			"", "maybe"},
+		{"no action", func() (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{},
+				nil
+		}, "",
+			"action"},
+		{"wrong type", func() (*protocol.ElicitResult, error) {
+			return client.Accept(map[string]any{"name": 7})
 		},
-		{
-			"no action", func() (*protocol.ElicitResult, error) {
-				return &protocol.ElicitResult{},
-					nil
-			}, "",
-			"action",
+			"name", "string"},
+		{"too short", func() (*protocol.ElicitResult, error) {
+			return client.Accept(map[string]any{"name": "A"})
 		},
-		{
-			"wrong type",
-			func() (*protocol.ElicitResult,
-				error) {
-				return client.Accept(map[string]any{"name": 7})
-			},
-			"name", "string",
+			"name", "name"},
+		{"missing", func() (*protocol.ElicitResult, error) {
+			return client.Accept(map[string]any{"size": 1})
 		},
-		{
-			"too short",
-			func() (*protocol.ElicitResult,
-				error) {
-				return client.Accept(map[string]any{"name": "A"})
-			},
-			"name", "name",
-		},
-		{
-			"missing",
-			func() (*protocol.ElicitResult,
-				error) {
-				return client.Accept(map[string]any{"size": 1})
-			},
-			"name", "name",
-		},
-		{
-			"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) },
-			"name",
-			"name",
-		},
+			"name", "name"},
+		{"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name",
+			"name"},
 		{"not an object", func() (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,
 				Content: json.RawMessage(`[]`)}, nil
@@ -238,9 +211,7 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 					t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
 				}
 				if late == nil {
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					got := member(t, peer.requests()[1], "inputResponses")
 					if strings.Count(got, `"Ada"`) != 2 {
 						t.Errorf("got %s, want two answers", got)
@@ -287,8 +258,7 @@ func TestUnusableModelAndRoots(t *testing.T) {
 	text := []protocol.Content{&protocol.TextContent{Text: "x"}}
 	roots := func(r ...protocol.Root) *client.Options {
 		return &client.Options{
-			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root,
-				error) {
+			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
 				return r, nil
 			},
 		}
@@ -298,17 +268,12 @@ func TestUnusableModelAndRoots(t *testing.T) {
 		opts           *client.Options
 	}{
 		{"model nil", sampling, model(nil)},
-		{
-			"no model", sampling,
-			model(&protocol.CreateMessageResult{Role: protocol.Assistant, Content: text}),
-		},
+		{"no model", sampling,
+			model(&protocol.CreateMessageResult{Role: protocol.Assistant, Content: text})},
 		{"no role", sampling, model(&protocol.CreateMessageResult{Model: "m", Content: text})},
-		{
-			"nil block", sampling,
-			model(&protocol.CreateMessageResult{
-				Role: protocol.Assistant, Model: "m", Content: []protocol.Content{nil},
-			}),
-		},
+		{"nil block", sampling, model(&protocol.CreateMessageResult{
+			Role: protocol.Assistant, Model: "m", Content: []protocol.Content{nil},
+		})},
 		{"root without URI", listRoots, roots(protocol.Root{})},
 		{"root not a file", listRoots, roots(protocol.Root{URI: "https://example.com"})},
 	}
@@ -368,19 +333,22 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 	}
 	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
-		&client.Options{CreateMessage: answer, SamplingTools: true})
+		&client.Options{CreateMessage: answer, Sampling: protocol.SamplingCapability{Tools: true}})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "" {
 		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)
 	}
 	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{
-		CreateMessage: answer, SamplingTools: true, SamplingContext: true,
+		CreateMessage: answer, Sampling: both,
 	})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "allServers" {
 		t.Errorf("got includeContext %q, want it kept", got.Request.IncludeContext)
 	}
 }
+
+// both are the features of sampling that a client may declare.
+var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
 	form := acceptName
@@ -401,13 +369,13 @@ func TestDeclaredCapabilities(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, `{}`},
-		{"options without handlers", &client.Options{SamplingTools: true}, `{}`},
+		{"options without handlers", &client.Options{Sampling: both}, `{}`},
 		{"form", &client.Options{ElicitForm: form}, `{"elicitation":{"form":{}}}`},
 		{"url", &client.Options{ElicitURL: link}, `{"elicitation":{"url":{}}}`},
 		{"sampling", &client.Options{CreateMessage: model}, `{"sampling":{}}`},
 		{"all", &client.Options{
-			ElicitForm: form, ElicitURL: link, CreateMessage: model, SamplingTools: true,
-			SamplingContext: true, ListRoots: roots,
+			ElicitForm: form, ElicitURL: link, CreateMessage: model, Sampling: both,
+			ListRoots: roots,
 		},
 			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}
@@ -471,9 +439,7 @@ func TestTooManyQuestions(t *testing.T) {
 			c, err := client.New(script(questions), &client.Options{
 				Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
 			if (err != nil) != tc.refused || (pending == nil) != tc.refused {
 				t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)

@@ -27,7 +27,7 @@ func (c *Client) sendNegotiated(
 	if err != nil {
 		return nil, err
 	}
-	if empty := c.undeclaredList(ctx, conn, l.method); empty != nil {
+	if empty := undeclaredList(conn, l.method); empty != nil {
 		return empty, nil
 	}
 	result, err := c.sendOverConnection(ctx, conn, l, mirrored)
@@ -50,7 +50,7 @@ func (c *Client) sendOverConnection(
 		return c.sendOnce(ctx, conn, l, mirrored)
 	}
 	if other := c.negotiator.recheckEra(ctx, conn, err); other != nil && l.subscription == nil {
-		if empty := c.undeclaredList(ctx, other, l.method); empty != nil {
+		if empty := undeclaredList(other, l.method); empty != nil {
 			return empty, nil
 		}
 		return c.sendOnce(ctx, other, l, nil)
@@ -147,7 +147,8 @@ func (c *Client) decodeResponse(
 func (c *Client) decodeResult(ctx context.Context, version protocol.Version, method string,
 	raw json.RawMessage) (protocol.Result, error) {
 	report := func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", method, err)) }
-	if c.opts.Relay { // not by one variable: report would be allocated for each request
+	// Not by one variable: report would be allocated for each request.
+	if c.opts.RelayElicit != nil {
 		return protocol.RelayResult(version, method, raw, report)
 	}
 	return protocol.DecodeResultReporting(version, method, raw, report)

@@ -23,10 +23,8 @@ func TestUnusableResponses(t *testing.T) {
 		{"id of another type", func(id protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.StringID(id.String()), Result: result}
 		}},
-		{
-			"result without id",
-			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} },
-		},
+		{"result without id",
+			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} }},
 		{"error for another id", func(protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")}
 		}},
@@ -47,12 +45,9 @@ func TestUnusableResponses(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			peer := answering(
-				func(req *protocol.Request) (*protocol.Response,
-					error) {
-					return tc.resp(req.ID), nil
-				},
-			)
+			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+				return tc.resp(req.ID), nil
+			})
 			r, err := callOnce(t, peer, nil)
 			if _, ok := errors.AsType[*client.ResponseError](err); !ok || r != nil {
 				t.Errorf("got %v, %v, want a response error", r, err)
@@ -152,9 +147,7 @@ func TestArguments(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if got := member(t, peer.requests()[0], "arguments"); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -190,9 +183,7 @@ func FuzzResult(f *testing.F) {
 				return acceptName(ctx, q)
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() { _ = c.Close() }()
 		r, err := c.CallTool(context.Background(), "t", nil)
 		if (r == nil) == (err == nil) {

@@ -226,9 +226,7 @@ func (c *Client) sendInSession(
 		back.notifications.stopReceiving()
 		if err == nil {
 			// Legacy revisions have no cache hints: ignore what looks like them.
-			if hints := cacheHintsOf(result); hints != nil {
-				*hints = protocol.CacheHints{}
-			}
+			clearCacheHints(result)
 			return result, nil
 		}
 		said, _ := protocol.AsError(err)
@@ -382,4 +380,21 @@ func (b *sessionReceiver) Call(
 	origin := QuestionOrigin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}
 	b.mu.Unlock()
 	return b.session.pushes.answerPush(ctx, origin, req)
+}
+
+// clearCacheHints takes the hints out of a result, if its type has some.
+func clearCacheHints(r protocol.Result) {
+	none := protocol.CacheHints{}
+	switch r := r.(type) {
+	case *protocol.ListToolsResult:
+		r.Cache = none
+	case *protocol.ListPromptsResult:
+		r.Cache = none
+	case *protocol.ListResourcesResult:
+		r.Cache = none
+	case *protocol.ListResourceTemplatesResult:
+		r.Cache = none
+	case *protocol.ReadResourceResult:
+		r.Cache = none
+	}
 }

@@ -327,12 +327,9 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
 		}
-		write(
-			s.result(m, func(message string) legacyMessage {
-				return s.ask(r.Context(), message,
-					write)
-			}),
-		)
+		write(s.result(m, func(message string) legacyMessage {
+			return s.ask(r.Context(), message, write)
+		}))
 	}
 }
 
@@ -357,9 +354,7 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	if s.inMemory {
 		tr, err := clienthttp.New("http://server.test/mcp",
 			&clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return newClient(t, tr, opts)
 	}
 	return newClient(t, dialHTTP(t, s, nil), opts)
@@ -368,9 +363,7 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthttp.Transport {
 	t.Helper()
 	tr, err := clienthttp.New(serveHTTP(t, h), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return tr
 }
 

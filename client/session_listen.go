@@ -166,15 +166,14 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 		&protocol.SubscribeParams{URI: uri})
 }
 
-// publishNotification drops the cached results that a change makes out of date,
-// and queues the event for all listeners that want it. It reports false when
-// none does. It does not block: a listener without room ends with errOverrun.
+// publishNotification queues an event for all listeners that want it. It
+// reports false when none does. It does not block: a listener without room ends
+// with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := legacyEvent(n)
 	if event == nil {
 		return false
 	}
-	b.session.client.cache.forgetChanged(event)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := false

@@ -22,60 +22,37 @@ func TestLegacyPushes(t *testing.T) {
 		want                 string
 	}{
 		{"ping", "ping", "", &client.Options{}, `{}`},
-		{
-			"form with defaults", "elicitation/create", nameParams, allHandlers(),
-			`{"action":"accept","content":{"name":"Ada","size":3}}`,
-		},
-		{
-			"form that names its mode", "elicitation/create", `{"mode":"form",` + nameParams[1:],
-			allHandlers(), `{"action":"accept","content":{"name":"Ada","size":3}}`,
-		},
-		{
-			"URL", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"), allHandlers(),
-			`{"action":"accept"}`,
-		},
-		{
-			"sampling", "sampling/createMessage", askedModel, allHandlers(),
-			`{"role":"assistant","content":{"type":"text","text":"hello"},"model":"m"}`,
-		},
+		{"form with defaults", "elicitation/create", nameParams, allHandlers(),
+			`{"action":"accept","content":{"name":"Ada","size":3}}`},
+		{"form that names its mode", "elicitation/create", `{"mode":"form",` + nameParams[1:],
+			allHandlers(), `{"action":"accept","content":{"name":"Ada","size":3}}`},
+		{"URL", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"), allHandlers(),
+			`{"action":"accept"}`},
+		{"sampling", "sampling/createMessage", askedModel, allHandlers(),
+			`{"role":"assistant","content":{"type":"text","text":"hello"},"model":"m"}`},
 		{"roots", "roots/list", "", allHandlers(), `{"roots":[{"uri":"file:///work"}]}`},
 
 		{"elicitation undeclared", "elicitation/create", nameParams, &client.Options{}, "-32601"},
 		{"sampling undeclared", "sampling/createMessage", askedModel, &client.Options{}, "-32601"},
 		{"roots undeclared", "roots/list", "", &client.Options{}, "-32601"},
-		{
-			"mode undeclared", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"),
-			&client.Options{ElicitForm: acceptName}, "-32602",
-		},
-		{
-			"tools undeclared", "sampling/createMessage",
-			`{"tools":[],"toolChoice":{"mode":"auto"},` + askedModel[1:], allHandlers(), "-32602",
-		},
+		{"mode undeclared", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"),
+			&client.Options{ElicitForm: acceptName}, "-32602"},
+		{"tools undeclared", "sampling/createMessage",
+			`{"tools":[],"toolChoice":{"mode":"auto"},` + askedModel[1:], allHandlers(), "-32602"},
 		{"unknown method", "elicitation/destroy", "{}", allHandlers(), "-32601"},
-		{
-			"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:],
+		{"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:],
 			allHandlers(),
-			"-32602",
-		},
+			"-32602"},
 		{"no form", "elicitation/create", `{"message":"Who?"}`, allHandlers(), "-32602"},
-		{
-			"a form that is none", "elicitation/create",
+		{"a form that is none", "elicitation/create",
 			`{"message":"Who?","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}`,
-			allHandlers(), "-32602",
-		},
-		{
-			"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"),
-			allHandlers(),
-			"-32602",
-		},
-		{
-			"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(),
-			"-32602",
-		},
-		{
-			"URL without id", "elicitation/create",
-			`{"mode":"url","message":"m","url":"https://example.com/"}`, allHandlers(), "-32602",
-		},
+			allHandlers(), "-32602"},
+		{"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"), allHandlers(),
+			"-32602"},
+		{"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(),
+			"-32602"},
+		{"URL without id", "elicitation/create",
+			`{"mode":"url","message":"m","url":"https://example.com/"}`, allHandlers(), "-32602"},
 		{"no params", "elicitation/create", "", allHandlers(), "-32602"},
 		{"null params", "elicitation/create", "null", allHandlers(), "-32602"},
 		{"array params", "roots/list", "[]", allHandlers(), "-32600"},
@@ -366,9 +343,7 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
 				t.Fatal(err)

@@ -99,16 +99,15 @@ func TestLegacyTimeout(t *testing.T) {
 	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
 		synctest.Test(t, func(t *testing.T) {
-			opts := &client.Options{Timeout: limit,
-				ElicitForm: func(ctx context.Context,
-					_ *client.FormQuestion) (*protocol.ElicitResult, error) {
-					select {
-					case <-time.After(2 * limit):
-						return client.Accept(map[string]any{"name": "Ada"})
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					}
-				}}
+			opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context,
+				_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+				select {
+				case <-time.After(2 * limit):
+					return client.Accept(map[string]any{"name": "Ada"})
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}}
 			stop := make(chan struct{})
 			defer close(stop)
 			s := &legacyServer{inMemory: true,
@@ -129,11 +128,9 @@ func TestLegacyTimeout(t *testing.T) {
 			_, err = c.CallTool(t.Context(), "slow", nil)
 			if !errors.Is(err, context.DeadlineExceeded) ||
 				time.Since(start) != 3*limit {
-				t.Errorf(
-					"got %v after %v, want a timeout after what the person took and the limit",
+				t.Errorf("got %v after %v, want a timeout after what the person took and the limit",
 					err,
-					time.Since(start),
-				)
+					time.Since(start))
 			}
 		})
 	})
@@ -180,41 +177,28 @@ func TestURLElicitationRequired(t *testing.T) {
 		asked  int
 		err    string
 	}{
-		{
-			"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] },
+		{"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] },
 			"accept",
-			2, 2, "",
+			2, 2, ""},
+		{"twice", func(n int) string {
+			return []string{need("a"), need("b"), legacyDone}[min(n, 2)]
 		},
-		{
-			"twice", func(n int) string {
-				return []string{need("a"), need("b"),
-					legacyDone}[min(n, 2)]
-			},
-			"accept", 3, 2, "",
-		},
+			"accept", 3, 2, ""},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
 		{"for ever", always, "accept", 4, 3, "-32042"},
 		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
 		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
-		{
-			"hostile URL",
-			func(int) string {
-				return strings.ReplaceAll(need("a"), "https:",
-					"javascript:")
-			}, "accept", 1,
-			0, "javascript",
-		},
-		{
-			"a form", func(int) string {
-				return strings.ReplaceAll(need("a"), `"url"`, `"form"`)
-			}, "accept",
-			1, 0, "-32042",
-		},
+		{"hostile URL", func(int) string {
+			return strings.ReplaceAll(need("a"), "https:", "javascript:")
+		}, "accept", 1,
+			0, "javascript"},
+		{"a form", func(int) string {
+			return strings.ReplaceAll(need("a"), `"url"`, `"form"`)
+		}, "accept",
+			1, 0, "-32042"},
 		{"no id", func(int) string { return need("") }, "accept", 1, 0, "elicitationId"},
-		{
-			"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1,
-			0, "-32042",
-		},
+		{"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1,
+			0, "-32042"},
 		{"empty", func(int) string { return need() }, "accept", 1, 0, "-32042"},
 	}
 	overEach(t, func(t *testing.T, way string) {
@@ -225,16 +209,15 @@ func TestURLElicitationRequired(t *testing.T) {
 					calls++
 					return test.answer(calls - 1)
 				}}
-				opts := &client.Options{MaxRounds: 3,
-					ElicitURL: func(_ context.Context,
-						q *client.URLQuestion) (*protocol.ElicitResult, error) {
-						asked.Add(1)
-						if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
-							t.Errorf("asked %+v", q)
-						}
-						return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)},
-							nil
-					}}
+				opts := &client.Options{MaxRounds: 3, ElicitURL: func(_ context.Context,
+					q *client.URLQuestion) (*protocol.ElicitResult, error) {
+					asked.Add(1)
+					if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
+						t.Errorf("asked %+v", q)
+					}
+					return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)},
+						nil
+				}}
 				r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
 				if test.err == "" {
 					wantDone(t, r, err)
@@ -242,10 +225,8 @@ func TestURLElicitationRequired(t *testing.T) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
 				if calls != test.calls || int(asked.Load()) != test.asked {
-					t.Errorf(
-						"%d calls and %d questions, want %d and %d", calls, asked.Load(),
-						test.calls, test.asked,
-					)
+					t.Errorf("%d calls and %d questions, want %d and %d", calls, asked.Load(),
+						test.calls, test.asked)
 				}
 			})
 		}
@@ -272,12 +253,10 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 				} `json:"_meta"`
 			}
 			_ = json.Unmarshal(m.Params, &p)
-			push(
-				fmt.Sprintf(
-					`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
-					p.Meta.Token,
-				),
-			)
+			push(fmt.Sprintf(
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
+				p.Meta.Token,
+			))
 			push(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
 			push(
 				`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`,

@@ -20,8 +20,7 @@ import (
 //
 // The questions have been checked as [Client.CallTool] checks them, against the
 // capabilities in [Options.Manual]. A server that sends state and no questions
-// is called again here. The cache is not used. Errors are those of
-// [Client.CallTool].
+// is called again here. Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {

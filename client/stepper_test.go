@@ -32,9 +32,7 @@ func byHand() *client.Options {
 func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var q client.Pending
 	if err := json.Unmarshal(data, &q); err != nil {
 		t.Fatalf("%v: %s", err, data)
@@ -55,17 +53,13 @@ func begin(t *testing.T, c *client.Client) *client.Pending {
 
 func answer(t *testing.T, p *client.Pending, key string, result json.Marshaler) {
 	t.Helper()
-	if err := p.Answer(key, result); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.Answer(key, result))
 }
 
 func accepted(t *testing.T, content any) *protocol.ElicitResult {
 	t.Helper()
 	r, err := client.Accept(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return r
 }
 
@@ -77,10 +71,8 @@ func TestBeginWithoutQuestions(t *testing.T) {
 	}{
 		{&protocol.CallToolParams{Name: "t"}, done, &protocol.CallToolResult{}},
 		{&protocol.GetPromptParams{Name: "p"}, `{"messages":[]}`, &protocol.GetPromptResult{}},
-		{
-			&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
-			&protocol.ReadResourceResult{},
-		},
+		{&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
+			&protocol.ReadResourceResult{}},
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
@@ -155,13 +147,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			answer(t, p, "who", client.Decline())
 			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
 			p = resume(move(p))
-			answer(
-				t, p, "say",
-				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
-					Content: []protocol.Content{
-						&protocol.TextContent{Text: "hi"},
-					}},
-			)
+			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
+				Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
 			p = resume(move(p))
 			if p.Round() != 3 {
 				t.Errorf("got round %d, want 3", p.Round())
@@ -221,9 +208,7 @@ func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(),
 		&protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	p := elsewhere(t, elsewhere(t, pending))
 	answer(t, p, "who", client.Cancel())
 	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), p); err != nil {
@@ -244,9 +229,7 @@ func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	pending = elsewhere(t, pending)
 	answer(t, pending, "who", client.Decline())
 	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), pending); err != nil {
@@ -286,10 +269,8 @@ func TestPendingAnswersAreChecked(t *testing.T) {
 		{"roots for a form", "who", protocol.ListRootsResult{}, ""},
 		{"form for sampling", "say", client.Decline(), ""},
 		{"form for roots", "dirs", client.Decline(), ""},
-		{
-			"root that is no file", "dirs",
-			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, "",
-		},
+		{"root that is no file", "dirs",
+			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, ""},
 		{"list for a URL", "in", raw(`[]`), ""},
 	}
 	for _, tc := range cases {
@@ -374,10 +355,8 @@ func TestStepperChecksQuestions(t *testing.T) {
 	}{
 		{"nothing declared", nameForm, nil, true},
 		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{
-			"by hand counts alone", nameForm,
-			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true,
-		},
+		{"by hand counts alone", nameForm,
+			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
 		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
 	}
 	for _, tc := range cases {
@@ -476,9 +455,7 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 	}
 	for range calls {
 		_, p, err := c.Begin(value(), &protocol.CallToolParams{Name: "greet"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		answer(t, p, "who", client.Decline())
 		if _, _, err := c.Resume(value(), p); err != nil {
 			t.Fatal(err)
@@ -532,9 +509,7 @@ func TestBeginSendsManualRetry(t *testing.T) {
 		RequestState: protocol.StateText("s0"),
 	}}
 	_, pending, err := c.Begin(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	answer(t, pending, "who", client.Decline())
 	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") ||
 		strings.Contains(string(text), "old") {

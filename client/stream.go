@@ -32,12 +32,6 @@ type StreamOptions struct {
 	// MaxLineBytes limits one message of the server. 0:
 	// 4 MiB, negative: no limit.
 	MaxLineBytes int
-	// Notification receives every notification that belongs to no running
-	// request. Log messages do not say which request they belong to: while
-	// several requests that asked for them run, they are passed here rather
-	// than to the wrong caller. Calls do not overlap. While one runs, up to
-	// 1024 notifications wait; more are dropped. It may be nil.
-	Notification func(*protocol.Notification)
 	// ProbeTimeout is how long the server may take to answer
 	// server/discover before it is taken for a legacy one. The time
 	// includes its start: a modern server that is downloaded first (npx,
@@ -45,9 +39,13 @@ type StreamOptions struct {
 	// [Options.Warn]). 0: 5 s, negative: no
 	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
-	// Violation is called for messages that the server must not send, and
-	// says what was done about them: lines that are no messages or too
-	// long, requests, floods. The stream goes on. It is called by the
+	// Violation is called for messages that the server must not send or
+	// that have no receiver, and says what was done about them: lines that
+	// are no messages or too long, requests, floods, notifications that
+	// belong to no request, other than progress. A log message
+	// does not say which request it belongs to: while several requests that
+	// asked for one run, it is dropped and reported rather than passed to
+	// the wrong caller. The stream goes on. Violation is called by the
 	// goroutine that reads and must be quick. It may be nil.
 	Violation func(error)
 }
@@ -56,18 +54,16 @@ type StreamOptions struct {
 // (basic/transports/stdio): a process, a Unix socket, a TCP connection.
 // Requests run concurrently and are told apart by their ids.
 //
-//	Handle ─▶ outgoing ─▶ writeLines ─▶ w
+//	Handle ─▶ outbox ─▶ w
 //	Handle ◀─ streamRequest ◀─ routeLine ◀─ readLines ◀─ r
 //
-// One goroutine runs writeLines and one readLines, until the stream has ended.
+// One goroutine writes and one runs readLines, until the stream has ended.
 type Stream struct {
-	opts        StreamOptions
-	r           io.Reader
-	w           io.Writer
-	outgoing    chan []byte        // to writeLines, without a buffer
-	cancelReady chan struct{}      // holds one: cancelIDs is not empty
-	ended       chan struct{}      // closed when err is set
-	unrelated   *notificationQueue // notifications that belong to no request
+	opts   StreamOptions
+	r      io.Reader
+	w      io.Writer
+	outbox *lineio.Outbox
+	ended  chan struct{} // closed when err is set
 	// explainEnd, if not nil, replaces the error with which reading or
 	// writing failed by one that says more.
 	explainEnd func(error) error
@@ -76,7 +72,6 @@ type Stream struct {
 	requests       map[protocol.ID]*streamRequest // that run
 	session        *streamSession                 // of a legacy revision; nil: none
 	initialization *initialization                // nil: none was sent, or the last was refused
-	cancelIDs      []protocol.ID                  // of requests to be cancelled
 	err            error                          // why the stream has ended
 	closeOnce      sync.Once
 	closeErr       error // of closing
@@ -94,10 +89,9 @@ func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error) error) *Stream {
 	s := &Stream{
 		r: r, w: w, explainEnd: explain,
-		outgoing:    make(chan []byte),
-		cancelReady: make(chan struct{}, 1),
-		ended:       make(chan struct{}),
-		requests:    map[protocol.ID]*streamRequest{},
+		outbox:   lineio.NewOutbox(),
+		ended:    make(chan struct{}),
+		requests: map[protocol.ID]*streamRequest{},
 	}
 	if opts != nil {
 		s.opts = *opts
@@ -106,12 +100,8 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = defaultProbeTimeout
 	}
-	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)
-	go s.writeLines(lineio.NewWriter(w))
+	go func() { s.failStream(s.outbox.Run(w)) }()
 	go s.readLines(lineio.NewReader(r, s.opts.MaxLineBytes))
-	if s.opts.Notification != nil {
-		go s.deliverUnrelated()
-	}
 	return s
 }
 
@@ -198,65 +188,25 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// sendLine hands a line to writeLines, unless ctx or the stream ends first.
+// sendLine hands a line to the writer, unless ctx or the stream ends first.
 func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	select {
-	case s.outgoing <- line:
+	if err := s.outbox.Send(ctx, line, nil); err == nil {
 		return nil
+	}
+	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.ended:
+	case <-s.ended: // at once, or when explainEnd has returned
 		return s.Err()
 	}
 }
 
-// writeLines writes to w, on a goroutine of its own: a write blocks for as long
-// as the server does not read.
-func (s *Stream) writeLines(lines *lineio.Writer) {
-	for {
-		var err error
-		select {
-		case line := <-s.outgoing:
-			err = lines.Write(line)
-		case <-s.cancelReady:
-			err = s.writeCancellations(lines)
-		case <-s.ended:
-			return
-		}
-		if err != nil {
-			s.failStream(err)
-			return
-		}
-	}
-}
-
-// writeCancellations tells the server about requests that were abandoned.
-func (s *Stream) writeCancellations(lines *lineio.Writer) error {
-	s.mu.Lock()
-	ids := s.cancelIDs
-	s.cancelIDs = nil
-	s.mu.Unlock()
-	for _, id := range ids {
-		line, err := protocol.AppendMessage(nil, &protocol.Notification{
-			Method: protocol.NotifyCancelled,
-			Params: []byte(`{"requestId":` + id.String() + `}`),
-		})
-		if err == nil {
-			err = lines.Write(line)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // failStream ends the stream after reading or writing has failed.
 func (s *Stream) failStream(err error) {
-	if s.Err() != nil {
+	if err == nil || s.Err() != nil {
 		return
 	}
 	if errors.Is(err, io.EOF) {
@@ -281,6 +231,7 @@ func (s *Stream) endStream(err error) {
 	for id := range s.requests {
 		s.finishRequestLocked(id, nil, err)
 	}
+	s.outbox.End()
 	close(s.ended)
 }
 
@@ -415,17 +366,18 @@ func (s *Stream) abandonRequest(e *streamRequest) {
 	s.cancelRequestLocked(e)
 }
 
-// cancelRequestLocked has writeLines tell the server that a request is
-// cancelled, after the request itself: markSent calls it again if the request
-// is not sent yet. An initialize request cannot be cancelled. The caller holds
-// s.mu.
+// cancelRequestLocked tells the server that a request is cancelled, after the
+// request itself: markSent calls it again if the request is not sent yet. It
+// does not wait for the writer. An initialize request cannot be cancelled. The
+// caller holds s.mu.
 func (s *Stream) cancelRequestLocked(e *streamRequest) {
 	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
 		return
 	}
-	s.cancelIDs = append(s.cancelIDs, e.id)
-	select {
-	case s.cancelReady <- struct{}{}:
-	default:
-	}
+	go func() {
+		_ = s.Notify(context.Background(), &protocol.Notification{ // ends with the stream
+			Method: protocol.NotifyCancelled,
+			Params: []byte(`{"requestId":` + e.id.String() + `}`),
+		})
+	}()
 }

@@ -116,8 +116,8 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification of size bytes for the session, the
-// requests it belongs to, or StreamOptions.Notification.
+// routeNotification queues a notification of size bytes for the session or the
+// requests it belongs to, and reports one that belongs to none, unless it is progress.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -130,8 +130,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 		report = s.handleCancelledLocked(n.Params)
 	} else if receivers := s.findReceiversLocked(n); len(receivers) > 0 {
 		report = s.queueNotificationLocked(receivers, n, size)
-	} else if s.opts.Notification != nil && !s.unrelated.enqueue(n, size) {
-		report = errOverrun
+	} else if n.Method != protocol.NotifyProgress { // which may be late
+		report = errPrefix.Errorf("%.64q belongs to no request: dropped", n.Method)
 	}
 	s.mu.Unlock()
 	s.reportViolation(report)
@@ -220,25 +220,6 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 		}
 	})
 	return nil
-}
-
-// deliverUnrelated passes notifications that belong to no request to
-// StreamOptions.Notification, on a goroutine of its own.
-func (s *Stream) deliverUnrelated() {
-	for {
-		ended := false
-		select {
-		case <-s.unrelated.wake:
-		case <-s.ended:
-			ended = true
-		}
-		for n := s.unrelated.dequeue(); n != nil; n = s.unrelated.dequeue() {
-			s.opts.Notification(n)
-		}
-		if ended {
-			return
-		}
-	}
 }
 
 // A notificationQueue decouples a receiver from readLines, which must not

@@ -14,8 +14,8 @@ import (
 
 // defaultProbeTimeout is how long the server at the end of a line stream may
 // take to start and to answer server/discover. Legacy servers may not answer at
-// all, and then every connection takes that long, unless [Options.Assume] or
-// [Options.Era] makes the question unnecessary.
+// all, and then every connection takes that long, unless [Options.Era] makes the
+// question unnecessary.
 const defaultProbeTimeout = 5 * time.Second
 
 var (

@@ -59,12 +59,10 @@ func (s *strict) serve() {
 		default:
 			s.asked <- struct{}{}
 			<-s.answer
-			say(
-				fmt.Sprintf(
-					`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`,
-					req.ID,
-				),
-			)
+			say(fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`,
+				req.ID,
+			))
 		}
 	}
 }
@@ -94,9 +92,7 @@ func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 			s := newStrict(t)
 			c, err := client.New(client.NewStream(s.out, s.toIn, nil),
 				&client.Options{Era: protocol.Legacy})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			first := make(chan error, 1)

@@ -30,7 +30,6 @@ type lineServer struct {
 
 	mu       sync.Mutex
 	reported []string
-	others   []string
 }
 
 func newLineServer(t *testing.T, opts client.StreamOptions) *lineServer {
@@ -41,11 +40,6 @@ func newLineServer(t *testing.T, opts client.StreamOptions) *lineServer {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reported = append(s.reported, err.Error())
-	}
-	opts.Notification = func(n *protocol.Notification) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.others = append(s.others, n.Method)
 	}
 	s.Stream = client.NewStream(outR, inW, &opts)
 	t.Cleanup(func() {
@@ -104,15 +98,6 @@ func (s *lineServer) violations() (reported []string) {
 	defer s.mu.Unlock()
 	reported, s.reported = s.reported, nil
 	return reported
-}
-
-// unclaimed returns the notifications that belonged to no request.
-func (s *lineServer) unclaimed() (methods []string) {
-	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	methods, s.others = s.others, nil
-	return methods
 }
 
 // An inFlight is a running request and the notifications that it has received.
@@ -229,16 +214,14 @@ func TestStreamRoutes(t *testing.T) {
 	const level = `"` + protocol.MetaLogLevel + `":"info"`
 	tests := []struct {
 		name, meta1, meta2, line string
-		want                     int // who gets it: request 1, 2, 3, or 0 for nobody
+		want                     int // who gets it: request 1, 2, 3, 0: Violation, or -1: nobody
 	}{
 		{"progress of the first", `"progressToken":"a"`, `"progressToken":"b"`, progress(`"a"`), 1},
 		{"progress of the second", `"progressToken":"1"`, `"progressToken":1`, progress(`1`), 2},
-		{"progress with another token", `"progressToken":"a"`, "", progress(`"c"`), 0},
-		{
-			"progress without a token", "", "",
-			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, 0,
-		},
-		{"progress without parameters", "", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`, 0},
+		{"progress with another token", `"progressToken":"a"`, "", progress(`"c"`), -1},
+		{"progress without a token", "", "",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, -1},
+		{"progress without parameters", "", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`, -1},
 		{"log message", level, "", logLine("error"), 1},
 		{"log message, not severe", level, "", logLine("debug"), 0},
 		{"log message, unknown level", level, "", logLine("loud"), 0},
@@ -249,11 +232,9 @@ func TestStreamRoutes(t *testing.T) {
 		{"subscription, id of a call", "", "", changed("1"), 0},
 		{"subscription, no id", "", "", changed("null"), 0},
 		{"no subscription", "", "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, 0},
-		{
-			"progress within a subscription", `"progressToken":"a"`, "",
+		{"progress within a subscription", `"progressToken":"a"`, "",
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"` + protocol.MetaSubscriptionID + `":3},"progressToken":"a","progress":1}}`,
-			3,
-		},
+			3},
 		{"unknown", "", "", `{"jsonrpc":"2.0","method":"x"}`, 0},
 	}
 	for _, test := range tests {
@@ -261,7 +242,7 @@ func TestStreamRoutes(t *testing.T) {
 			bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 				a, b, sub := running3(t, s, test.meta1, test.meta2)
 				s.send(test.line)
-				for i, got := range [][]string{s.unclaimed(), a.told(), b.told(), sub.told()} {
+				for i, got := range [][]string{s.violations(), a.told(), b.told(), sub.told()} {
 					if want := i == test.want; (len(got) == 1) != want || len(got) > 1 {
 						t.Errorf("receiver %d got %q, want it: %t", i, got, want)
 					}
@@ -428,10 +409,8 @@ func TestStreamViolations(t *testing.T) {
 			"cancels a call",
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "cancelled",
 		},
-		{
-			"cancels the unknown",
-			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, "",
-		},
+		{"cancels the unknown",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, ""},
 		{"cancels nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, "cancelled"},
 	}
 	for _, test := range tests {
@@ -497,10 +476,8 @@ func TestEndOfStream(t *testing.T) {
 			io.WriteString(s.out, result("1")[:20])
 			s.out.Close()
 		}, []error{client.ErrStreamEnded}},
-		{
-			"read fails", func(s *lineServer) { s.out.CloseWithError(broken) },
-			[]error{client.ErrStreamEnded, broken},
-		},
+		{"read fails", func(s *lineServer) { s.out.CloseWithError(broken) },
+			[]error{client.ErrStreamEnded, broken}},
 		{"closed", func(s *lineServer) { s.Close() }, []error{client.ErrClosed}},
 	}
 	for _, test := range tests {
@@ -628,9 +605,8 @@ func TestStreamRefusesToSend(t *testing.T) {
 			"newline": {
 				ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{\"a\":\"\n\"}"),
 			},
-			"two messages": {ID: protocol.IntID(1), Method: "a",
-				Params: json.RawMessage("{}}\n{")},
-			"array": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
+			"two messages": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{}}\n{")},
+			"array":        {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
 			"duplicate keys": {ID: protocol.IntID(1), Method: "a",
 				Params: json.RawMessage(`{"a":1,"a":2}`)},
 		} {
@@ -671,9 +647,7 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 		outW.Close()
 	}()
 	c, err := client.New(client.NewStream(outR, inW, nil), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -686,9 +660,7 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 func newEcho(t testing.TB) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { srv.Close() })
 	server.AddTool(srv, server.Tool{
 		Name: "echo",
@@ -762,7 +734,6 @@ func FuzzStream(f *testing.F) {
 			iotest.HalfReader(bytes.NewReader(in)))
 		s := client.NewStream(r, io.Discard, &client.StreamOptions{
 			MaxLineBytes: 2000, Violation: func(error) {},
-			Notification: func(*protocol.Notification) {},
 		})
 		var all sync.WaitGroup
 		for id, method := range map[int64]string{1: protocol.MethodCallTool,

@@ -177,20 +177,17 @@ func (s *subscription) handleNotification(
 	if event == nil {
 		return true, nil
 	}
-	s.client.cache.forgetChanged(event)
 	if s.handler == nil {
 		return true, nil
 	}
 	return true, s.callHandler(ctx, event)
 }
 
-// reportEvent drops cached results that the event makes out of date, and calls
-// the handler.
+// reportEvent calls the handler, if there is one.
 func (s *subscription) reportEvent(ctx context.Context, event ListenEvent) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.client.cache.forgetChanged(event)
 	if s.handler == nil {
 		return nil
 	}

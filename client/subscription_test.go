@@ -119,10 +119,8 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 		}, []client.ListenEvent{client.Acknowledged{}}},
 		{"more honoured than asked for", []frame{
-			{
-				protocol.NotifyAcknowledged,
-				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
-			},
+			{protocol.NotifyAcknowledged,
+				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
 		},
 			[]client.ListenEvent{client.Acknowledged{
 				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
@@ -146,8 +144,7 @@ func TestListenEvents(t *testing.T) {
 // A server that reports what was not asked for is not listened to, whatever it
 // acknowledges.
 func TestListenToNothing(t *testing.T) {
-	peer := listening(nil,
-		frame{protocol.NotifyAcknowledged, ackAll},
+	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
 		frame{protocol.NotifyToolsChanged, bare},
 		frame{protocol.NotifyPromptsChanged, bare},
 		frame{protocol.NotifyResourcesChanged, bare},
@@ -207,18 +204,13 @@ func TestListenEnds(t *testing.T) {
 			isResponseError},
 		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}},
 			isResponseError},
-		{
-			"malformed acknowledgment", nil,
+		{"malformed acknowledgment", nil,
 			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack},
-			isResponseError,
+			isResponseError},
+		{"malformed and waiting", untilDone, []frame{
+			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
 		},
-		{
-			"malformed and waiting", untilDone,
-			[]frame{
-				{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
-			},
-			isResponseError,
-		},
+			isResponseError},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -276,11 +268,8 @@ func TestListenEndsWithItsContext(t *testing.T) {
 
 func TestListenEndsWithTheClient(t *testing.T) {
 	c, err := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.Listen(t.Context(), everything(), func(context.Context,
-		client.ListenEvent) {
+	noError(t, err)
+	err = c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
 		_ = c.Close()
 	})
 	if !errors.Is(err, client.ErrClosed) {
@@ -337,16 +326,14 @@ func TestListenHandlerPanics(t *testing.T) {
 
 func TestListenHandsOnOtherNotifications(t *testing.T) {
 	var got []string
-	_, err := listen(t, listening(nil,
-		frame{protocol.NotifyAcknowledged, ackAll},
+	_, err := listen(t, listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
 		frame{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
 		frame{"notifications/custom", `{}`},
 	), &client.Options{
 		Log: func(_ context.Context, m *protocol.LogMessage) {
 			got = append(got, string(m.Data))
 		},
-		Notification: func(_ context.Context,
-			n *protocol.Notification) {
+		Notification: func(_ context.Context, n *protocol.Notification) {
 			got = append(got, n.Method)
 		},
 	})
@@ -374,105 +361,6 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	}
 }
 
-// Each event drops the results that it makes out of date, and no others.
-func TestEventsDropCachedResults(t *testing.T) {
-	cases := []struct {
-		name string
-		sent frame
-		want string // methods that are asked again
-	}{
-		{"tools", frame{protocol.NotifyToolsChanged, bare}, "tools/list"},
-		{"prompts", frame{protocol.NotifyPromptsChanged, bare}, "prompts/list"},
-		{
-			"resources", frame{protocol.NotifyResourcesChanged, bare},
-			"resources/list resources/templates/list",
-		},
-		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
-			"resources/read"},
-		{
-			"updated a part",
-			frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
-			"resources/read",
-		},
-		{"updated another", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:2"}`}, ""},
-		{
-			"somebody else's",
-			frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`},
-			"",
-		},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			lists := hinted(minute)
-			sub := listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, tc.sent)
-			peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-				back protocol.Back) (*protocol.Response, error) {
-				if req.Method == protocol.MethodListen {
-					return sub.handle(ctx, req, back)
-				}
-				return lists.Handle(ctx, req, back)
-			}}
-			c := newClient(t, peer, nil)
-			fill := func() {
-				for _, m := range cacheable {
-					if _, err := m.call(t.Context(), c); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			fill()
-			before := len(lists.requests())
-			if err := c.Listen(t.Context(), everything(), nil); err != nil {
-				t.Fatal(err)
-			}
-			fill()
-			var again []string
-			for _, req := range lists.requests()[before:] {
-				again = append(again, req.Method)
-			}
-			if got := strings.Join(again, " "); got != tc.want {
-				t.Errorf("got %q asked again, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
-// A result that was in flight when a change was announced may be older than the
-// change.
-func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	lists := hinted(minute)
-	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
-		back protocol.Back) (*protocol.Response, error) {
-		if req.Method == protocol.MethodListen {
-			return listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
-				frame{protocol.NotifyToolsChanged, bare}).handle(ctx, req, back)
-		}
-		if len(lists.requests()) == 0 {
-			close(reached)
-			<-goOn
-		}
-		return lists.Handle(ctx, req, back)
-	}}
-	c := newClient(t, peer, nil)
-	finished := make(chan error)
-	go func() {
-		_, err := c.ListTools(t.Context(), "")
-		finished <- err
-	}()
-	<-reached
-	if err := c.Listen(t.Context(), everything(), nil); err != nil {
-		t.Fatal(err)
-	}
-	close(goOn)
-	if err := <-finished; err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.ListTools(t.Context(), ""); err != nil || len(lists.requests()) != 2 {
-		t.Errorf("got %v and %d requests, want 2", err, len(lists.requests()))
-	}
-}
-
 // On a line stream all subscriptions share one channel.
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)
@@ -485,9 +373,7 @@ func TestListenOverAStream(t *testing.T) {
 		_ = fromServer.Close()
 	}()
 	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true},
 		{ResourceSubscriptions: []string{"u:1"}}} {
@@ -531,9 +417,7 @@ func TestListenOverHTTP(t *testing.T) {
 		web := httptest.NewServer(servertest.NewHandler(t, s, nil))
 		t.Cleanup(web.Close)
 		tr, err := clienthttp.New(web.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s, newClient(t, tr, nil), web
 	}
 	t.Run("events and a good end", func(t *testing.T) {
@@ -566,12 +450,9 @@ func TestListenOverHTTP(t *testing.T) {
 	})
 	t.Run("lost", func(t *testing.T) {
 		_, c, web := start(t)
-		err := c.Listen(
-			t.Context(), everything(), func(context.Context,
-				client.ListenEvent) {
-				web.CloseClientConnections()
-			},
-		)
+		err := c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
+			web.CloseClientConnections()
+		})
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v, want a transport error", err)
 		}

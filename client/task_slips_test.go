@@ -267,8 +267,7 @@ func TestAnswersThatAServerIsTooBusyForComeAgain(t *testing.T) {
 
 func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlippingServer(isHandle,
-			func(n int) string { return isAsking(fmt.Sprint("q", n)) })
+		s := newSlippingServer(isHandle, func(n int) string { return isAsking(fmt.Sprint("q", n)) })
 		asked, err := s.follow(t)
 		if _, ok := errors.AsType[*client.ResponseError](err); !ok || asked != 1024 {
 			t.Errorf("asked %d times, %v", asked, err)
@@ -324,9 +323,7 @@ func TestGivenUpCallCancelsItsTask(t *testing.T) {
 			t.Errorf("%v, cancelled %d times", err, s.cancelled)
 		}
 		_, task, err := c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ctx, cancel = context.WithTimeout(t.Context(), 11*time.Second)
 		defer cancel()
 		_, err = c.FollowTask(ctx, task, nil)

@@ -25,13 +25,9 @@ type taskName struct {
 func serveTask(t *testing.T) *pipehttp.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	added, err := tasks.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "greet", Task: server.TaskCan},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			names := ""
@@ -50,9 +46,7 @@ func serveTask(t *testing.T) *pipehttp.Server {
 			return server.Text(names), nil
 		})
 	handler, err := serverhttp.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s := pipehttp.Serve(t, handler)
 	t.Cleanup(func() {
 		s.Close()
@@ -67,27 +61,21 @@ func dialTask(t *testing.T, s *pipehttp.Server, path string, tasks bool,
 	asked *[]string) *client.Client {
 	t.Helper()
 	peer, err := clienthttp.New(pipehttp.URL+path, &clienthttp.Options{HTTPClient: s.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(peer, &client.Options{Tasks: tasks,
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
 			*asked = append(*asked, q.Key)
 			return client.Accept(taskName{q.Key[:1]})
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func textOf(t *testing.T, r *protocol.CallToolResult, err error) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return r.Content[0].(*protocol.TextContent).Text
 }
 
@@ -118,9 +106,7 @@ func TestTaskIsFollowedInAnotherProcess(t *testing.T) {
 		var stored []byte
 		_, err = first.FollowTask(t.Context(), task, func(task *client.Task) error {
 			stored, err = json.Marshal(task)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return enough
 		})
 		if !errors.Is(err, enough) {
@@ -129,9 +115,7 @@ func TestTaskIsFollowedInAnotherProcess(t *testing.T) {
 		first.Close()
 		second := dialTask(t, s, "", true, &asked)
 		var read client.Task
-		if err := json.Unmarshal(stored, &read); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(stored, &read))
 		result, err := second.FollowTask(t.Context(), &read, nil)
 		if text := textOf(t, result, err); text != "ott" || len(asked) != 3 {
 			t.Errorf("%q after %v", text, asked)

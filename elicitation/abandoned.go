@@ -18,8 +18,8 @@ var errAbandonedCall = errors.New(
 
 // abandonedCalls counts, for each connection, the calls that ended because their context did, and
 // on which their upstream may still work: what it asks until it notices is not for the client of
-// the next call. A count lasts for Options.MaxTimeout after the last call that was added, since no
-// question lasts longer. It is guarded by router.mu.
+// the next call. A count lasts as long as a question may after the last call that was added. It is
+// guarded by router.mu.
 type abandonedCalls struct {
 	counts *recent.Map[UpstreamKey, *abandonedCount]
 }
@@ -60,7 +60,7 @@ func (a abandonedCalls) has(upstream UpstreamKey) bool {
 // request, or acknowledged that it was cancelled, or its connection is closed. Questions
 // that come later are not about this call, so that it makes none ambiguous any more.
 // Hosts call it when they learn it, before or after [Call.End]; without it an abandoned
-// call counts for Options.MaxTimeout. It may be called again.
+// call counts as long as a question may last, see [Options].Timeout. It may be called again.
 func (c *Call) ConfirmUpstreamEnd() {
 	r := c.router
 	r.mu.Lock()

@@ -114,8 +114,8 @@ func TestOneUserWhoCancelsEverything(t *testing.T) {
 	})
 }
 
-// A count lasts for Options.MaxTimeout after the last call. What is reported later of a call whose
-// count has expired does not open the connection for a question of calls that came after it.
+// A count lasts as long as a question may after the last call. What is reported later of a call
+// whose count has expired does not open the connection for a question of calls that came after it.
 func TestAbandonedCallsExpireTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
@@ -136,7 +136,7 @@ func TestAbandonedCallsExpireTogether(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if isRefused() {
-			t.Error("abandoned calls count for longer than Options.MaxTimeout")
+			t.Error("abandoned calls count for longer than a question may last")
 		}
 		r.abandon(elicitation.Origin{Session: s}, "up")
 		early.ConfirmUpstreamEnd()

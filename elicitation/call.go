@@ -20,7 +20,7 @@ type Origin struct {
 	Session *Session
 	// Principal is who sent the request, zero: the session's.
 	Principal protocol.Principal
-	// Request is the id of the client's request; it may be zero. Audit has it.
+	// Request is the id of the client's request; it may be zero. Logs have it.
 	Request protocol.ID
 	// CallID is the name by which [Router.ElicitFrom] tells the calls on one connection
 	// apart, "": a random one, see [Call.Origin].
@@ -29,7 +29,7 @@ type Origin struct {
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
 	// ProgressToken is the token of the client's request. The client gets heartbeats
-	// on it while a person is asked; see [Options].Heartbeat and [Call.RelayProgress].
+	// on it while a person is asked; see [Call.RelayProgress].
 	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
 	// wants no progress.
 	ProgressToken protocol.ProgressToken
@@ -71,12 +71,12 @@ type Call struct {
 //
 // ctx must be the context of the call upstream. When that ends before End, the call is
 // abandoned, and the upstream may take its time to notice: until
-// [Call.ConfirmUpstreamEnd], or for Options.MaxTimeout, [Router.ElicitFrom] refuses
+// [Call.ConfirmUpstreamEnd], or as long as a question may last, [Router.ElicitFrom] refuses
 // questions on that connection that do not say which call they belong to. A host whose
 // upstream cannot say when it is done, as over stdio, gives further calls a new connection.
 //
 // Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and
-// counted as [EventRejected]: [ReasonNoSession] when the session is detached, and
+// counted as elicitation.rejected: [ReasonNoSession] when the session is detached, and
 // [ReasonShutdown], with the time after which to try again, after [Router.Shutdown].
 func (r *Router) Begin(
 	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
@@ -194,8 +194,8 @@ func (r *Router) endLeakedCalls() {
 	r.mu.Unlock()
 	for _, c := range leaked {
 		if r.recordsEvents() {
-			e := AuditEvent{
-				Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
+			e := questionEvent{
+				Kind: eventLeaked, Upstream: c.upstream,
 				Duration: time.Since(c.began),
 			}
 			c.describeIn(&e)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -54,6 +55,26 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		t.Error("Begin without a session")
 	}
 	r.settled()
+}
+
+// A client's error that ends its call, too, is what the question ends with, whichever of the two the
+// router sees first.
+func TestClientErrorThatEndsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		call := r.beginIn(ctx, elicitation.Origin{Session: s},
+			elicitation.ViaFrames(&screen{t: t}), "up")
+		defer call.End()
+		said := protocol.Errorf(-32000, "no eyes")
+		time.AfterFunc(time.Second, func() {
+			cancel(&waiting.ClientError{Said: said, Err: context.Canceled})
+		})
+		_, err := call.Elicit(t.Context(), form("m"), nil)
+		refused(t, err, elicitation.ReasonClientError, -32000, "no eyes")
+		r.wantEvents("created delivered error")
+	})
 }
 
 // The sweep reports and ends what the host forgot, at the second look; then its connection is

@@ -83,8 +83,7 @@ func TestPendingCosts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			router, err := elicitation.New(&elicitation.Options{
-				Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1,
-					PerUpstream: -1},
+				MaxPending: -1, MaxPerPrincipal: -1,
 				Log: zaplog.New(zap.NewNop()), Metrics: prom.New(registry),
 			})
 			if err != nil {

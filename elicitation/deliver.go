@@ -185,7 +185,7 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
 	}
 	p.state, p.delivered = stateDelivered, time.Now()
-	p.emitStateLocked(EventDelivered, nil)
+	p.emitStateLocked(eventDelivered, nil)
 	p.setExpiryLocked(p.created.Add(p.timeout))
 	return false
 }

@@ -47,8 +47,8 @@
 // a connection of its own there.
 //
 // A call that was abandoned, since its context ended, counts as one in flight until the
-// upstream is done with it: [Call.ConfirmUpstreamEnd] says so, and else it lasts for
-// [Options].MaxTimeout.
+// upstream is done with it: [Call.ConfirmUpstreamEnd] says so, and else it lasts as long as a
+// question may.
 //
 // # What is guaranteed
 //
@@ -83,11 +83,11 @@
 //
 // The client's request waits while a question of its call is pending. Middleware can
 // watch for that: see package roundtrip. A question without an answer ends after
-// [Options].Timeout; progress on the question restarts the timeout, up to
-// [Options].MaxTimeout.
+// [Options].Timeout; progress on the question restarts the timeout, up to 5 minutes more than it,
+// or 10 minutes.
 //
 // Where [Origin] names a ProgressToken the client gets heartbeats on it
-// ([Options].Heartbeat): progress with the upstream's last value and an ever smaller
+// every 15 seconds: progress with the upstream's last value and an ever smaller
 // fraction, until the last question is answered, and none after [Call.End]. They go
 // out by [ViaFrames], or by an [Asker] that is a [ProgressDeliverer]. The values on a token
 // must rise, so the host passes the upstream's progress to [Call.RelayProgress] and sends
@@ -95,9 +95,9 @@
 //
 // # Limits
 //
-// Questions are counted in all, by principal, by session and by upstream
-// connection ([Options].Limits.Pending and its siblings). Anonymous sessions are one
-// account: they may have all of Limits.Pending where no session has a principal, and
+// Questions are counted in all ([Options].MaxPending), by principal and by session
+// ([Options].MaxPerPrincipal). Anonymous sessions are one
+// account: they may have all of MaxPending where no session has a principal, and
 // else all but a quarter. A refusal names the limit and when to ask again; so do those of
 // [Router.Begin], which are errors for the client's request.
 // A call whose host forgot [Call.End] is ended by the router after two looks

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -16,9 +15,6 @@ type ElicitOptions struct {
 	// knows it from the stream. [Router.ElicitFrom] alone uses it. "": the one that the
 	// question names as [MetaCall], if it does.
 	CallID string
-	// Timeout is how long the client may take to answer, 0 or less: Options.Timeout.
-	// More than Options.MaxTimeout counts as that.
-	Timeout time.Duration
 	// Progress gets what the client reports about the question, with the
 	// upstream's own progress token, if the upstream gave one; nil drops it. It must
 	// return promptly.
@@ -79,7 +75,7 @@ func (r *Router) ElicitFrom(
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*Call, error) {
-	event := AuditEvent{Upstream: upstream}
+	event := questionEvent{Upstream: upstream}
 	if opts != nil {
 		event.CallID = opts.CallID
 	}
@@ -97,7 +93,7 @@ func (r *Router) findCall(
 
 // findCallLocked is findCall for the connection and the call id of the event. It fills in what the
 // event of a refusal has of the calls.
-func (r *Router) findCallLocked(upstream UpstreamKey, event *AuditEvent) (*Call, *Error) {
+func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	usable, abandoned := false, event.CallID == "" && r.abandoned.has(upstream)
 	for _, c := range r.upstreams[upstream] { // no call is at ""

@@ -151,7 +151,7 @@ func ExampleOptionsFromEnv() {
 	// a program has os.LookupEnv
 	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 	opts, err := elicitation.OptionsFromEnv(lookup)
-	fmt.Println(opts.Timeout, opts.Limits.Pending, opts.Limits.PerPrincipal, err)
+	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, err)
 
 	env["ELICITATION_MAX_CONCURRENT"] = "many"
 	_, err = elicitation.OptionsFromEnv(lookup)

@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
@@ -309,9 +310,19 @@ func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
 	}
 }
 
-type auditFunc func(elicitation.AuditEvent)
+type logFunc func(name string)
 
-func (f auditFunc) Audit(e elicitation.AuditEvent) { f(e) }
+func (logFunc) Enabled(context.Context, event.Level) bool { return true }
+
+func (f logFunc) Write(_ context.Context, _ event.Level, name string, _ event.Entry) { f(name) }
+
+// logText returns all that is in the log.
+func (r *rig) logText() (text string) {
+	for _, e := range r.logs.All() {
+		text += fmt.Sprintln(e.Message, e.ContextMap())
+	}
+	return text
+}
 
 func progress(id protocol.ID, n float64) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Progress{Token: id, Progress: n})

@@ -57,10 +57,11 @@ func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progres
 	return d.frames.Deliver(ctx, n)
 }
 
-// startHeartbeats counts one more pending question. Heartbeats start with the first.
+// startHeartbeats counts one more pending question. Heartbeats start with the first, after two
+// seconds at most.
 func (c *Call) startHeartbeats() {
-	w, interval := &c.progress, c.router.opts.Heartbeat
-	if w.out == nil || interval < 0 {
+	w := &c.progress
+	if w.out == nil {
 		return
 	}
 	w.mu.Lock()
@@ -69,7 +70,7 @@ func (c *Call) startHeartbeats() {
 		// The end of the call's context ends the questions, and they the heartbeats.
 		ctx := context.WithoutCancel(c.ctx)
 		beat := heartbeat.Detach(heartbeatGrace, w.sendHeartbeat)
-		w.timer = heartbeat.Start(ctx, interval, beat)
+		w.timer = heartbeat.Start(ctx, heartbeat.DefaultInterval, beat)
 	}
 }
 

@@ -89,16 +89,14 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 
 func TestNoHeartbeats(t *testing.T) {
 	for name, c := range map[string]struct {
-		opts  elicitation.Options
 		token protocol.ProgressToken
 	}{
-		"off":                       {elicitation.Options{Heartbeat: -1}, protocol.StringID("p")},
-		"client wants no progress":  {elicitation.Options{}, protocol.ProgressToken{}},
-		"the question is withdrawn": {elicitation.Options{}, protocol.StringID("p")},
+		"client wants no progress":  {protocol.ProgressToken{}},
+		"the question is withdrawn": {protocol.StringID("p")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, c.opts)
+				r := newRig(t, elicitation.Options{})
 				frames := &screen{t: t}
 				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
 					ProgressToken: c.token}, elicitation.ViaFrames(frames), "up")

@@ -11,20 +11,16 @@ import (
 type slots struct {
 	questions *quota.Pool[protocol.Principal] // in all and by principal
 	sessions  *quota.Pool[*Session]           // by session alone
-	upstreams *quota.Pool[UpstreamKey]        // by connection alone; the zero key has no limit
 }
 
 func newSlots(o *Options) slots {
 	limit := func(n int) int64 { return int64(max(n, -1)) }
 	return slots{
 		questions: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(o.Limits.Pending), Share: limit(o.Limits.PerPrincipal),
+			Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal),
 		}),
 		sessions: quota.New(quota.Options[*Session]{
-			Total: -1, Share: limit(o.Limits.PerSession),
-		}),
-		upstreams: quota.New(quota.Options[UpstreamKey]{
-			Total: -1, Share: limit(o.Limits.PerUpstream),
+			Total: -1, Share: limit(o.MaxPerPrincipal),
 		}),
 	}
 }
@@ -43,18 +39,12 @@ func (s *slots) takeForCall(c *Call) (limit string) {
 		s.questions.Give(p, 1)
 		return "session"
 	}
-	if s.upstreams.Take(c.upstream, 1) != quota.None {
-		s.questions.Give(p, 1)
-		s.sessions.Give(c.origin.Session, 1)
-		return "upstream"
-	}
 	return ""
 }
 
 func (s *slots) giveBackForCall(c *Call) {
 	s.questions.Give(c.origin.Principal, 1)
 	s.sessions.Give(c.origin.Session, 1)
-	s.upstreams.Give(c.upstream, 1)
 }
 
 func (s *slots) countPending() int { return int(s.questions.Used()) }

@@ -9,10 +9,10 @@ import (
 // A logEntry is an event as a log entry. Its message is the event's name, and so is
 // the field event: where the encoder calls the message of an entry "message", the field
 // of that name hides it. The first seven fields are always there.
-type logEntry AuditEvent
+type logEntry questionEvent
 
 // writeLog writes the log entry of an event.
-func (r *Router) writeLog(ctx context.Context, e *AuditEvent) {
+func (r *Router) writeLog(ctx context.Context, e *questionEvent) {
 	if level := e.logLevel(); r.opts.Log.Enabled(ctx, level) {
 		r.opts.Log.Write(ctx, level, string(e.Kind), (*logEntry)(e))
 	}
@@ -28,7 +28,7 @@ func (e *logEntry) AddTo(out event.Encoder) {
 	out.AddString("action", string(e.Action))
 	out.AddFloat64("duration_ms", float64(e.Duration.Microseconds())/1000)
 	for _, f := range [...]struct{ name, value string }{
-		{"subject", e.subject},
+		{"subject", e.Subject},
 		{"mode", string(e.Mode)},
 		{"call_id", escapeForLog(e.CallID)},
 		{"client_request", escapeForLog(e.Request.String())},
@@ -54,12 +54,12 @@ func (e *logEntry) AddTo(out event.Encoder) {
 
 // logLevel is info for the normal course, and a warning for what an operator may have to
 // look at.
-func (e *AuditEvent) logLevel() event.Level {
+func (e *questionEvent) logLevel() event.Level {
 	switch {
 	case e.Violation != "", e.Unseen:
 		return event.LevelWarn
-	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
-		e.Kind == EventLeaked:
+	case e.Kind == eventTimeout, e.Kind == eventError, e.Kind == eventRejected,
+		e.Kind == eventLeaked:
 		return event.LevelWarn
 	}
 	return event.LevelInfo

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"unicode/utf8"
@@ -22,8 +21,7 @@ import (
 // that a redactor keeps out of them.
 func TestRedactorOfDeliveryErrors(t *testing.T) {
 	const canary = "canary-4242-secret"
-	audit := &auditor{}
-	r := newRig(t, elicitation.Options{Redactor: hideMessage, Audit: audit})
+	r := newRig(t, elicitation.Options{Redactor: hideMessage})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	call := r.begin(elicitation.Origin{Session: s},
 		elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
@@ -35,35 +33,19 @@ func TestRedactorOfDeliveryErrors(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	call.End()
-	text := fmt.Sprintf("%+v", audit.events)
-	for _, e := range r.logs.All() {
-		text += fmt.Sprintln(e.Message, e.ContextMap())
-	}
+	text := r.logText()
 	if strings.Contains(text, canary) {
 		t.Errorf("the secret is there: %s", text)
 	}
 }
 
-// auditor keeps all events.
-type auditor struct {
-	mu     sync.Mutex
-	events []elicitation.AuditEvent
-}
-
-func (a *auditor) Audit(e elicitation.AuditEvent) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.events = append(a.events, e)
-}
-
-// A secret in an answer or a URL is in no log, metric, audit record or error,
+// A secret in an answer or a URL is in no log, metric or error,
 // however things end.
 func TestSecretsStayOut(t *testing.T) {
 	const canary = "canary-4242-secret"
 	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff,
 		elicitation.ValidateEnforce} {
-		audit := &auditor{}
-		r := newRig(t, elicitation.Options{Validation: how, Audit: audit})
+		r := newRig(t, elicitation.Options{Validation: how})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		var errs []error
 		replies := []string{
@@ -107,10 +89,7 @@ func TestSecretsStayOut(t *testing.T) {
 				call.End()
 			}
 		}
-		text := fmt.Sprintf("%+v", audit.events)
-		for _, e := range r.logs.All() {
-			text += fmt.Sprintln(e.Message, e.ContextMap())
-		}
+		text := r.logText()
 		families, _ := r.registry.Gather()
 		text += fmt.Sprint(families)
 		for _, err := range errs {
@@ -123,8 +102,8 @@ func TestSecretsStayOut(t *testing.T) {
 			t.Errorf("validation %d: the secret is there: …%s…", how,
 				text[max(0, i-200):min(len(text), i+200)])
 		}
-		if len(audit.events) != r.logs.Len() || len(audit.events) < 100 {
-			t.Errorf("%d audited, %d logged", len(audit.events), r.logs.Len())
+		if r.logs.Len() < 100 {
+			t.Errorf("%d logged", r.logs.Len())
 		}
 		r.settled()
 	}
@@ -133,8 +112,7 @@ func TestSecretsStayOut(t *testing.T) {
 // A secret in the text of a question is gone once there is a redactor.
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
-	audit := &auditor{}
-	r := newRig(t, elicitation.Options{Redactor: hideMessage, Audit: audit})
+	r := newRig(t, elicitation.Options{Redactor: hideMessage})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
 	defer call.End()
@@ -148,14 +126,11 @@ func TestRedactor(t *testing.T) {
 	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
 		t.Error("a question of nobody's was asked")
 	}
-	text := fmt.Sprintf("%+v", audit.events)
-	for _, e := range r.logs.All() {
-		text += fmt.Sprintln(e.Message, e.ContextMap())
-	}
+	text := r.logText()
 	if strings.Contains(text, canary) {
 		t.Errorf("the secret is there: %s", text)
 	}
-	if m := audit.events[0].Message; m != "len=25" {
+	if m := r.logs.All()[0].ContextMap()["message"]; m != "len=25" {
 		t.Errorf("message is %q", m)
 	}
 	r.wantEvents("created delivered completed rejected rejected")
@@ -267,8 +242,8 @@ func TestNamesInLogs(t *testing.T) {
 // A question that several calls could have caused, or one that is over, names what is known of
 // their client.
 func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
-	audit := &auditor{}
-	r := newRig(t, elicitation.Options{Audit: audit})
+	r := newRig(t, elicitation.Options{
+		Subject: func(p protocol.Principal) string { return p.Subject }})
 	alice, bob := protocol.Principal{Subject: "alice"}, protocol.Principal{Subject: "bob"}
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice})
 	begin := func(s *elicitation.Session, id int64, upstream elicitation.UpstreamKey) {
@@ -291,27 +266,28 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	for i, test := range []struct {
 		upstream   elicitation.UpstreamKey
 		session    string
-		principal  protocol.Principal
-		request    string
-		candidates int
+		subject    any
+		request    any
+		candidates any
 	}{
-		{"same", "s1", alice, "", 2},
-		{"different", "", protocol.Principal{}, "", 2},
-		{"over", "s1", alice, "5", 0},
-		{"none", "", protocol.Principal{}, "", 0},
+		{"same", "s1", "alice", nil, int64(2)},
+		{"different", "", nil, nil, int64(2)},
+		{"over", "s1", "alice", "5", nil},
+		{"none", "", nil, nil, nil},
 	} {
 		if _, err := r.ElicitFrom(t.Context(), test.upstream, form("?"), nil); err == nil {
 			t.Fatalf("%s: was asked", test.upstream)
 		}
-		e := audit.events[i]
-		if e.Session != test.session || e.Principal != test.principal ||
-			e.Request.String() != test.request || e.Candidates != test.candidates {
+		e := r.logs.All()[i].ContextMap()
+		if e["downstream_session"] != test.session || e["subject"] != test.subject ||
+			e["client_request"] != test.request || e["candidates"] != test.candidates {
 			t.Errorf("%s: %+v", test.upstream, e)
 		}
-		if ids[e.RequestID] {
-			t.Errorf("%s: the id %q is not its own", test.upstream, e.RequestID)
+		id := e["request_id"].(string)
+		if ids[id] {
+			t.Errorf("%s: the id %q is not its own", test.upstream, id)
 		}
-		ids[e.RequestID] = true
+		ids[id] = true
 	}
 }
 

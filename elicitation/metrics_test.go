@@ -86,7 +86,7 @@ func TestTakenName(t *testing.T) {
 
 // Books balance when questions that began and ended at once have done so.
 func TestBooksBalance(t *testing.T) {
-	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{PerPrincipal: 4}})
+	r := newRig(t, elicitation.Options{MaxPerPrincipal: 4})
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 	var wg sync.WaitGroup
 	asked := make([]int, 8)

@@ -45,8 +45,7 @@ func TestModel(t *testing.T) {
 
 func modelOptions() elicitation.Options {
 	return elicitation.Options{
-		Timeout: 60 * time.Second, MaxTimeout: 150 * time.Second,
-		Limits: elicitation.Limits{Pending: 12, PerPrincipal: 6, PerSession: 4, PerUpstream: 5},
+		Timeout: 60 * time.Second, MaxPending: 12, MaxPerPrincipal: 4,
 	}
 }
 
@@ -178,11 +177,11 @@ func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {
 	case !who.Anonymous():
-		return o.Limits.PerPrincipal
+		return o.MaxPerPrincipal
 	case m.authenticated:
-		return o.Limits.Pending * 3 / 4
+		return o.MaxPending * 3 / 4
 	}
-	return o.Limits.Pending
+	return o.MaxPending
 }
 
 func (m *model) offer() {
@@ -195,17 +194,13 @@ func (m *model) offer() {
 	switch {
 	case c.over || c.session.gone:
 		want = elicitation.ReasonNoSession
-	case m.pending(func(*modelQuestion) bool { return true }) >= o.Limits.Pending,
+	case m.pending(func(*modelQuestion) bool { return true }) >= o.MaxPending,
 		m.pending(func(q *modelQuestion) bool {
 			return q.call.session.who == c.session.who
 		}) >= m.share(c.session.who),
 		m.pending(func(q *modelQuestion) bool {
 			return q.call.session == c.session
-		}) >= o.Limits.PerSession,
-		c.up != "" &&
-			m.pending(func(q *modelQuestion) bool {
-				return q.call.up == c.up
-			}) >= o.Limits.PerUpstream:
+		}) >= o.MaxPerPrincipal:
 		want = elicitation.ReasonCapacity
 	}
 	q := &modelQuestion{call: c, born: time.Now(),
@@ -296,7 +291,7 @@ func (m *model) progress() {
 	default:
 		o := modelOptions()
 		q.due = time.Now().Add(o.Timeout)
-		if last := q.born.Add(o.MaxTimeout); q.due.After(last) {
+		if last := q.born.Add(10 * time.Minute); q.due.After(last) {
 			q.due = last
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -17,9 +16,6 @@ const (
 	// defaultTimeout is how long a client may take to answer. It is what most
 	// clients and servers wait for any request.
 	defaultTimeout = 60 * time.Second
-	// defaultMaxTimeout is when a question ends whatever extends it: the bound
-	// that the re-entry funnel has for a person, too.
-	defaultMaxTimeout = 10 * time.Minute
 	// defaultSweepInterval is how often forgotten calls are looked for.
 	defaultSweepInterval = 5 * time.Minute
 
@@ -28,15 +24,19 @@ const (
 	// defaultMaxPerPrincipal is how many of them may be one principal's: more
 	// than a person can look at.
 	defaultMaxPerPrincipal = 16
-	// defaultMaxPerSession is how many may be one session's. A principal may
-	// use it up with one session.
-	defaultMaxPerSession = 16
 )
 
 const (
 	// deliveryTimeout is how long a [FrameDeliverer] may take. A stream
 	// that does not take a frame of a few kilobytes within it is stuck.
 	deliveryTimeout = 10 * time.Second
+	// minMaxTimeout is how long a question that its client extends may last at least: the
+	// bound that the re-entry funnel has for a person, too.
+	minMaxTimeout = 10 * time.Minute
+	// maxExtension is how much longer than Options.Timeout such a question may last, where that
+	// is more: a gateway lets the call that asks run as much longer than its question.
+	maxExtension = 5 * time.Minute
+
 	// retryAfter is when a refused upstream may ask again.
 	retryAfter = 5 * time.Second
 
@@ -55,34 +55,31 @@ const (
 // setting but for Log and Metrics, without which nothing is recorded.
 //
 // 0 is the default of every number. A negative limit on what may be pending means that there
-// is no limit, a negative Heartbeat that none are sent, a negative MinHumanTime that there is none;
+// is no limit, a negative MinHumanTime that there is none;
 // any other negative number is an error of [New] that names the field.
 type Options struct {
 	// Timeout is how long a client may take to answer, 0: a minute.
-	// Progress that the client reports starts it anew. Where the questions go on to
-	// clients of a server of this module, set it to the HumanTimeout of that server;
+	// Progress that the client reports starts it anew, until 5 minutes more than Timeout, or 10
+	// minutes if that is longer, have passed since the question was created. Where the questions
+	// go on to clients of a server of this module, set it to the HumanTimeout of that server;
 	// package roundtrip lists all clocks that may run out on a person.
 	Timeout time.Duration
-	// MaxTimeout is how long a question lasts at most, however it is extended
-	// and whatever a question asks for, 0: 10 minutes, or Timeout if that
-	// is longer.
-	MaxTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question, from
 	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and
 	// is logged and counted as unseen. 0: 400 ms, but none for clients in the same
 	// process; negative: none.
 	MinHumanTime time.Duration
-	// Heartbeat is the time between the progress notifications that show a client
-	// that its request waits for a person, where [Origin] has a ProgressToken and
-	// the questions go out by [ViaFrames] or by an Asker that is a [ProgressDeliverer];
-	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
-	Heartbeat time.Duration
 	// SweepInterval is the time between two searches for calls without End, 0:
 	// 5 minutes. One that was over at two of them is reported and ended.
 	SweepInterval time.Duration
 
-	// Limits bound how many questions may be pending.
-	Limits Limits
+	// MaxPending is how many questions may be pending at once. 0: 100, negative: no limit.
+	MaxPending int
+	// MaxPerPrincipal is how many of them may be one principal's, and one session's. 0: 16,
+	// negative: no limit. Anonymous callers cannot be told apart: together they may have
+	// MaxPending, or all but a quarter of it once a session with a principal has been attached,
+	// beside what their sessions may have.
+	MaxPerPrincipal int
 
 	// Validation says what becomes of accepted content that does not fit the
 	// form. The zero value is [ValidateWarn].
@@ -98,7 +95,7 @@ type Options struct {
 	// or card number. Nil: none may, and the question is refused with [ReasonSecret]; a
 	// URL is the way to ask for a secret. Calls may overlap.
 	AllowSecrets func(upstream UpstreamKey) bool
-	// Redactor makes the text of a question fit for logs and audit. Nil leaves
+	// Redactor makes the text of a question fit for logs. Nil leaves
 	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
 
@@ -106,14 +103,13 @@ type Options struct {
 	// p.Subject. Nil: a digest of the principal, by which what one person was asked can be found
 	// and which names nobody. Calls may overlap.
 	Subject func(p protocol.Principal) string
-	// Log gets one entry for each event, nil: none. zaplog.New and sloglog.New of
-	// server/middleware make one.
+	// Log gets one entry for each event, nil: none. Entries about a question come in the order of
+	// its events, while nothing else happens to it, so the log must not call the router. zaplog.New
+	// and sloglog.New of server/middleware make one.
 	Log event.LogSink
 	// Metrics gets the metrics, nil: none, as prom.New of server/middleware makes it. Several
 	// routers may share it; they then add up in the same series.
 	Metrics event.MetricSink
-	// Audit gets each event as a value, nil: none.
-	Audit AuditSink
 }
 
 // Validation says what becomes of accepted content that does not fit the form.
@@ -138,7 +134,8 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.fillDurations(); err != nil {
 		return o, err
 	}
-	o.Limits.fillDefaults()
+	o.MaxPending = cmp.Or(o.MaxPending, defaultMaxPending)
+	o.MaxPerPrincipal = cmp.Or(o.MaxPerPrincipal, defaultMaxPerPrincipal)
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
 	}
@@ -151,22 +148,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Limits bound what a [Router] takes. 0 is the default of every number.
-type Limits struct {
-	// Pending, PerPrincipal, PerSession and PerUpstream are how many questions may be
-	// pending at once, in all and for each. 0: 100, 16, 16 and Pending, since all calls may
-	// share one connection to an upstream; negative: no limit.
-	// Anonymous callers cannot be told apart: together they may have Pending, or all but a
-	// quarter of it once a session with a principal has been attached, beside what their
-	// sessions and upstreams may have.
-	Pending, PerPrincipal, PerSession, PerUpstream int
-}
-
-func (l *Limits) fillDefaults() {
-	l.Pending = cmp.Or(l.Pending, defaultMaxPending)
-	l.PerPrincipal = cmp.Or(l.PerPrincipal, defaultMaxPerPrincipal)
-	l.PerSession = cmp.Or(l.PerSession, defaultMaxPerSession)
-	l.PerUpstream = cmp.Or(l.PerUpstream, l.Pending)
+// maxTimeout is how long a question may last that its client extends.
+func (o *Options) maxTimeout() time.Duration {
+	return max(minMaxTimeout, o.Timeout+maxExtension)
 }
 
 func (o *Options) fillDurations() error {
@@ -176,7 +160,6 @@ func (o *Options) fillDurations() error {
 		zero  time.Duration
 	}{
 		{"Timeout", &o.Timeout, defaultTimeout},
-		{"MaxTimeout", &o.MaxTimeout, max(defaultMaxTimeout, o.Timeout)},
 		{"SweepInterval", &o.SweepInterval, defaultSweepInterval},
 	} {
 		if *d.value < 0 {
@@ -186,13 +169,6 @@ func (o *Options) fillDurations() error {
 			*d.value = d.zero
 		}
 	}
-	if o.Heartbeat == 0 {
-		o.Heartbeat = heartbeat.DefaultInterval
-	}
-	if o.MaxTimeout < o.Timeout {
-		return fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
-			o.MaxTimeout, o.Timeout)
-	}
 	return nil
 }
 
@@ -200,9 +176,9 @@ func (o *Options) fillDurations() error {
 const (
 	// envTimeout sets Options.Timeout.
 	envTimeout = "ELICITATION_TIMEOUT"
-	// envMaxConcurrent sets Options.Limits.Pending, and PerPrincipal and PerSession in
-	// proportion: 1000 sets both to 160. Neither becomes less than its default, or than
-	// Pending where that is smaller still.
+	// envMaxConcurrent sets Options.MaxPending, and MaxPerPrincipal in proportion: 1000 sets it
+	// to 160. It does not become less than its default, or than MaxPending where that is smaller
+	// still.
 	envMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
 	// envCleanupInterval sets Options.SweepInterval.
 	envCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
@@ -235,17 +211,11 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
 				envMaxConcurrent, text)
 		}
-		o.Limits.Pending = int(n)
-		o.Limits.PerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)
-		o.Limits.PerSession = shareOfPending(n, defaultMaxPerSession)
+		o.MaxPending = int(n)
+		o.MaxPerPrincipal = int(max(n*defaultMaxPerPrincipal/defaultMaxPending,
+			min(n, defaultMaxPerPrincipal)))
 	}
 	return o, nil
-}
-
-// shareOfPending returns the part of pending questions that has the same proportion to them as
-// the default of a share to 100.
-func shareOfPending(pending, share int64) int {
-	return int(max(pending*share/defaultMaxPending, min(pending, share)))
 }
 
 // maxEnvSeconds keeps a number of seconds within what a duration can hold.

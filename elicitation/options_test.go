@@ -10,9 +10,8 @@ import (
 
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
-		"unknown Validation":    {Validation: 3},
-		"negative Validation":   {Validation: -1},
-		"maximum below default": {Timeout: time.Minute, MaxTimeout: time.Second},
+		"unknown Validation":  {Validation: 3},
+		"negative Validation": {Validation: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := elicitation.New(&o); err == nil {
@@ -25,14 +24,12 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestNegativeOptions: a negative number means that there is no limit or no heartbeat, or New
+// TestNegativeOptions: a negative number means that there is no limit, or New
 // refuses it.
 func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Timeout": true, "MaxTimeout": true, "SweepInterval": true, "Heartbeat": false,
-		"MinHumanTime":   false,
-		"Limits.Pending": false, "Limits.PerPrincipal": false, "Limits.PerSession": false,
-		"Limits.PerUpstream": false,
+		"Timeout": true, "SweepInterval": true, "MinHumanTime": false,
+		"MaxPending": false, "MaxPerPrincipal": false,
 	}, func(o *elicitation.Options) error {
 		_, err := elicitation.New(o)
 		return err
@@ -43,8 +40,7 @@ func TestOptionsFromEnv(t *testing.T) {
 	const timeout, most, sweep = "ELICITATION_TIMEOUT", "ELICITATION_MAX_CONCURRENT",
 		"ELICITATION_CLEANUP_INTERVAL"
 	limits := func(pending, each int) elicitation.Options {
-		return elicitation.Options{Limits: elicitation.Limits{Pending: pending, PerPrincipal: each,
-			PerSession: each}}
+		return elicitation.Options{MaxPending: pending, MaxPerPrincipal: each}
 	}
 	for _, test := range []struct {
 		name string
@@ -81,7 +77,9 @@ func TestOptionsFromEnv(t *testing.T) {
 				return
 			}
 			if err != nil || got.Timeout != test.want.Timeout ||
-				got.SweepInterval != test.want.SweepInterval || got.Limits != test.want.Limits {
+				got.SweepInterval != test.want.SweepInterval ||
+				got.MaxPending != test.want.MaxPending ||
+				got.MaxPerPrincipal != test.want.MaxPerPrincipal {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
@@ -91,7 +89,7 @@ func TestOptionsFromEnv(t *testing.T) {
 // What lookup returns of a variable that is not set does not count.
 func TestOptionsFromEnvTakeWhatIsSet(t *testing.T) {
 	got, err := elicitation.OptionsFromEnv(func(string) (string, bool) { return "7", false })
-	if err != nil || got.Timeout != 0 || got.SweepInterval != 0 || got.Limits.Pending != 0 {
+	if err != nil || got.Timeout != 0 || got.SweepInterval != 0 || got.MaxPending != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

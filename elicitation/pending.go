@@ -3,6 +3,7 @@ package elicitation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 //	Created → Delivered → Completed | TimedOut | Cancelled | Failed
 //	Created → TimedOut | Cancelled | Failed
 //
-// A reply to a question in Created emits EventDelivered first.
+// A reply to a question in Created emits eventDelivered first.
 type state uint8
 
 const (
@@ -104,16 +105,16 @@ func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
 }
 
 // eventKind is the event that reports the outcome.
-func (out outcome) eventKind() AuditKind {
+func (out outcome) eventKind() eventKind {
 	switch out.state {
 	case stateCompleted:
-		return EventCompleted
+		return eventCompleted
 	case stateTimedOut:
-		return EventTimeout
+		return eventTimeout
 	case stateCancelled:
-		return EventCancelled
+		return eventCancelled
 	}
-	return EventError
+	return eventError
 }
 
 // openQuestion makes a question of the upstream's parameters and returns it with
@@ -148,15 +149,11 @@ func (c *Call) newPendingQuestion(q *parsedQuestion, opts *ElicitOptions) *pendi
 	p := &pendingQuestion{
 		router: r, call: c, id: protocol.StringID(newID()), upstreamToken: q.token, kind: q.kind,
 		check: r.answerCheckFor(q), onProgress: opts.Progress,
-		outcomes: make(chan outcome, 1), timeout: opts.Timeout,
+		outcomes: make(chan outcome, 1), timeout: r.opts.Timeout,
 	}
 	if r.recordsEvents() {
 		p.message = r.redactMessage(q.message)
 	}
-	if p.timeout <= 0 {
-		p.timeout = r.opts.Timeout
-	}
-	p.timeout = min(p.timeout, r.opts.MaxTimeout)
 	return p
 }
 
@@ -204,7 +201,7 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 // publish makes the question exist: from here on it is counted, and finish ends it
 // once. It holds mu throughout: once the question is in the table, replies, cancellations
 // and the timer may call finish from other goroutines, and finish must find every field
-// set and EventCreated emitted.
+// set and eventCreated emitted.
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
 	var resume func()
@@ -229,7 +226,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 		p.expires = p.created.Add(deliveryTimeout) // until it is delivered
 	}
 	r.metrics.countCreated()
-	p.emitStateLocked(EventCreated, nil)
+	p.emitStateLocked(eventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	p.call.startHeartbeats()
 	if ctx.Done() != nil {
@@ -291,7 +288,7 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 func (p *pendingQuestion) confirmDeliveryLocked() {
 	if p.state == stateCreated {
 		p.state = stateDelivered
-		p.emitStateLocked(EventDelivered, nil)
+		p.emitStateLocked(eventDelivered, nil)
 	}
 }
 
@@ -318,6 +315,9 @@ func (p *pendingQuestion) endLocked(out outcome) {
 func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
 	if (by == ByUpstream || by == ByCallEnd) && p.call.ctx.Err() != nil {
 		by, cause = ByClient, context.Cause(p.call.ctx)
+	}
+	if refused, ok := errors.AsType[*waiting.ClientError](cause); ok {
+		return p.finish(p.readError(refused.Said)) // which the transport is about to report
 	}
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
@@ -361,7 +361,7 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout starts the timeout anew, up to Options.MaxTimeout after the creation.
+// extendTimeout starts the timeout anew, up to the longest time after the creation.
 // It reports whether the question was still pending.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
@@ -371,7 +371,7 @@ func (p *pendingQuestion) extendTimeout() bool {
 	}
 	p.confirmDeliveryLocked()
 	next := time.Now().Add(p.timeout)
-	if last := p.created.Add(p.router.opts.MaxTimeout); next.After(last) {
+	if last := p.created.Add(p.router.opts.maxTimeout()); next.After(last) {
 		next = last
 	}
 	if next.After(p.expires) {

@@ -290,18 +290,10 @@ func TestTimeouts(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options elicitation.Options
-		asked   time.Duration
 		want    time.Duration
 	}{
-		{"default", elicitation.Options{}, 0, time.Minute},
-		{"configured", elicitation.Options{Timeout: 5 * time.Minute}, 0, 5 * time.Minute},
-		{"of the question", elicitation.Options{}, 3 * time.Second, 3 * time.Second},
-		{"longer than the default", elicitation.Options{}, 2 * time.Minute, 2 * time.Minute},
-		{"beyond the maximum", elicitation.Options{}, time.Hour, 10 * time.Minute},
-		{"beyond a configured maximum", elicitation.Options{MaxTimeout: 90 * time.Second},
-			time.Hour, 90 * time.Second},
-		{"long default raises the maximum", elicitation.Options{Timeout: 20 * time.Minute}, 0,
-			20 * time.Minute},
+		{"default", elicitation.Options{}, time.Minute},
+		{"configured", elicitation.Options{Timeout: 20 * time.Minute}, 20 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -311,8 +303,7 @@ func TestTimeouts(t *testing.T) {
 				call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 				defer call.End()
 				began := time.Now()
-				_, err := call.Elicit(t.Context(), form("m"),
-					&elicitation.ElicitOptions{Timeout: test.asked})
+				_, err := call.Elicit(t.Context(), form("m"), nil)
 				refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout,
 					"Elicitation timed out")
 				if took := time.Since(began); took != test.want {
@@ -331,8 +322,13 @@ func TestTimeouts(t *testing.T) {
 
 // Progress starts the timeout anew, within the absolute maximum.
 func TestProgressExtends(t *testing.T) {
+	testProgressExtends(t, 200*time.Second, 600*time.Second)
+	testProgressExtends(t, 600*time.Second, 900*time.Second)
+}
+
+func testProgressExtends(t *testing.T, timeout, longest time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{MaxTimeout: 3 * time.Minute})
+		r := newRig(t, elicitation.Options{Timeout: timeout})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 		defer call.End()
@@ -356,10 +352,10 @@ func TestProgressExtends(t *testing.T) {
 			t.Errorf("progress of something else is %v", d)
 		}
 		for i := range 4 {
-			time.Sleep(50 * time.Second)
+			time.Sleep(longest * 5 / 18)
 			want := elicitation.Accepted
 			if i == 3 {
-				want = elicitation.Expired // 200 s, and the maximum is 180 s
+				want = elicitation.Expired // 20/18 of the longest time
 			}
 			d := r.HandleProgress(s.Sender(), progress(id, float64(i)))
 			if d != want {
@@ -373,8 +369,8 @@ func TestProgressExtends(t *testing.T) {
 		if !errors.Is(ended.Err, elicitation.ReasonTimeout) {
 			t.Errorf("outcome is %+v", ended)
 		}
-		if d := r.logs.All()[2].ContextMap()["duration_ms"]; d != 180000.0 {
-			t.Errorf("it timed out after %v ms, want 180000", d)
+		if d := r.logs.All()[2].ContextMap()["duration_ms"]; d != float64(longest.Milliseconds()) {
+			t.Errorf("it timed out after %v ms, want %v", d, longest)
 		}
 	})
 }

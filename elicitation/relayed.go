@@ -52,7 +52,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	}
 	r.metrics.requests.Add(1)
 	r.relayed.add(q.ID)
-	c.emitRelayed(q, &AuditEvent{Kind: EventCreated})
+	c.emitRelayed(q, &questionEvent{Kind: eventCreated})
 	return q, nil
 }
 
@@ -60,7 +60,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 // called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
 	if _, ended := c.router.relayed.endOf(q.ID); !ended {
-		c.emitRelayed(q, &AuditEvent{Kind: EventDelivered})
+		c.emitRelayed(q, &questionEvent{Kind: eventDelivered})
 	}
 }
 
@@ -115,17 +115,17 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 		return
 	}
 	c.router.metrics.countOutcome(out, time.Since(q.Created))
-	e := AuditEvent{Kind: out.eventKind()}
+	e := questionEvent{Kind: out.eventKind()}
 	c.describeOutcome(&out, &e)
 	c.emitRelayed(q, &e)
 }
 
 // emitRelayed emits an event about a question.
-func (c *Call) emitRelayed(q *Relayed, e *AuditEvent) {
+func (c *Call) emitRelayed(q *Relayed, e *questionEvent) {
 	if !c.router.recordsEvents() {
 		return
 	}
-	e.Time, e.RequestID, e.Upstream = time.Now(), q.ID, c.upstream
+	e.RequestID, e.Upstream = q.ID, c.upstream
 	e.Mode, e.Message, e.Duration = q.Mode, q.Message, time.Since(q.Created)
 	c.describeIn(e)
 	c.router.emitEvent(c.ctx, e)

@@ -106,7 +106,7 @@ func (q endedQuestion) dispositionOf(from Sender) Disposition {
 
 // HandleProgress takes a notifications/progress that a client sent. When its token
 // is that of a question, which must have been put to this session and principal,
-// the question's timeout starts anew, within Options.MaxTimeout, and the upstream
+// the question's timeout starts anew, as long as Options.Timeout lets it, and the upstream
 // hears of it through ElicitOptions.Progress. The token of a question is the id
 // of its request.
 //

@@ -74,7 +74,7 @@ func New(opts *Options) (*Router, error) {
 		urls:      make(map[urlKey]*urlElicitation),
 		calls:     make(map[*Call]struct{}),
 		ended:     recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
-		abandoned: newAbandonedCalls(o.MaxTimeout),
+		abandoned: newAbandonedCalls(o.maxTimeout()),
 		idle:      make(chan struct{}),
 	}
 	if r.metrics, err = newMetrics(o.Metrics); err != nil {
@@ -169,7 +169,7 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 // Shutdown takes no more sessions, calls or questions, and waits for the
 // questions that are pending. When ctx ends first they are cancelled, and their clients told;
 // the error is then the cause of ctx. It returns a few seconds after
-// ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
+// ctx has ended, whatever a transport, a log or a callback is busy with. It
 // may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
@@ -207,7 +207,7 @@ func (r *Router) signalIdleLocked() {
 }
 
 // cancelPending cancels all questions concurrently, so that none waits for the callback
-// or the audit of another. ending counts those that have not ended yet.
+// or the log of another. ending counts those that have not ended yet.
 func (r *Router) cancelPending(ending *sync.WaitGroup) {
 	r.mu.Lock()
 	pending := slices.Collect(maps.Values(r.questions))

@@ -24,7 +24,7 @@ type SessionInfo struct {
 	// encoded for it. From 2026-07-28 on servers send no requests, so [ViaFrames] cannot
 	// deliver questions, and they are refused.
 	Version protocol.Version
-	// LogName stands for the session in logs and audit, "": ID. Set it where
+	// LogName stands for the session in logs, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
 	// Notify carries notifications that belong to no request, such as the

@@ -18,20 +18,20 @@ func TestShutdownWithStuckHost(t *testing.T) {
 	const questions = 8
 	const stuck = 20 * time.Second // less than a timeout: that would wait for the audit, too
 	for _, test := range []struct {
-		name  string
-		audit func()
-		want  int32 // questions whose upstream got an error
+		name string
+		log  func()
+		want int32 // questions whose upstream got an error
 	}{
 		{"all return", func() {}, questions},
-		{"an audit blocks", func() { time.Sleep(stuck) }, questions - 1},
-		{"an audit panics", func() { panic("host") }, questions},
+		{"a log blocks", func() { time.Sleep(stuck) }, questions - 1},
+		{"a log panics", func() { panic("host") }, questions},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var audited, ended atomic.Int32
-				r := newRig(t, elicitation.Options{Audit: auditFunc(func(e elicitation.AuditEvent) {
-					if e.Kind == elicitation.EventCancelled && audited.Add(1) == 1 {
-						test.audit()
+				var logged, ended atomic.Int32
+				r := newRig(t, elicitation.Options{Log: logFunc(func(name string) {
+					if name == "elicitation.cancelled" && logged.Add(1) == 1 {
+						test.log()
 					}
 				})})
 				s := r.attach(elicitation.SessionInfo{ID: "s1"})

@@ -53,12 +53,12 @@ func describeErrorKind(err error) string {
 	return fmt.Sprintf("error of type %T", err)
 }
 
-// A Redactor makes the text of a question fit for logs and audit, and that of an
+// A Redactor makes the text of a question fit for logs, and that of an
 // error that may quote a question. It must be safe for concurrent use, return
 // promptly and not use the router.
 type Redactor func(message string) string
 
-// redactMessage makes the text of a question fit for logs and audit.
+// redactMessage makes the text of a question fit for logs.
 func (r *Router) redactMessage(message string) string {
 	if r.opts.Redactor != nil {
 		message = r.opts.Redactor(message)

@@ -145,7 +145,7 @@ func (out outcome) mayVisit() bool {
 // A completion counts once: the URL elicitation is forgotten.
 //
 // The client is one of this router, where the connection of the upstream is. What no client
-// waits for is Unknown, and reported as [EventCompletionDropped]; so is one with an id with
+// waits for is Unknown, and reported as elicitation.completion_dropped; so is one with an id with
 // which the upstream sent two sessions to a URL.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,

@@ -178,11 +178,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			client:   []string{seenByAll},
 			logs:     []entry{created, delivered, question("completed", 30000, "action", "cancel")},
 			metrics:  map[string]float64{"completed_total{cancel}": 1}},
-		{name: "timeout",
-			run: func(w *wired) string {
-				return w.ask(w.t.Context(), "up", askDeploy,
-					&elicitation.ElicitOptions{Timeout: time.Second})
-			},
+		{name: "timeout", opts: elicitation.Options{Timeout: time.Second},
+			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
 			upstream: fmt.Sprintf(failedWith, protocol.CodeTimeout, "Elicitation timed out"),
 			client:   []string{seenByAll, withdrawnFor("the question timed out")},
 			logs: []entry{created, delivered,
@@ -234,7 +231,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			upstream: fmt.Sprintf(failedWith, -32602, "Client does not support form elicitation"),
 			logs:     []entry{rejected(elicitation.ReasonMode, -32602)},
 			metrics:  map[string]float64{"rejected_total{mode}": 1}},
-		{name: "too many", opts: elicitation.Options{Limits: elicitation.Limits{PerSession: 1}},
+		{name: "too many", opts: elicitation.Options{MaxPerPrincipal: 1},
 			run: func(w *wired) string {
 				go w.call.Elicit(w.t.Context(), json.RawMessage(askDeploy), nil)
 				synctest.Wait()

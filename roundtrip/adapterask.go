@@ -33,7 +33,7 @@ func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 
 // A requestAsk is a question that is asked as the wire has it. It is in a piece of memory of its
 // own for the reason of formAsk.
-type requestAsk struct{ inquiries [1]inquiry }
+type requestAsk struct{ inquiry inquiry }
 
 //go:noinline
 func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *requestAsk {
@@ -43,11 +43,11 @@ func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOpt
 	return a
 }
 
-func (a *requestAsk) question() *Question { return &a.inquiries[0].question }
+func (a *requestAsk) question() *Question { return &a.inquiry.question }
 
 // ask returns the answer as a client of the wire has sent it.
 func (a *requestAsk) ask(ctx context.Context) (json.RawMessage, error) {
-	return a.readResult(ctx, askQuestions(ctx, a.inquiries[:]...))
+	return a.readResult(ctx, askQuestion(ctx, &a.inquiry))
 }
 
 //go:noinline

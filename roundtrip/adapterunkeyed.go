@@ -46,7 +46,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if r == nil {
 		return nil, noRound(ctx)
 	}
-	q := requestQuestion("question", request)
+	q := requestQuestion("question", request).applyOptions(opts)
 	if q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
@@ -58,7 +58,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// A question that nobody can be asked has no place among the others.
-	if err := r.checkOptional(ctx, []Question{q.applyOptions(opts)}); err != nil {
+	if err := r.checkOptional(ctx, &q); err != nil {
 		return nil, err
 	}
 	asked := unkeyedQuestion{concurrent: !CalledByHandler()}

@@ -3,7 +3,9 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -53,7 +55,7 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string,
 // same in every round: make what is fresh in it with [Nonce]. Another URL than the one that
 // was agreed to ends the flow, with an error that the client can read, and is not asked for.
 func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOption) error {
-	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
+	return askQuestion(ctx, &inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
 // AskMessage asks the client's model for a message. The request must not be changed
@@ -65,7 +67,7 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
-	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts),
+	err := askQuestion(ctx, &inquiry{CreateMessage(key, request).applyOptions(opts),
 		func(raw json.RawMessage) (err error) {
 			result, err = protocol.DecodeCreateMessageResult(raw)
 			return err
@@ -79,7 +81,7 @@ func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage
 // AskRoots asks which directories the client exposes.
 func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protocol.Root, error) {
 	var roots []protocol.Root
-	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts),
+	err := askQuestion(ctx, &inquiry{ListRoots(key).applyOptions(opts),
 		func(raw json.RawMessage) error {
 			result, err := protocol.DecodeListRootsResult(raw)
 			if err == nil {
@@ -100,7 +102,11 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 // read the answer, and [RawAnswer] cannot.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	var content json.RawMessage
-	if err := askQuestions(ctx, q.applyOptions(opts).intoRaw(&content)); err != nil {
+	err := askQuestion(ctx, &inquiry{q.applyOptions(opts), func(raw json.RawMessage) error {
+		content = append(json.RawMessage(nil), raw...)
+		return nil
+	}})
+	if err != nil {
 		return nil, err
 	}
 	return content, nil
@@ -143,11 +149,18 @@ func (q Question) applyOptions(opts []QuestionOption) Question {
 	return q
 }
 
+// An inquiry is a question of flow style. decode takes the accepted content; an error means that
+// it is not what was asked for. Nil: the content is not read.
+type inquiry struct {
+	question Question
+	decode   func(json.RawMessage) error
+}
+
 // A formAsk is a form that is asked for and its content. It is in a piece of memory of its own,
 // since questions that are passed by value take a kilobyte of the stack of a call that waits.
 type formAsk[T any] struct {
-	inquiries [1]inquiry
-	content   T
+	inquiry inquiry
+	content T
 }
 
 // newFormAsk returns the question that [Ask] asks. It is not inlined, for the same reason.
@@ -155,20 +168,34 @@ type formAsk[T any] struct {
 //go:noinline
 func newFormAsk[T any](key, message string, opts []QuestionOption) *formAsk[T] {
 	a := &formAsk[T]{}
-	a.inquiries[0] = formInquiry(&a.content, Elicit[T](key, message).applyOptions(opts),
-		formOf[T]().decoder)
+	a.inquiry.question = Elicit[T](key, message).applyOptions(opts)
+	a.decodeWith(formOf[T]().decoder)
 	return a
 }
 
 //go:noinline
 func (q *FormQuestion[T]) newAsk(message string, opts []QuestionOption) *formAsk[T] {
 	a := &formAsk[T]{}
-	a.inquiries[0] = formInquiry(&a.content, q.Elicit(message).applyOptions(opts), q.decoder)
+	a.inquiry.question = q.Elicit(message).applyOptions(opts)
+	a.decodeWith(q.decoder)
 	return a
 }
 
+// decodeWith has content that fits the form of T stored.
+func (a *formAsk[T]) decodeWith(decoder *jsonx.Decoder[T]) {
+	a.inquiry.decode = func(content json.RawMessage) error {
+		v, err := decoder.Decode(content)
+		if err != nil {
+			// The decoder's error would quote the value.
+			return fmt.Errorf("the content does not decode into %T", v)
+		}
+		a.content = v
+		return nil
+	}
+}
+
 func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
-	if err := askQuestions(ctx, a.inquiries[:]...); err != nil {
+	if err := askQuestion(ctx, &a.inquiry); err != nil {
 		var zero T
 		return zero, err
 	}
@@ -203,18 +230,11 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 
 // checkOptional returns the error of a call in flow style that cannot be asked
 // and whose handler can do without, nil where asking goes on.
-func (r *run) checkOptional(ctx context.Context, missing []Question) error {
-	var failed *PushError
-	var kind protocol.InputKind
-	for i := range missing {
-		q := &missing[i]
-		if !q.optional {
-			continue
-		}
-		if err := r.era().checkAskable(&r.questioner, q.request); err != nil {
-			failed, kind = err, q.request.Kind()
-		}
+func (r *run) checkOptional(ctx context.Context, q *Question) error {
+	if !q.optional {
+		return nil
 	}
+	failed := r.era().checkAskable(&r.questioner, q.request)
 	if failed == nil {
 		return nil
 	}
@@ -222,16 +242,6 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 	if err != nil {
 		return err
 	}
-	p.failPushed(ctx, r, kind, failed, true)
+	p.failPushed(ctx, r, q.request.Kind(), failed, true)
 	return failed
-}
-
-// allOptional reports whether the handler can do without all answers.
-func allOptional(questions []Question) bool {
-	for i := range questions {
-		if !questions[i].optional {
-			return false
-		}
-	}
-	return true
 }

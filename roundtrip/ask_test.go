@@ -291,8 +291,7 @@ func TestAskOutsideOfARound(t *testing.T) {
 		_, key := roundtrip.IdempotencyKey(ctx, "i")
 		return []error{ask, url, memo, key,
 			roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") }),
-			roundtrip.FlowVersion(ctx, "1"),
-			roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"))}
+			roundtrip.FlowVersion(ctx, "1")}
 	}
 	check := func(errs []error, why string) {
 		t.Helper()
@@ -349,10 +348,6 @@ func TestAskMistakes(t *testing.T) {
 			_, again := reasonOf(ctx, "k")
 			return errors.Join(err, again)
 		}, []string{`key "k"`, "two questions"}},
-		{"twice in a batch", func(ctx context.Context) error {
-			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"),
-				whyNow.Into(new(Confirmation), "?"))
-		}, []string{`key "why"`, "two questions"}},
 		{"nil request", func(ctx context.Context) error {
 			_, err := roundtrip.AskRequest(ctx, "k", nil)
 			return err

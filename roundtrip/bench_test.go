@@ -113,13 +113,14 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 		b.Fatal(err)
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		texts := make([]Essay, n)
-		batch := make([]roundtrip.Inquiry, n)
-		for i := range n {
-			batch[i] = essays[i].Into(&texts[i], "Write something")
+		var missing []roundtrip.Item
+		for _, essay := range essays[:n] {
+			if _, ok := essay.AcceptedContent(ctx); !ok {
+				missing = append(missing, essay.Elicit("Write something"))
+			}
 		}
-		if err := roundtrip.Batch(ctx, batch...); err != nil {
-			return nil, err
+		if len(missing) > 0 {
+			return roundtrip.InputRequired(missing...), nil
 		}
 		_, err := essays[n].Ask(ctx, "And the last")
 		return nil, err

@@ -65,11 +65,11 @@
 // that takes neither context nor error into account: it will run in a round that
 // asks, although nobody is told that it succeeded.
 //
-// [Batch] asks several questions in one round. [FlowVersion] tells flows that
-// began under other code. Both styles may be used in one handler. What a handler
-// returns with [WithState] in a round that asks is kept: it is the handler's word,
-// not the person's, so it must not say that somebody agreed before they did. And
-// a question that the handler itself withdraws on a connection of a legacy
+// [FlowVersion] tells flows that began under other code. Both styles may be used in one
+// handler, and a flow that asks several questions at once returns them, as guard style
+// does. What a handler returns with [WithState] in a round that asks is kept: it is the
+// handler's word, not the person's, so it must not say that somebody agreed before they
+// did. And a question that the handler itself withdraws on a connection of a legacy
 // revision, by a context of its own that ends, is one that it chose to do without.
 //
 // # When nobody can be asked
@@ -143,10 +143,8 @@
 //	store.Lease                           2 min
 //		how long a claim of a guard counts as running when nobody renews it; then copies of
 //		its request are told that the outcome is not known
-//	sqlstore.Options.Timeout              5 s
+//	a claim in sqlstore or redisstore     5 s
 //		the claim of a state with its answers; the request is refused
-//	redisstore.Options.Timeout            5 s
-//		the same
 //	redisstore.Options.Longest            1 h
 //		how long a state may last; one that lasts longer is refused, so keep it at RoundTTL
 //		or AnswerWithin
@@ -159,11 +157,11 @@
 //		a session that was idle for so long may make room for another; it ends
 //	events of a finished stream           5 min
 //		a response for a client that lost its connection; it cannot be fetched any more
-//	serverhttp.Options.KeepAlive          25 s
+//	keep-alive of serverhttp              25 s
 //		a quiet stream; a comment is sent, which keeps proxies from closing it
 //	serverhttp.Options.ReadTimeout        30 s
 //		one body, such as that with the answers; the request is refused (408)
-//	serverhttp.Options.WriteTimeout       30 s
+//	write timeout of serverhttp           30 s
 //		one write, not the response; the connection is closed
 //	http.Server.WriteTimeout              -
 //		the response; serverhttp replaces it by its own for each write
@@ -179,27 +177,26 @@
 //		the same in package gateway, where it is Server.Roundtrip.HumanTimeout; a question that
 //		an upstream of 2026-07-28 returns has it from its creation, beside RoundTTL, and
 //		the client that answers later gets the text
-//	elicitation.ElicitOptions.Timeout     -
-//		the same for one question, in place of Options.Timeout
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
-//	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it
+//	a question that progress extends      10 min
+//		the same, whatever extends it; 5 min more than elicitation.Options.Timeout
+//		if that is longer
 //	the delivery of a question            10 s
 //		until the client's transport has taken the question; the question fails
-//	elicitation.Options.Heartbeat         15 s
+//	heartbeats of the router              15 s
 //		as roundtrip.Options.Heartbeat, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
-//	gateway.Limits.CallTime               15 min
-//		a call of an older upstream with all its questions, before a client of either kind;
+//	a call of an older upstream           15 min
+//		with all its questions, before a client of either kind;
 //		it is cancelled upstream, and the client told; 5 min more than one question may take
 //	such a call whose client left         30 s
 //		likewise. Also how long an outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
 //		until the upstream reports that it is completed; the client is not told any more
 //	questions over mcp-go's HTTP client   30 s
-//		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
+//		one question of an upstream; mcp-go ends it, and no setting of a router can extend that
 //
 // In the client:
 //

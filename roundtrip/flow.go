@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -120,127 +119,101 @@ func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 		how: how})
 }
 
-// askQuestions is the common path of all questions in flow style. Answers that are recorded
-// are returned. For missing ones it either waits in place, in a session, or suspends the
+// askQuestion is the common path of all questions in flow style. An answer that is recorded
+// is returned. For a missing one it either waits in place, in a session, or suspends the
 // handler: the client is asked when the handler returns, and the handler runs again.
-func askQuestions(ctx context.Context, inquiries ...inquiry) error {
+func askQuestion(ctx context.Context, one *inquiry) error {
 	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
-	if err := r.takeKeys(inquiries); err != nil {
+	if err := r.takeKey(&one.question); err != nil {
 		return err
 	}
-	missing, err := r.collectAnswers(inquiries)
-	switch {
-	case err != nil || len(missing) == 0:
+	if missing, err := r.collectAnswer(one); err != nil || !missing {
 		return err
 	}
-	if err := r.checkOptional(ctx, missing); err != nil {
-		r.freeKeys(inquiries)
+	if err := r.checkOptional(ctx, &one.question); err != nil {
+		r.freeKey(one.question.key)
 		return err
 	}
 	if r.era().returnsQuestions() {
-		return r.suspendHandler(missing)
+		return r.suspendHandler(&one.question)
 	}
-	return r.askInPlace(ctx, inquiries, missing)
+	return r.askInPlace(ctx, one)
 }
 
-// takeKeys checks the questions and reserves their keys: in one run each key is used once.
-func (r *run) takeKeys(inquiries []inquiry) error {
+// takeKey checks the question and reserves its key: in one run each key is used once.
+func (r *run) takeKey(q *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.versionedFlowLocked()
 	if err != nil {
 		return err
 	}
-	for i := range inquiries {
-		q := &inquiries[i].question
-		switch {
-		case q.err != nil:
-			return r.failLocked(q.err)
-		case q.key == "":
-			return r.failLocked(errors.New("a question has an empty key"))
-		case slices.Contains(f.used, q.key):
-			return r.failLocked(&journalError{q.key,
-				"two questions are asked under it in one run of the handler; " +
-					"in a loop each turn needs a key of its own"})
-		}
-		f.used = append(f.used, q.key)
-		q.mark, err = q.makeMark()
-		if err != nil {
-			return r.failLocked(fmt.Errorf("question %q: %w", q.key, err))
-		}
-		if q.request.Kind() == protocol.KindElicitURL {
-			f.visits = append(f.visits, *q)
-		}
+	switch {
+	case q.err != nil:
+		return r.failLocked(q.err)
+	case q.key == "":
+		return r.failLocked(errors.New("a question has an empty key"))
+	case slices.Contains(f.used, q.key):
+		return r.failLocked(&journalError{q.key,
+			"two questions are asked under it in one run of the handler; " +
+				"in a loop each turn needs a key of its own"})
+	}
+	f.used = append(f.used, q.key)
+	if q.mark, err = q.makeMark(); err != nil {
+		return r.failLocked(fmt.Errorf("question %q: %w", q.key, err))
+	}
+	if q.request.Kind() == protocol.KindElicitURL {
+		f.visits = append(f.visits, *q)
 	}
 	return nil
 }
 
-// freeKeys releases the keys of questions that the handler may ask again.
-func (r *run) freeKeys(inquiries []inquiry) {
+// freeKey releases the key of a question that the handler may ask again.
+func (r *run) freeKey(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
 		return
 	}
-	r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
-		return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
-	})
+	r.flow.used = slices.DeleteFunc(r.flow.used, func(used string) bool { return used == key })
 }
 
-// collectAnswers decodes the answers to all questions, or to none. Otherwise it returns the
-// questions whose answers are missing, or what the person refused.
-func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error) {
-	var few [4]json.RawMessage
-	contents := append(few[:0], make([]json.RawMessage, len(inquiries))...)
-	var refused []error
-	for i := range inquiries {
-		content, err := r.recordedAnswer(&inquiries[i].question)
-		if _, ends := errors.AsType[*journalError](err); ends {
-			return nil, err
+// collectAnswer decodes the answer to the question. It reports whether there is none to use, and
+// returns what the person refused.
+func (r *run) collectAnswer(one *inquiry) (missing bool, err error) {
+	content, err := r.recordedAnswer(&one.question)
+	if err != nil {
+		if err == errMissing {
+			return true, nil
 		}
-		switch err {
-		case nil:
-		case errMissing:
-			missing = append(missing, inquiries[i].question)
-		default:
-			refused = append(refused, err)
-		}
-		contents[i] = content
+		return false, err
 	}
-	if len(refused) == 1 {
-		return nil, refused[0]
+	// Code of the author's types; it runs outside of the mutex.
+	if one.decode != nil && one.decode(content) != nil {
+		r.failDecode(one.question.key)
+		return true, nil
 	}
-	if len(refused) > 0 || len(missing) > 0 {
-		return missing, errors.Join(refused...)
-	}
-	for i, one := range inquiries {
-		// Code of the author's types; it runs outside of the mutex.
-		if one.decode != nil && one.decode(contents[i]) != nil {
-			r.failDecode(one.question.key)
-			missing = append(missing, one.question)
-		}
-	}
-	return missing, nil
+	return false, nil
 }
 
-// suspendHandler adds questions to those that are asked when the handler returns, and cancels
+// suspendHandler adds a question to those that are asked when the handler returns, and cancels
 // its context. The run is pending from here on, out of the handler's reach: whatever it
 // returns, wraps or swallows, overruleHandler asks the client. Other goroutines of the handler
 // may still add questions to the same round.
-func (r *run) suspendHandler(missing []Question) error {
+func (r *run) suspendHandler(missing *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.activeFlowLocked()
 	if err != nil {
 		return err
 	}
-	f.pending = append(f.pending, missing...)
+	f.pending = append(f.pending, *missing)
 	r.ctx.cancelRun(ErrPending)
 	r.withdrawLocked(ErrPending)
-	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
+	return fmt.Errorf("%w: %s", ErrPending, missing.key)
 }
 
 // noRound returns the error of a call in flow style whose ctx has no round. Its text says

@@ -61,8 +61,9 @@ func ExampleDeclinedError() {
 	// done: no newsletter then
 }
 
-// Questions that do not depend on each other are asked in one round.
-func ExampleBatch() {
+// Questions that do not depend on each other are asked in one round: they are returned together,
+// also by a handler that asks others in flow style.
+func ExampleInputRequired_severalAtOnce() {
 	type Size struct {
 		Gigabytes int `json:"gigabytes" minimum:"1"`
 	}
@@ -70,14 +71,13 @@ func ExampleBatch() {
 		Email string `json:"email" format:"email"`
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		var size Size
-		var owner Owner
-		err := roundtrip.Batch(ctx,
-			roundtrip.Into(&size, "size", "How large?"),
-			roundtrip.Into(&owner, "owner", "Whose is it?"),
-			roundtrip.ElicitURL("terms", "Read the terms:", "https://example.com/terms").Into(nil))
-		if err != nil {
-			return nil, err
+		size, sized := roundtrip.AcceptedContent[Size](ctx, "size")
+		owner, owned := roundtrip.AcceptedContent[Owner](ctx, "owner")
+		if read := roundtrip.Visited(ctx, "terms"); !sized || !owned || read != roundtrip.Accepted {
+			return roundtrip.InputRequired(
+				roundtrip.Elicit[Size]("size", "How large?"),
+				roundtrip.Elicit[Owner]("owner", "Whose is it?"),
+				roundtrip.ElicitURL("terms", "Read the terms:", "https://example.com/terms")), nil
 		}
 		return done(fmt.Sprintf("%d GB for %s", size.Gigabytes, owner.Email))
 	}

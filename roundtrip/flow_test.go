@@ -213,3 +213,33 @@ func TestConcurrentAsks(t *testing.T) {
 		}
 	})
 }
+
+// TestFlowReturnsSeveralQuestions: questions that a flow returns are asked in one round, behind
+// those that it waits for.
+func TestFlowReturnsSeveralQuestions(t *testing.T) {
+	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")},
+		func(ctx context.Context) (protocol.Result, error) {
+			first, err := reasonOf(ctx, "a")
+			if err != nil {
+				return nil, err
+			}
+			b, ok := roundtrip.AcceptedContent[Confirmation](ctx, "b")
+			raw := roundtrip.RawAnswer(ctx, "raw")
+			roots, _ := roundtrip.Roots(ctx, "roots")
+			if !ok {
+				return ask(roundtrip.Elicit[Confirmation]("b", "b ?",
+					roundtrip.AnswerWithin(time.Minute)),
+					roundtrip.ElicitSchema("raw", "raw ?", json.RawMessage(
+						`{"type":"object","properties":{"reason":{"type":"string"}}}`)),
+					roundtrip.ElicitURL("url", "visit", "https://x.example"),
+					roundtrip.ListRoots("roots"))
+			}
+			return say(fmt.Sprint(first, b.Reason, string(raw.Content),
+				roundtrip.Visited(ctx, "url"), len(roots)))
+		}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+			if got := show(result); err != nil || got != `onetwo{"reason":"now"}accepted 1` ||
+				j.traffic() != 5 {
+				t.Errorf("got %q, %v after %d questions", got, err, j.traffic())
+			}
+		})
+}

@@ -13,27 +13,27 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askInPlace puts questions to the client of a legacy revision and waits until all are
+// askInPlace puts a question to the client of a legacy revision and waits until it is
 // answered. Gate, limits and validation are the same as for questions that are returned. A
 // failure to ask ends the run, because a handler might take the error for an answer.
 //
 // Its frame, and those of what it calls, are on the stack of every call that waits. So
 // whatever runs before a question is sent, or after its answer, is in functions that are not
 // inlined.
-func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Question) error {
+func (r *run) askInPlace(ctx context.Context, one *inquiry) error {
 	waits, done := r.waitingContext(ctx)
 	defer done()
 	ignored := 0
-	for again := 0; len(missing) > 0; again++ {
-		p, err := r.beginInPlace(missing, again)
+	for again, missing := 0, true; missing; again++ {
+		p, err := r.beginInPlace(&one.question, again)
 		if err != nil {
 			return err
 		}
-		usable, failed := r.pushInPlace(waits, p, missing, again)
+		usable, failed := r.pushInPlace(waits, p, &one.question, again)
 		if ignored++; usable {
 			ignored = 0
 		}
-		missing, err = r.readInPlace(ctx, p, inquiries, missing, ignored, failed)
+		missing, err = r.readInPlace(ctx, p, one, ignored, failed)
 		if err != nil {
 			return err
 		}
@@ -41,33 +41,33 @@ func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Que
 	return nil
 }
 
-// readInPlace decides what follows from the answers to the questions asked, or from a failure
-// to ask: an error, or the questions to ask again. ignored is how many times in a row no
-// answer could be used. It is not inlined: it would take 300 bytes of the stack of a call that
-// waits.
+// readInPlace decides what follows from the answer to the question asked, or from a failure
+// to ask: an error, or that it is asked again. ignored is how many times in a row the
+// answer could not be used. It is not inlined: it would take 300 bytes of the stack of a call
+// that waits.
 //
 //go:noinline
-func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question,
-	ignored int, failed error) (missing []Question, err error) {
+func (r *run) readInPlace(ctx context.Context, p *questioner, one *inquiry,
+	ignored int, failed error) (missing bool, err error) {
 	r.endInPlace()
 	if failed != nil {
-		return nil, r.failInPlace(ctx, inquiries, asked, failed)
+		return false, r.failInPlace(ctx, &one.question, failed)
 	}
 	if ignored >= maxRoundsIgnored {
-		return nil, r.endWithText(protocol.CodeFlowEnded, event.EndFailed,
+		return false, r.endWithText(protocol.CodeFlowEnded, event.EndFailed,
 			"the client keeps sending answers that cannot be used: their shape is wrong; not "+
 				"asking again: use a client that answers in the shape of the question, and start "+
 				"the call again")
 	}
-	missing, err = r.collectAnswers(inquiries)
+	missing, err = r.collectAnswer(one)
 	r.reportFindings(ctx, p)
-	if err != nil || len(missing) == 0 {
-		return nil, err
+	if err != nil || !missing {
+		return false, err
 	}
-	if text := r.tooOftenInvalid(asked); text != "" {
-		return nil, r.endWithText(protocol.CodeFlowEnded, event.EndInvalid, text)
+	if text := r.tooOftenInvalid(&one.question); text != "" {
+		return false, r.endWithText(protocol.CodeFlowEnded, event.EndInvalid, text)
 	}
-	return missing, nil
+	return true, nil
 }
 
 // waitingContext returns the context under which the questions of ctx wait for their answers,
@@ -145,7 +145,7 @@ const inPlaceSlack = 8
 // converge ends. Questions that are put before any of them is answered are one round; one
 // question may be put as often as in replay. It returns a questioner of its own, because a
 // goroutine that the handler left behind must not use that of the exchange, which goes on.
-func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
+func (r *run) beginInPlace(missing *Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.activeFlowLocked()
@@ -168,7 +168,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 		own := r.exchange.questioner
 		return &own, nil
 	}
-	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(),
+	text := gaveUp(limit, missing.key, r.answeredKeysLocked(),
 		r.lastFaultTextLocked(missing))
 	return nil, r.endLocked(&ending{err: errors.New(text),
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: event.EndRounds})
@@ -182,9 +182,8 @@ func (r *run) endInPlace() {
 	r.flow.answered = true
 }
 
-// pushInPlace asks all questions at once and records the answers. It reports whether any of
-// them could be used.
-func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question,
+// pushInPlace asks the question and records the answer. It reports whether that could be used.
+func (r *run) pushInPlace(ctx context.Context, p *questioner, missing *Question,
 	again int) (usable bool, err error) {
 	requests, err := r.prepareInPlace(ctx, p, missing)
 	if err != nil {
@@ -198,30 +197,51 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 	return r.acceptInPlace(ctx, p, missing, pushed), nil
 }
 
-// acceptInPlace records answers and reports them to the observer. It reports whether any of
-// them could be used.
+// acceptInPlace records the answer and reports it to the observer. It reports whether it could
+// be used.
 //
 //go:noinline
-func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question,
+func (r *run) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	pushed *pushedAnswers) (usable bool) {
-	usable, dropped := r.recordInPlace(ctx, p, missing, pushed)
-	if usable && !p.funnel.silent {
-		r.reportInPlace(ctx, p, missing, pushed.took)
+	waited := pushed.took[0].waited
+	outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), pushed.responses[0].Result,
+		waited)
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return false
 	}
-	if len(dropped) > 0 {
-		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: dropped})
+	if err != nil {
+		dropped := event.Dropped{Key: q.key, Reason: event.DropMalformed}
+		r.dropped = append(r.dropped, dropped)
+		r.mu.Unlock()
+		p.observe(ctx,
+			event.AnswersDropped{Where: p.where, Dropped: []event.Dropped{dropped}})
+		return false
 	}
-	return usable
+	a := &answer{
+		key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(),
+		mark: q.mark, content: append(json.RawMessage(nil), content...), round: r.number,
+		announced: !p.funnel.silent,
+	}
+	_, a.mark.Invalid = r.faultOfLocked(q.key)
+	mark := a.mark
+	r.recordAnswerLocked(a)
+	r.mu.Unlock()
+	if !p.funnel.silent {
+		p.reportAnswered(ctx, &claims.Question{Key: q.key, Kind: q.request.Kind(),
+			Digest: q.formDigest(), Mark: mark}, outcome, waited)
+	}
+	return true
 }
 
-// prepareInPlace returns the questions as they are put to the client. It fails if they cannot
-// be put.
+// prepareInPlace returns the question as it is put to the client. It fails if it cannot be put.
 //
 //go:noinline
 func (r *run) prepareInPlace(
-	ctx context.Context, p *questioner, missing []Question,
+	ctx context.Context, p *questioner, missing *Question,
 ) (protocol.InputRequests, error) {
-	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
+	d, asks := draft{questions: []Question{*missing}}, protocol.InputRequiredResult{}
 	d.fillResult(&asks)
 	if err := p.checkDraft(&d, &asks); err != nil {
 		r.mu.Lock()
@@ -235,7 +255,7 @@ func (r *run) prepareInPlace(
 	return r.explainRepeats(requests), nil
 }
 
-// describeInPlace returns the event that reports the questions, nil if nobody observes.
+// describeInPlace returns the event that reports the question, nil if nobody observes.
 //
 // It is not part of prepareInPlace, whose frame has 700 bytes: with all middleware around the
 // call these are what makes the runtime double the stack to 16 KiB, and a call that waits keeps
@@ -243,34 +263,32 @@ func (r *run) prepareInPlace(
 //
 //go:noinline
 func (p *questioner) describeInPlace(
-	missing []Question, requests protocol.InputRequests, roundsLeft int,
+	missing *Question, requests protocol.InputRequests, roundsLeft int,
 ) event.Event {
 	if p.funnel.silent {
 		return nil
 	}
 	return event.InputRequested{
-		Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing),
-		RoundsLeft: roundsLeft,
+		Where: p.where, Kinds: requestKinds(requests),
+		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
 	}
 }
 
-// failInPlace decides what a failure to ask means. A handler that withdraws its own questions
-// may ask them again, answered ones included, and so may one that can do without an answer.
+// failInPlace decides what a failure to ask means. A handler that withdraws its own question
+// may ask it again, and so may one that can do without an answer.
 // Any other failure ends the run.
-func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question,
-	err error) error {
+func (r *run) failInPlace(ctx context.Context, missing *Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
-		r.freeKeys(inquiries)
+		r.freeKey(missing.key)
 		return err
 	}
 	p, over := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if over != nil {
 		return over
 	}
-	optional := allOptional(missing)
-	p.failPushed(ctx, r, missing[0].request.Kind(), err, optional)
-	if optional {
-		r.freeKeys(inquiries)
+	p.failPushed(ctx, r, missing.request.Kind(), err, missing.optional)
+	if missing.optional {
+		r.freeKey(missing.key)
 		return err
 	}
 	r.mu.Lock()
@@ -279,51 +297,4 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 		return r.flow.end.err
 	}
 	return err
-}
-
-// recordInPlace records what the client answered.
-func (r *run) recordInPlace(ctx context.Context, p *questioner, missing []Question,
-	pushed *pushedAnswers) (usable bool, dropped []event.Dropped) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false, nil
-	}
-	for i, q := range missing {
-		outcome, content, err := p.interpretAfter(ctx, q.request.Kind(),
-			pushed.responses[i].Result, pushed.took[i].waited)
-		if err != nil {
-			dropped = append(dropped, event.Dropped{Key: q.key, Reason: event.DropMalformed})
-			continue
-		}
-		a := &answer{
-			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(),
-			mark:    q.mark,
-			content: append(json.RawMessage(nil), content...), round: r.number,
-		}
-		_, a.mark.Invalid = r.faultOfLocked(q.key)
-		usable = true
-		r.recordAnswerLocked(a)
-	}
-	r.dropped = append(r.dropped, dropped...)
-	return usable, dropped
-}
-
-// reportInPlace reports the answers that were just recorded: those of this round that have not
-// been announced.
-func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question,
-	took []pushTime) {
-	for i := range questions {
-		r.mu.Lock()
-		a := r.findAnswerLocked(questions[i].key)
-		due := a != nil && a.round == r.number && !a.announced && !a.unsolicited
-		if due {
-			a.announced = true
-		}
-		r.mu.Unlock()
-		if due {
-			p.reportAnswered(ctx, &claims.Question{Key: a.key, Kind: a.kind, Digest: a.digest,
-				Mark: a.mark}, a.outcome, took[i].waited)
-		}
-	}
 }

@@ -145,33 +145,36 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flowRun one of whose questions got
-// 3 invalid answers in a row, empty if none did.
-func (r *run) tooOftenInvalid(questions []Question) string {
-	for i := range questions {
-		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= maxInvalidAnswers {
-			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last "+
-				"because of the rule %q: %s "+
-				"Start the call again when a valid answer can be given.", n, questions[i].key,
-				fault.Rule, fault.Words)
-		}
+// tooOftenInvalid returns the text that ends a flowRun in which the question got 3 invalid answers
+// in a row, empty if it did not.
+func (r *run) tooOftenInvalid(q *Question) string {
+	fault, n := r.faultOf(q.key)
+	if fault == nil || n < maxInvalidAnswers {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of "+
+		"the rule %q: %s Start the call again when a valid answer can be given.", n, q.key,
+		fault.Rule, fault.Words)
 }
 
-// lastFaultText says what was wrong with the last answers to questions that a flowRun
+// lastFaultTextLocked says what was wrong with the last answer to a question that a flowRun
 // gives up on, in a clause to be put behind a text.
+func (r *run) lastFaultTextLocked(q *Question) string {
+	fault, _ := r.faultOfLocked(q.key)
+	if fault == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", q.key, fault.Rule,
+		strings.TrimSuffix(fault.Words, "."))
+}
+
+// lastFaultText is lastFaultTextLocked for the first of questions with a fault.
 func (r *run) lastFaultText(questions []Question) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastFaultTextLocked(questions)
-}
-
-func (r *run) lastFaultTextLocked(questions []Question) string {
 	for i := range questions {
-		if fault, _ := r.faultOfLocked(questions[i].key); fault != nil {
-			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key,
-				fault.Rule, strings.TrimSuffix(fault.Words, "."))
+		if text := r.lastFaultTextLocked(&questions[i]); text != "" {
+			return text
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -671,5 +672,31 @@ func TestLegacyErrorCodes(t *testing.T) {
 				t.Errorf("code %d: bugs %v", tc.code, bugs)
 			}
 		})
+	}
+}
+
+// TestReturnedQuestionsArePushedAtOnce: the questions of one result are in the air together.
+func TestReturnedQuestionsArePushedAtOnce(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			a, answered := roundtrip.AcceptedContent[Confirmation](ctx, "a")
+			b, both := roundtrip.AcceptedContent[Confirmation](ctx, "b")
+			if !answered || !both {
+				return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
+					roundtrip.Elicit[Confirmation]("b", "b ?"))
+			}
+			return say(a.Reason + b.Reason)
+		})
+	var waiting atomic.Int32
+	both := make(chan struct{})
+	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+		if waiting.Add(1) == 2 {
+			close(both)
+		}
+		<-both
+		return json.RawMessage(accepted), nil
+	}
+	if got := c.done(); got != "nownow" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -72,9 +72,11 @@ func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
 	}
 	r.checkUnread(d.questions)
 	r.reportFindings(ctx, &r.questioner)
-	if text := r.tooOftenInvalid(d.questions); text != "" {
-		return &ending{how: event.EndInvalid,
-			refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+	for i := range d.questions {
+		if text := r.tooOftenInvalid(&d.questions[i]); text != "" {
+			return &ending{how: event.EndInvalid,
+				refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+		}
 	}
 	return nil
 }

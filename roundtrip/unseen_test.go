@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,11 +147,6 @@ func refusings() []refusing {
 			_ = roundtrip.AskURL(ctx, "confirm", "confirm ?", "https://id.example/")
 			return roundtrip.Await(ctx, "confirm",
 				func(context.Context) (bool, error) { return false, nil })
-		})},
-		{"Batch", flow(func(ctx context.Context) error {
-			var one, two Confirmation
-			return roundtrip.Batch(ctx, roundtrip.Into(&one, "other", "other ?"),
-				roundtrip.Into(&two, "confirm", "confirm ?"))
 		})},
 		{"AskAgain", flow(func(ctx context.Context) error {
 			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?", roundtrip.AskAgain())
@@ -312,14 +308,14 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 			return say(a.Outcome.String() + " " + b.Outcome.String())
 		},
 		"flow": func(ctx context.Context) (protocol.Result, error) {
-			var a, b Confirmation
-			err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"),
-				roundtrip.Into(&b, "b", "b ?"))
-			if errors.Is(err, roundtrip.ErrPending) {
-				return nil, err
+			errs := make([]error, 2) // asked at once
+			var asks sync.WaitGroup
+			for i, key := range []string{"a", "b"} {
+				asks.Go(func() { _, errs[i] = reasonOf(ctx, key) })
 			}
-			if err == nil {
-				return say("accepted accepted")
+			asks.Wait()
+			if err := errors.Join(errs...); errors.Is(err, roundtrip.ErrPending) {
+				return nil, err
 			}
 			return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String() + " " +
 				roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())

@@ -215,33 +215,3 @@ func TestMiddlewareMayFilterLists(t *testing.T) {
 		}
 	}
 }
-
-// TestDraftErrorCodes compares the numbers with and without the option.
-func TestDraftErrorCodes(t *testing.T) {
-	for _, draft := range []bool{false, true} {
-		h := newHarness(t, &server.Options{DraftErrorCodes: draft})
-		code := func(final, old int64) int64 {
-			if draft {
-				return old
-			}
-			return final
-		}
-		server.AddRawTool(h.Server, server.Tool{Name: "x",
-			Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
-			outcome(server.Text("x"), nil))
-		server.AddRawTool(h.Server, server.Tool{Name: "own"},
-			func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-				return nil, protocol.Errorf(protocol.CodeHeaderMismatch, "a handler's own")
-			})
-		h.capabilities = `{}`
-		h.call("x", "").refused(code(protocol.CodeMissingRequiredClientCapability, -32003), "roots")
-		h.call("own", "").refused(code(protocol.CodeHeaderMismatch, -32001), "own")
-		h.raw(t.Context(), protocol.MethodDiscover,
-			strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1)).
-			refused(code(protocol.CodeUnsupportedProtocolVersion, -32004), "2030-01-01")
-		h.call("none", "").refused(protocol.CodeInvalidParams, "none")
-		if h.DraftErrorCodes() != draft {
-			t.Errorf("DraftErrorCodes is %v, want %v", h.DraftErrorCodes(), draft)
-		}
-	}
-}

@@ -123,10 +123,7 @@ func (modernEra) namesServer() bool { return true }
 // sendNow implements [era]: nothing follows the response.
 func (modernEra) sendNow(context.Context, protocol.Message) error { return ErrEnded }
 
-func (m modernEra) spellError(_ context.Context, _ *Request, e *protocol.Error) *protocol.Error {
-	if e != nil && m.server.opts.DraftErrorCodes {
-		return e.Draft()
-	}
+func (modernEra) spellError(_ context.Context, _ *Request, e *protocol.Error) *protocol.Error {
 	return e
 }
 

@@ -73,10 +73,6 @@ type Options struct {
 	// ModernOnly refuses sessions: initialize is answered with an error that
 	// names the revisions supported.
 	ModernOnly bool
-	// DraftErrorCodes sends the numbers that drafts of revision 2026-07-28 had
-	// for three of its errors, -32001, -32003 and -32004 instead of -32020 to
-	// -32022, for clients built before they changed.
-	DraftErrorCodes bool
 	// PrivateLists keeps lists and the answer to server/discover out of caches
 	// that several users share. Set it where a middleware shows different
 	// things to different principals; transports that authenticate do so

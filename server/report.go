@@ -9,9 +9,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Report reports an event to the observer of the server, for transports: a request that they
-// refused or passed on, a session that they evicted, a panic that they recovered. It never panics:
-// a panic of the observer is reported in its turn, and one about a panic is dropped.
+// Report reports an event to the observer of the server, for transports and extensions: a request
+// that they refused or passed on, a session that they evicted, a store that failed. It never
+// panics: a panic of the observer is reported in its turn, and one about a panic is dropped.
 func (s *Server) Report(ctx context.Context, e event.Event) {
 	if _, panicked := e.(event.HandlerPanicked); panicked {
 		defer func() { _ = recover() }()

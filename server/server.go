@@ -70,10 +70,6 @@ func (s *Server) Notify(context.Context, *protocol.Notification) error { return 
 // ShutdownWaitsForPeople returns the option, for transports that shut down.
 func (s *Server) ShutdownWaitsForPeople() bool { return s.opts.ShutdownWaitsForPeople }
 
-// DraftErrorCodes returns the option, for transports that tell errors of the server
-// apart by their codes.
-func (s *Server) DraftErrorCodes() bool { return s.opts.DraftErrorCodes }
-
 // Done returns a channel that is closed once [Server.Close] or [Server.Shutdown]
 // has been called. Nothing is announced to clients from then on, so transports
 // end the streams that they keep open for that.

@@ -37,9 +37,6 @@ func (t *Transport) sendRequest(
 		if err != nil {
 			return nil, err
 		}
-		if reader, ok := t.authorizer.(HeaderReader); ok {
-			reader.ReadHeader(o, x.resp.Header)
-		}
 		x.credentials = sent
 		if x.isRefused = isRefusal(x.resp); !x.isRefused || attempt == maxSends {
 			return x, nil
@@ -159,11 +156,11 @@ type authorizerError struct {
 }
 
 func newAuthorizerError(err error, sent http.Header) error {
-	text := err.Error()
+	text := errPrefix.Errorf("authorize: %w", err).Error()
 	if len(sent) > 0 {
 		text = redact.MaskParts(text, secretsOf(sent))
 	}
-	return &authorizerError{"clienthttp: authorize: " + text, err}
+	return &authorizerError{text, err}
 }
 
 func (e *authorizerError) Error() string { return e.text }

@@ -33,13 +33,6 @@ type Authorizer interface {
 	Refused(ctx context.Context, r Refusal) (again bool, err error)
 }
 
-// A HeaderReader is an [Authorizer] that is also told of the header of each response, before
-// Refused is called: servers may send values for the next credentials in it.
-type HeaderReader interface {
-	// ReadHeader must return soon, and must not change h. Calls may overlap.
-	ReadHeader(r Outgoing, h http.Header)
-}
-
 // An Outgoing is an HTTP request that is about to be sent.
 type Outgoing struct {
 	// Method is the HTTP method: POST for messages, GET for the stream of a session and for

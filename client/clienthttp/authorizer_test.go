@@ -37,8 +37,7 @@ type scripted struct {
 	refusals []clienthttp.Refusal
 }
 
-func (s *scripted) Credentials(ctx context.Context,
-	r clienthttp.Outgoing) (http.Header, error) {
+func (s *scripted) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r)
 	n := len(s.asked)
@@ -113,9 +112,7 @@ func (g *gate) arrivals() []arrival {
 func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "echo"},
 		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("echo " + string(call.Arguments)), nil
@@ -155,13 +152,9 @@ func connect(t testing.TB, h http.Handler, a clienthttp.Authorizer,
 	t.Cleanup(ts.Close)
 	tr, err := clienthttp.New(ts.URL+"/mcp?key=secret-of-the-url",
 		&clienthttp.Options{Authorizer: a})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -169,9 +162,7 @@ func connect(t testing.TB, h http.Handler, a clienthttp.Authorizer,
 func newHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *serverhttp.Handler {
 	t.Helper()
 	h, err := serverhttp.New(srv, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -220,9 +211,7 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 			want = []string{"POST initialize", "POST notifications/initialized", "GET",
 				"POST tools/call", "POST answer", "GET resumed", "DELETE"}
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.Close())
 		sends, kinds, sessions := map[string]int{}, map[string]bool{}, map[string]bool{}
 		last := map[string]string{}
 		for _, r := range g.arrivals() {
@@ -515,74 +504,10 @@ func TestAnAuthorizerCannotSetHeadersOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestAuthorizeAndAuthorizerExcludeEachOther(t *testing.T) {
-	_, err := clienthttp.New("http://server.test", &clienthttp.Options{
-		Authorize:  func(context.Context) (http.Header, error) { return nil, nil },
-		Authorizer: &scripted{},
-	})
-	if err == nil || !strings.Contains(err.Error(), "Authorizer") {
-		t.Errorf("got %v, want an error that names the options", err)
-	}
-}
-
-// A reader is a scripted authorizer that reads headers.
-type reader struct {
-	scripted
-	mu   sync.Mutex
-	read []string // RPC and the header X-Status
-}
-
-func (r *reader) ReadHeader(o clienthttp.Outgoing, h http.Header) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read = append(r.read, o.RPC+" "+h.Get("X-Status"))
-}
-
-func (r *reader) Refused(ctx context.Context, refusal clienthttp.Refusal) (bool, error) {
-	r.ReadHeader(refusal.Outgoing, http.Header{"X-Status": {"told"}})
-	return r.scripted.Refused(ctx, refusal)
-}
-
-// TestAHeaderReaderIsToldOfEachResponse: of refusals before Refused is called.
-func TestAHeaderReaderIsToldOfEachResponse(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		r := &reader{}
-		g := &gate{next: newHandler(t, toolServer(t, nil), nil), status: 401, only: "tools/call"}
-		c := connect(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			w.Header().Set("X-Status", "came")
-			g.ServeHTTP(w, req)
-		}), r, era)
-		if _, err := c.CallTool(t.Context(), "echo", nil); err != nil {
-			t.Fatal(err)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		calls := slices.DeleteFunc(r.read, func(line string) bool {
-			return !strings.HasPrefix(line, "tools/call")
-		})
-		want := []string{"tools/call came", "tools/call told", "tools/call came"}
-		if !slices.Equal(calls, want) {
-			t.Errorf("got %q, want %q", calls, want)
-		}
-	})
-}
-
-func TestCredentialsOfAnAuthorizerVary(t *testing.T) {
-	tr, err := clienthttp.New("http://server.test", &clienthttp.Options{Authorizer: &scripted{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !tr.CredentialsVary() {
-		t.Error("caches would take all credentials for those of one user")
-	}
-}
-
 func TestCredentialsAreNotPrinted(t *testing.T) {
 	const secret = "secret-token-77"
 	u, err := url.Parse("https://server.test/mcp?key=" + secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	o := clienthttp.Outgoing{Method: "POST", URL: u, RPC: "tools/call", Target: "a tool"}
 	r := clienthttp.Refusal{Outgoing: o, Sent: http.Header{"Authorization": {"Bearer " + secret}},
 		Status: 403, Header: http.Header{"Set-Cookie": {secret}}, Attempt: 2}
@@ -624,9 +549,7 @@ func TestAPersonMayTakeLongToLogIn(t *testing.T) {
 // gives a server a minute.
 func testLongLogin(t *testing.T, era protocol.Era, only string) {
 	h, err := serverhttp.New(toolServer(t, nil), asAda())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	refuse := func(r *http.Request) bool {
 		if r.Body == nil {
 			r.Body = http.NoBody
@@ -664,14 +587,9 @@ func testLongLogin(t *testing.T, era protocol.Era, only string) {
 	}
 	tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: over}, Authorizer: a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda,
-		Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda, Timeout: time.Minute})
+	noError(t, err)
 	wantText(t, c, "ask", "asked Ada")
 	_ = c.Close()
 	_ = h.Shutdown(t.Context())
@@ -683,9 +601,7 @@ func testLongLogin(t *testing.T, era protocol.Era, only string) {
 func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, err := serverhttp.New(toolServer(t, nil), asAda())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		token := http.Header{}
 		a := &scripted{
 			credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
@@ -706,13 +622,9 @@ func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
 		}))
 		tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
 			HTTPClient: &http.Client{Transport: over}, Authorizer: a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		c, err := client.New(tr, &client.Options{Era: protocol.Modern, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := errors.New("acknowledged")
 		err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
@@ -829,14 +741,10 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 		}
 		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 			HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
 			Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := x.Notify(t.Context(),
 			&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
 			t.Fatal(err)
@@ -873,14 +781,10 @@ func TestAResumptionThatIsRefusedEndsTheCall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 					HTTPClient: &http.Client{Transport: inProcess(t, s)}, Authorizer: a})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
 					Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				_, err = x.Handle(t.Context(), request(), nil)
 				if !errors.Is(err, clienthttp.ErrNoResponse) || resumptions != 1 || x.Err() != nil {
 					t.Errorf("got %v after %d attempts, session %v", err, resumptions, x.Err())

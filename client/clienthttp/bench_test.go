@@ -26,9 +26,7 @@ func benchmark(b *testing.B, media, body string) {
 				Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}),
 	}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	req := request()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -36,9 +34,7 @@ func benchmark(b *testing.B, media, body string) {
 			b.Fatal(err)
 		}
 	}
-	if err := tr.Close(); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, tr.Close())
 }
 
 func BenchmarkHandleJSON(b *testing.B)   { benchmark(b, media, result) }

@@ -28,10 +28,10 @@
 //
 // # Credentials
 //
-// [Options.Header] sends the same credentials with every request,
-// [Options.Authorize] asks for them each time. An [Authorizer] also learns of
-// the request and of its refusal (401, or 403 with a challenge), logs in or
-// renews a token, and has the same bytes sent again, up to 4 times. So
+// [Options.Header] sends the same credentials with every request. An
+// [Authorizer] is asked for them each time, learns of the request and of its
+// refusal (401, or 403 with a challenge), logs in or renews a token, and has the
+// same bytes sent again, up to 4 times. So
 // a call outlives a token, and a session does. Package client/oauth has one.
 //
 // # Limits

@@ -37,24 +37,16 @@ var failures = []struct {
 	{"deadline before the header", silent, nil, "deadline exceeded"},
 	{"deadline within the body", late(media, `{"jsonrpc":`), nil, "deadline exceeded"},
 	{"deadline within a stream", late(stream, ": x\n\n"), nil, "deadline exceeded"},
-	{
-		"cancelled within a stream", late(stream, ": x\n\n"),
-		func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled",
-	},
-	{
-		"closed before the header", silent,
+	{"cancelled within a stream", late(stream, ": x\n\n"),
+		func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled"},
+	{"closed before the header", silent,
 		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() },
-		"transport is closed",
-	},
-	{
-		"closed within a stream", late(stream, ": x\n\n"),
-		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed",
-	},
-	{
-		"closed while a stream waits to be taken up",
+		"transport is closed"},
+	{"closed within a stream", late(stream, ": x\n\n"),
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed"},
+	{"closed while a stream waits to be taken up",
 		events(event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)),
-		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "",
-	},
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, ""},
 	{
 		"deadline while a stream is taken up",
 		events("retry: 60000\n", event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)), nil, "",
@@ -70,16 +62,12 @@ var failures = []struct {
 		answer(400, media, `{"jsonrpc":"2.0","id":8,"error":{"code":1,"message":"m"}}`), nil, "has id 8",
 	},
 	{"another id", answer(200, media, strings.Replace(result, "7", "8", 1)), nil, "has id 8"},
-	{
-		"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"),
+	{"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"),
 		nil,
-		"has id 8",
-	},
+		"has id 8"},
 	{"too large", answer(200, media, strings.Repeat(" ", 2<<10)), nil, "too large"},
-	{
-		"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil,
-		"too large",
-	},
+	{"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil,
+		"too large"},
 	{"garbage", answer(200, media, "<html>"), nil, "response"},
 	{"garbage in a stream", events("data: <html>\n\n"), nil, "stream"},
 	{"no message at all", answer(200, "text/html", "<html>"), nil, "content type"},
@@ -102,18 +90,14 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 						HTTPClient:       &http.Client{Transport: inProcess(t, s)},
 						MaxResponseBytes: 1 << 10,
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					peer := protocol.Peer(tr)
 					if !modern {
 						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
 							ID: protocol.IntID(1), Method: protocol.MethodInitialize,
 							Params: []byte(`{}`),
 						}, &asked{})
-						if err != nil {
-							t.Fatal(err)
-						}
+						noError(t, err)
 						defer x.Close()
 						peer = x
 					}
@@ -144,18 +128,16 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
 		"authorize": {
-			Authorize: func(context.Context) (http.Header, error) {
-				return nil,
-					clienthttp.ErrClosed
-			},
+			Authorizer: &scripted{credentials: func(context.Context,
+				clienthttp.Outgoing) (http.Header, error) {
+				return nil, clienthttp.ErrClosed
+			}},
 		},
 		"client": {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, err := clienthttp.New("http://server.test/mcp", opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_, err = tr.Handle(t.Context(), request(), nil)
 			if !errors.Is(err, clienthttp.ErrClosed) ||
 				errtext.RepeatedPrefix(err, "clienthttp") != "" {

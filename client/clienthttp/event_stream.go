@@ -127,10 +127,7 @@ func (e *eventStream) retryDelay() time.Duration {
 // error is an errBroken if another attempt may succeed.
 func (e *eventStream) openConnection() (*httpExchange, error) {
 	s := e.session
-	h, err := s.buildHeader(e.ctx, mediaSSE)
-	if err != nil {
-		return nil, err
-	}
+	h := s.buildHeader(mediaSSE)
 	if e.lastID != "" {
 		h[headerLastEvent] = []string{e.lastID}
 	}

@@ -53,9 +53,7 @@ func ExampleAuthorizer() {
 	}))
 	defer server.Close()
 
-	transport, err := clienthttp.New(server.URL, &clienthttp.Options{
-		Authorizer: &demoAuthorizer{},
-	})
+	transport, err := clienthttp.New(server.URL, &clienthttp.Options{Authorizer: &demoAuthorizer{}})
 	if err != nil {
 		fmt.Println(err)
 		return

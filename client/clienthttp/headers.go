@@ -1,10 +1,8 @@
 package clienthttp
 
 import (
-	"context"
 	"maps"
 	"net/http"
-	"net/textproto"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -22,13 +20,8 @@ const (
 
 // buildHeader returns the headers of one request: the caller's, overridden by
 // those of the protocol (basic/transports/streamable-http, "Request Metadata").
-func (t *Transport) buildHeader(
-	ctx context.Context, method string, mirror *protocol.Mirror,
-) (http.Header, error) {
-	h, err := t.callerHeader(ctx, 6+len(mirror.Params))
-	if err != nil {
-		return nil, err
-	}
+func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.Header, error) {
+	h := t.callerHeader(6 + len(mirror.Params))
 	// Five values in one allocation.
 	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version),
 		""}
@@ -54,20 +47,10 @@ func (t *Transport) buildHeader(
 }
 
 // callerHeader returns the caller's headers, with room for more.
-func (t *Transport) callerHeader(ctx context.Context, more int) (http.Header, error) {
+func (t *Transport) callerHeader(more int) http.Header {
 	h := make(http.Header, len(t.fixedHeader)+more)
 	maps.Copy(h, t.fixedHeader)
-	if t.authorize == nil {
-		return h, nil
-	}
-	extra, err := t.authorize(ctx)
-	if err != nil {
-		return nil, errPrefix.Errorf("authorize: %w", err)
-	}
-	for name, values := range extra {
-		h[textproto.CanonicalMIMEHeaderKey(name)] = values
-	}
-	return h, nil
+	return h
 }
 
 // isToken reports whether name may be part of a header name (RFC 9110, 5.6.2).

@@ -1,7 +1,6 @@
 package clienthttp
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -22,17 +21,8 @@ type Options struct {
 	// Header is sent with every request. Headers of the protocol override
 	// it. It is copied.
 	Header http.Header
-	// Authorize, if not nil, returns headers for one request, for example a
-	// fresh Authorization. They override Header. It may be called
-	// concurrently. Its error fails the request before anything is sent.
-	// Since it may act for several users, a client over the transport
-	// reuses private results only if client.CacheOptions.Partition says
-	// whose they are.
-	Authorize func(context.Context) (http.Header, error)
-	// Authorizer takes the place of Authorize where credentials depend on the
-	// request, or can be renewed when they are refused. [New] fails if both are
-	// set. As with Authorize, private results are reused only if
-	// client.CacheOptions.Partition says whose they are.
+	// Authorizer, if not nil, returns the credentials of each request, which
+	// override Header, and can renew those that are refused.
 	Authorizer Authorizer
 	// MaxResponseBytes limits one message of the server, be it a whole body
 	// or one event of a stream. 0: 4 MiB, negative: no

@@ -118,11 +118,8 @@ func isValidSessionID(id string) bool {
 }
 
 // buildHeader returns the headers of one request of the session.
-func (s *session) buildHeader(ctx context.Context, accept string) (http.Header, error) {
-	h, err := s.transport.callerHeader(ctx, 6)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) buildHeader(accept string) http.Header {
+	h := s.transport.callerHeader(6)
 	h["Accept"] = []string{accept}
 	for name, value := range map[string]string{headerSession: s.id,
 		headerVersion: string(s.version)} {
@@ -131,15 +128,12 @@ func (s *session) buildHeader(ctx context.Context, accept string) (http.Header, 
 			h[name] = []string{value}
 		}
 	}
-	return h, nil
+	return h
 }
 
 // postMessage sends one message.
 func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExchange, error) {
-	h, err := s.buildHeader(ctx, mediaJSON+", "+mediaSSE)
-	if err != nil {
-		return nil, err
-	}
+	h := s.buildHeader(mediaJSON + ", " + mediaSSE)
 	h["Content-Type"] = []string{mediaJSON}
 	body, err := protocol.AppendMessage(nil, m)
 	if err != nil {
@@ -488,10 +482,7 @@ func (s *session) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), noticeLimit)
 	defer cancel()
-	h, err := s.buildHeader(ctx, mediaJSON)
-	if err != nil {
-		return err
-	}
+	h := s.buildHeader(mediaJSON)
 	x, err := s.transport.sendRequest(ctx, Outgoing{Method: http.MethodDelete}, h, nil)
 	if err != nil {
 		return err

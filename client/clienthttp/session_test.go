@@ -90,11 +90,9 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.id != "" {
 			w.Header().Set("Mcp-Session-Id", s.id)
 		}
-		next = answer(
-			200, media,
+		next = answer(200, media,
 			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+cmp.Or(s.version, "2025-06-18")+
-				`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
-		)
+				`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
 	case m.Method == protocol.NotifyCancelled && s.notify != nil:
 		next = s.notify
 	case m.Method == protocol.MethodPing && s.ping != nil:
@@ -109,12 +107,9 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(
-		slices.Clone(s.seen), func(line string) bool {
-			return strings.Contains(line,
-				"initialize")
-		},
-	)
+	return slices.DeleteFunc(slices.Clone(s.seen), func(line string) bool {
+		return strings.Contains(line, "initialize")
+	})
 }
 
 // An asked is the BackCaller of a session. It answers requests as call does, or
@@ -157,9 +152,7 @@ func (s *legacyServer) openOver(
 			"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	x, resp, err := tr.OpenSession(t.Context(), &protocol.Request{
 		ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
 	}, back)
@@ -272,67 +265,42 @@ func TestResumeFails(t *testing.T) {
 		told   bool // that nobody waits any more
 		least  time.Duration
 	}{
-		{
-			"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil,
+		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil,
 			clienthttp.ErrNoResponse, 0,
-			true, 0,
-		},
-		{
-			"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")},
+			true, 0},
+		{"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")},
 			clienthttp.ErrNoResponse,
-			1, true, time.Second / 2,
-		},
-		{
-			"bad request", events(first),
+			1, true, time.Second / 2},
+		{"bad request", events(first),
 			[]http.HandlerFunc{answer(400, "text/plain", "no such event")},
-			clienthttp.ErrNoResponse, 1, true, 0,
-		},
-		{
-			"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")},
-			clienthttp.ErrNoResponse, 1, true, 0,
-		},
-		{
-			"session gone", events(first), []http.HandlerFunc{answer(404, "", "")},
+			clienthttp.ErrNoResponse, 1, true, 0},
+		{"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")},
+			clienthttp.ErrNoResponse, 1, true, 0},
+		{"session gone", events(first), []http.HandlerFunc{answer(404, "", "")},
 			protocol.ErrSessionGone,
-			1, false, 0,
-		},
+			1, false, 0},
 		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false,
 			0},
-		{
-			"server starts anew", events(first),
+		{"server starts anew", events(first),
 			[]http.HandlerFunc{answer(503, "", ""), answer(502, "", ""),
 				events("data: " + result + "\n\n")},
-			nil, 3, false, 3 * time.Second,
-		},
-		{
-			"never anything", events(first), []http.HandlerFunc{events("")},
+			nil, 3, false, 3 * time.Second},
+		{"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse,
+			5, true, 10 * time.Second},
+		{"never there", events(first), []http.HandlerFunc{answer(503, "", "")},
 			clienthttp.ErrNoResponse,
-			5, true, 10 * time.Second,
-		},
-		{
-			"never there", events(first), []http.HandlerFunc{answer(503, "", "")},
-			clienthttp.ErrNoResponse,
-			5, true, 10 * time.Second,
-		},
-		{
-			"forbidden for a while", events(first),
+			5, true, 10 * time.Second},
+		{"forbidden for a while", events(first),
 			[]http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2,
-			false, 0,
-		},
-		{
-			"waits long", events("retry: 99999999999\n" + first),
-			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, time.Minute,
-		},
-		{
-			"wants no wait", events("retry: 0\n" + first),
+			false, 0},
+		{"waits long", events("retry: 99999999999\n" + first),
+			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, time.Minute},
+		{"wants no wait", events("retry: 0\n" + first),
 			[]http.HandlerFunc{events(event("e2", result))},
-			nil, 1, false, (10 * time.Millisecond),
-		},
-		{
-			"id that fits no header", events(event(strings.Repeat("x", 2000),
-				fmt.Sprintf(note, 1))), nil,
-			clienthttp.ErrNoResponse, 0, true, 0,
-		},
+			nil, 1, false, (10 * time.Millisecond)},
+		{"id that fits no header", events(event(strings.Repeat("x", 2000),
+			fmt.Sprintf(note, 1))), nil,
+			clienthttp.ErrNoResponse, 0, true, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -378,25 +346,18 @@ func TestSessionStatus(t *testing.T) {
 		err  bool
 	}{
 		{"404", "s", answer(404, "", ""), true, true},
-		{
-			"404 with a message", "s",
-			answer(
-				404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`,
-			),
-			true, true,
-		},
-		{
-			"404 of a method", "s",
+		{"404 with a message", "s", answer(
+			404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`,
+		),
+			true, true},
+		{"404 of a method", "s",
 			answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false,
-			false,
-		},
+			false},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
-		{
-			"400 of a request", "s",
+		{"400 of a request", "s",
 			answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false,
-			false,
-		},
+			false},
 		{"500", "s", answer(500, "", ""), false, true},
 		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
 		{"garbage", "s", answer(200, media, "<html>"), false, true},
@@ -518,9 +479,7 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 					HTTPClient: &http.Client{Transport: inProcess(t, &legacyServer{id: id})},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer tr.Close()
 				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
 					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
@@ -774,9 +733,7 @@ func TestCloseEndsSessionStream(t *testing.T) {
 		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
 		_, transport := s.open(t, &asked{})
 		synctest.Wait() // it is about to try again
-		if err := transport.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, transport.Close())
 	})
 }
 

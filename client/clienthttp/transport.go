@@ -22,9 +22,8 @@ type Transport struct {
 	client       http.Client
 	ownTransport *http.Transport // nil when Options.HTTPClient is set
 	fixedHeader  http.Header     // Options.Header
-	authorize    func(context.Context) (http.Header, error)
-	authorizer   Authorizer // nil: none
-	maxBytes     int64      // of one message
+	authorizer   Authorizer      // nil: none
+	maxBytes     int64           // of one message
 	// shownEndpoint is a copy of endpoint for the authorizer.
 	shownEndpoint *url.URL
 
@@ -48,9 +47,6 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opts != nil && opts.Authorize != nil && opts.Authorizer != nil {
-		return nil, errors.New("clienthttp: Authorize and Authorizer are both set: use one")
-	}
 	shown := *u
 	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: defaultMaxResponseBytes}
 	if opts != nil {
@@ -60,7 +56,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		if opts.MaxResponseBytes < 0 {
 			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
 		}
-		t.authorize, t.authorizer = opts.Authorize, opts.Authorizer
+		t.authorizer = opts.Authorizer
 		t.fixedHeader = make(http.Header, len(opts.Header))
 		for name, values := range opts.Header {
 			for _, v := range values {
@@ -173,11 +169,6 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// CredentialsVary reports whether requests may carry the credentials of
-// different users, because [Options.Authorize] or [Options.Authorizer] is set.
-// Caches depend on it.
-func (t *Transport) CredentialsVary() bool { return t.authorize != nil || t.authorizer != nil }
-
 // newOwnTransport returns a copy of the default transport, with a pool of its
 // own that is large enough for many calls to one host.
 func newOwnTransport() *http.Transport {
@@ -206,7 +197,7 @@ func (t *Transport) beginRequest() error {
 func (t *Transport) postMessage(
 	ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror,
 ) (*httpExchange, error) {
-	header, err := t.buildHeader(ctx, method, mirror)
+	header, err := t.buildHeader(method, mirror)
 	if err != nil {
 		return nil, err
 	}

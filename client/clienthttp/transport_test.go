@@ -25,9 +25,7 @@ func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clientht
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	tr, err := clienthttp.New(server.URL+"/mcp", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -81,11 +79,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		Header: http.Header{"authorization": {
 			"Bearer old",
 		}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
-		Authorize: func(context.Context) (http.Header, error) {
-			return http.Header{
-				"Authorization": {"Bearer new"},
-			}, nil
-		},
+		Authorizer: &scripted{},
 	})
 	req := request()
 	req.Mirror.Name = "wörld"
@@ -108,7 +102,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		"Mcp-Name":             "=?base64?d8O2cmxk?=",
 		"Mcp-Param-Region":     "us-west1",
 		"Mcp-Param-Text":       "=?base64?IHBhZGRlZCA=?=",
-		"Authorization":        "Bearer new",
+		"Authorization":        "Bearer secret-token-1",
 		"X-Extra":              "a,b",
 	} {
 		if got := strings.Join(got.Header.Values(name), ","); got != want {
@@ -139,7 +133,10 @@ func TestNothingIsSent(t *testing.T) {
 	t.Run("authorize fails", func(t *testing.T) {
 		cause := errors.New("no token")
 		tr := serve(t, h, &clienthttp.Options{
-			Authorize: func(context.Context) (http.Header, error) { return nil, cause },
+			Authorizer: &scripted{credentials: func(context.Context,
+				clienthttp.Outgoing) (http.Header, error) {
+				return nil, cause
+			}},
 		})
 		if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
@@ -206,36 +203,25 @@ func TestResponses(t *testing.T) {
 		{"JSON", answer(200, media, result), ""},
 		{"JSON with charset", answer(200, "Application/JSON; charset=utf-8", result), ""},
 		{"stream", answer(200, stream, events(fmt.Sprintf(note, 1), result)), ""},
-		{
-			"stream with noise",
-			answer(
-				200, stream+";charset=utf-8",
-				"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: "+
-					"{\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n",
-			),
-			"",
-		},
+		{"stream with noise", answer(200, stream+";charset=utf-8",
+			"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: "+
+				"{\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n"),
+			""},
 		{"refusal in 400", answer(400, media, refusal), ""},
 		{"refusal in 404", answer(404, media, refusal), ""},
-		{
-			"refusal without id",
-			answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), "",
-		},
+		{"refusal without id",
+			answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), ""},
 		{"refusal on a stream", answer(200, stream, events(refusal)), ""},
 
 		{"other id", answer(200, media, strings.Replace(result, "7", "8", 1)), "id 8"},
 		{"id as text", answer(200, media, strings.Replace(result, "7", `"7"`, 1)), `id "7"`},
-		{
-			"other id on a stream",
-			answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8",
-		},
+		{"other id on a stream",
+			answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8"},
 		{"other id in a refusal", answer(400, media, strings.Replace(refusal, "7", "8", 1)),
 			"id 8"},
-		{
-			"request on a stream",
+		{"request on a stream",
 			answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)),
-			"server sent a request",
-		},
+			"server sent a request"},
 		{
 			"request in the body", answer(200, media, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`),
 			"not a response",
@@ -245,11 +231,9 @@ func TestResponses(t *testing.T) {
 		{"batch on a stream", answer(200, stream, events("["+result+"]")), "one JSON object"},
 		{"no JSON", answer(200, media, "<html>"), "parse error"},
 		{"no JSON on a stream", answer(200, stream, events("hello")), "parse error"},
-		{
-			"duplicate member",
+		{"duplicate member",
 			answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)),
-			"duplicate",
-		},
+			"duplicate"},
 		{"empty body", answer(200, media, ""), "parse error"},
 		{"empty stream", answer(200, stream, ""), "without a response"},
 		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))),
@@ -261,17 +245,11 @@ func TestResponses(t *testing.T) {
 		{"proxy", answer(502, "text/html", "<h1>Bad Gateway</h1>"), "502"},
 		{"JSON but no message", answer(400, media, `{"error":"nope"}`), "400"},
 		{"result in a 500", answer(500, media, result), "500"},
-		{
-			"big body",
-			answer(200, media,
-				strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
-			"too large",
-		},
-		{
-			"big event", answer(200, stream,
-				events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
-			"too large",
-		},
+		{"big body", answer(200, media,
+			strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
+			"too large"},
+		{"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
+			"too large"},
 		{"big refusal", answer(400, media, strings.Repeat(" ", 2000)), "too large"},
 		{"endless body", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", media)
@@ -569,19 +547,13 @@ func TestResponseCostIsLinear(t *testing.T) {
 		{"stream", stream, 200, []testkit.GrowthInput{
 			{Name: "CR", Make: testkit.Repeat("", "\r", "data: "+result+"\n\n")},
 			{Name: "comments", Make: testkit.Repeat("", ":\n", "data: "+result+"\n\n")},
-			{
-				Name: "other events",
-				Make: testkit.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n"),
-			},
-			{
-				Name: "notifications",
-				Make: testkit.Repeat(
-					"", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n",
-					"data: "+result+"\n\n",
-				),
-			},
-			{Name: "never a response", Make: testkit.Repeat("", "data: \r\r", ""),
-				Refused: true},
+			{Name: "other events",
+				Make: testkit.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n")},
+			{Name: "notifications", Make: testkit.Repeat(
+				"", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n",
+				"data: "+result+"\n\n",
+			)},
+			{Name: "never a response", Make: testkit.Repeat("", "data: \r\r", ""), Refused: true},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -672,8 +644,7 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
-	long := strings.Replace(result, "1}",
-		`"`+strings.Repeat("x", (4<<20)+1<<10)+`"}`, 1)
+	long := strings.Replace(result, "1}", `"`+strings.Repeat("x", (4<<20)+1<<10)+`"}`, 1)
 	for name, handler := range map[string]http.HandlerFunc{
 		"body":   answer(200, media, long),
 		"stream": answer(200, stream, "data: "+long+"\n\n"),
@@ -688,5 +659,13 @@ func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
 				t.Errorf("negative: got %v", err)
 			}
 		})
+	}
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -8,11 +8,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3), or the DPoP challenge
-// (RFC 9449, section 7.1). Zero: there is none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
 type challenge struct {
 	found    bool     // there is one
-	isBound  bool     // it is that of DPoP, and there is none of Bearer
 	code     string   // the parameter error
 	why      string   // the parameter error_description
 	scopes   []string // the parameter scope
@@ -34,15 +32,14 @@ var challengePart = func() *regexp.Regexp {
 // quotedPair is an escaped character of a quoted-string (RFC 9110, section 5.6.4).
 var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
 
-// readChallenge returns the first challenge of a response (RFC 9110, section 11.6.1). Servers that
-// take both kinds of tokens send two: that of DPoP counts if it says what is wrong, and else the
-// other one. A header that cannot be parsed has none.
+// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
+// header that cannot be parsed has none.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
 		return challenge{}
 	}
-	var bearer, bound challenge
+	var bearer challenge
 	var c *challenge // the one that is read; nil: none
 	for text = strings.TrimLeft(text, " \t,"); text != ""; text = strings.TrimLeft(text, " \t,") {
 		part := challengePart.FindStringSubmatch(text)
@@ -57,16 +54,10 @@ func readChallenge(h http.Header) challenge {
 			continue
 		case strings.EqualFold(scheme, "Bearer") && !bearer.found:
 			c = &bearer
-		case strings.EqualFold(scheme, dpopScheme) && !bound.found:
-			c = &bound
 		default: // of another scheme, or not the first: it is dropped
 			c = &challenge{}
 		}
 		c.found = true
-	}
-	bound.isBound = bound.found && !bearer.found
-	if bound.code != "" || !bearer.found {
-		return bound
 	}
 	return bearer
 }

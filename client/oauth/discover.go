@@ -33,7 +33,7 @@ type Discovery struct {
 	// Scopes is scopes_supported of the endpoint.
 	Scopes []string
 	// MetadataDocuments reports whether the authorization server accepts a client's
-	// Options.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
+	// ClientInfo.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
 	MetadataDocuments, DynamicRegistration bool
 
 	server *serverMetadata
@@ -169,16 +169,9 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns one of the authorization servers of a resource: by Options.ChooseIssuer, or
-// else that of the login, or else one of Options.Registrations, or else the first.
+// chooseIssuer returns one of the authorization servers of a resource: that of the login, or
+// else one of Options.Registrations, or else the first.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
-	if s.opts.ChooseIssuer != nil {
-		issuer, err := s.opts.ChooseIssuer(ctx, m.Resource, slices.Clone(m.Issuers))
-		if err == nil && !slices.Contains(m.Issuers, issuer) {
-			err = errors.New("oauth: ChooseIssuer returned an issuer that the server does not name")
-		}
-		return issuer, err
-	}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return "", err
@@ -199,10 +192,12 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 }
 
 // resolveAlias maps an issuer as an MCP server names it to the issuer that its metadata must have:
-// that of Options.Aliases, or else the same.
+// that of the Provider with the name, or else the same.
 func (s *Source) resolveAlias(issuer string) string {
-	if alias, ok := s.opts.Aliases[issuer]; ok {
-		return alias
+	for _, p := range s.opts.Providers {
+		if p.NamedAs != "" && p.NamedAs == issuer {
+			return p.Issuer
+		}
 	}
 	return issuer
 }
@@ -238,10 +233,8 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 
 // findServer returns the metadata of an authorization server. issuer is spelled as in the metadata.
 func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
-	for named, spelled := range s.opts.Aliases {
-		if spelled == issuer {
-			return s.discoverServer(ctx, named)
-		}
+	if named := s.providerFor(issuer).NamedAs; named != "" {
+		return s.discoverServer(ctx, named)
 	}
 	m, err := s.discoverServer(ctx, issuer)
 	if errors.Is(err, errNoServerMetadata) && s.opts.Legacy {
@@ -266,7 +259,7 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
 		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q; "+
-			"if both are the same, see Options.Aliases", quoteUntrusted(m.Issuer), want)))
+			"if both are the same, see Provider.NamedAs", quoteUntrusted(m.Issuer), want)))
 	}
 	return s.acceptServer(at, issuer, m)
 }
@@ -304,11 +297,6 @@ func (s *Source) checkIss(m *serverMetadata) error {
 	if !s.opts.RequireIss || m.SendsIssuer || s.registrationFor(m.Issuer) != nil ||
 		s.providerFor(m.Issuer).Issuer != "" {
 		return nil
-	}
-	for _, issuer := range s.opts.Aliases {
-		if issuer == m.Issuer {
-			return nil
-		}
 	}
 	return errors.New("it does not send iss (RFC 9207), and Options.RequireIss is set; if you " +
 		"trust it, name it in Options.Providers or Registrations")

@@ -28,7 +28,7 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
 				t.Errorf("metadata was asked for %d times, want once", n)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+			s.wantCounts(t, counts{oauthtest.Metadata: 0})
 		})
 	}
 }
@@ -95,9 +95,7 @@ func TestLegacyServer(t *testing.T) {
 	source, err := oauth.New(endpoint.String(), opts)
 	noError.check(t, err)
 	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	page, err := url.Parse(login.URL)
 	noError.check(t, err)
 	callback := url.Values{"code": {"x"}, "state": {page.Query().Get("state")}}

@@ -36,12 +36,6 @@
 // two logins for more scopes at most. A server that refuses a token which was just issued leads to
 // no other login.
 //
-// # Tokens bound to a key
-//
-// With Options.DPoP, or a key in Options.ProofKey, tokens are bound to a key (RFC 9449), and each
-// request has a proof of it. A token that is not bound is refused, and a bound one is never sent
-// without its proof.
-//
 // # Programs without a person
 //
 // With Options.Machine tokens are requested by [ClientCredentials], by the assertion of a platform

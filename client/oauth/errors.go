@@ -15,16 +15,11 @@ type LoginRequiredError struct {
 	Scopes []string
 
 	challenge challenge
-	reason    error // why the login in the store is not used; nil: it is, or there is none
 }
 
 // Error returns a text for the log of the host.
 func (e *LoginRequiredError) Error() string {
-	text := "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
-	if e.reason != nil {
-		text += "; " + e.reason.Error()
-	}
-	return text
+	return "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
 }
 
 // An InsufficientScopeError reports a request that lacks scopes where another login would not
@@ -167,8 +162,7 @@ func knownErrorCode(code string) string {
 		"unsupported_grant_type", "invalid_scope", "invalid_target", "access_denied",
 		"unsupported_response_type", "server_error", "temporarily_unavailable",
 		"invalid_redirect_uri", "invalid_client_metadata", "login_required",
-		"interaction_required", "consent_required", "account_selection_required",
-		needsNonce, badProof:
+		"interaction_required", "consent_required", "account_selection_required":
 		return code
 	}
 	return ""

@@ -2,9 +2,6 @@ package oauth_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -122,64 +118,6 @@ func Example() {
 	// list: done
 }
 
-// Each deviation of an identity provider is a decision of the host, for one issuer.
-func ExampleProvider() {
-	const (
-		tenant   = "8eaef023-2b34-4da1-9baa-8bc8c9d6a490"
-		issuer   = "https://login.microsoftonline.com/" + tenant + "/v2.0"
-		endpoint = "https://mcp.example.com/mcp"
-		id       = "535fb089-9ff3-47b6-9bfb-4f1264799865"
-	)
-	login, err := oauth.New(endpoint, &oauth.Options{
-		Interaction:   &oauth.Loopback{},
-		Registrations: []oauth.Registration{{Issuer: issuer, ClientID: id}},
-		Providers:     []oauth.Provider{oauth.EntraID(tenant, endpoint, "api://notes", "read")},
-	})
-	fmt.Println(login, err)
-	_, err = oauth.New("https://m.example", &oauth.Options{
-		Providers: []oauth.Provider{oauth.Google(endpoint, "email")}})
-	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
-	// Output:
-	// tokens for https://mcp.example.com/mcp <nil>
-	// oauth:
-	// the Provider "https://accounts.google.com":
-	// it is for the endpoint https://mcp.example.com/mcp, and not for https://m.example
-}
-
-// A job has no person, and authenticates by its key.
-func ExampleClientCredentials() {
-	stage, notes := openNotes()
-	defer stage.close()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		log.Fatal(err)
-	}
-	notes.as.AddClient(oauthtest.Client{ID: "nightly", Key: key.Public()})
-	endpoint, issuer, id := notes.resource.URL, notes.as.URL, "nightly"
-	job, err := oauth.New(endpoint, &oauth.Options{
-		Machine:       oauth.ClientCredentials{},
-		Registrations: []oauth.Registration{{Issuer: issuer, ClientID: id, PrivateKey: key}},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: job})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err := client.New(transport, &client.Options{Extensions: job.Extensions()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.CallTool(context.Background(), "list", nil); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("logins of people:", notes.as.Count(oauthtest.Authorize))
-	// Output:
-	// logins of people: 0
-}
-
 // A host looks before it trusts: which issuer would get a secret, and what would be asked for.
 func ExampleDiscover() {
 	stage, notes := openNotes()
@@ -252,44 +190,13 @@ func ExampleSource_Begin() {
 	// list: done
 }
 
-// Programs that share a folder share the login.
-func ExampleNewFileStore() {
-	stage, notes := openNotes()
-	defer stage.close()
-	folder, err := os.MkdirTemp("", "logins")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	key := [32]byte{1, 2, 3} // 32 random bytes, which the keyring of the machine keeps
-	for range 2 {
-		store, err := oauth.NewFileStore(folder, key)
-		if err != nil {
-			log.Fatal(err)
-		}
-		login, err := oauth.New(notes.resource.URL, &oauth.Options{Store: store,
-			Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := callTool(context.Background(), notes.resource.URL, login, "list"); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println("logins:", notes.as.Count(oauthtest.Authorize))
-	// Output:
-	// list: done
-	// list: done
-	// logins: 1
-}
-
 // The document that describes a client is its id at every authorization server that reads such
 // documents.
 func ExampleOptions_ServeMetadata() {
-	opts := &oauth.Options{MetadataURL: "https://app.example/client.json",
-		Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/"}}
+	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/",
+		MetadataURL: "https://app.example/client.json"}}
 	w := httptest.NewRecorder()
-	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, opts.MetadataURL, nil))
+	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/client.json", nil))
 	var document struct {
 		ID           string   `json:"client_id"`
 		Name         string   `json:"client_name"`
@@ -301,18 +208,6 @@ func ExampleOptions_ServeMetadata() {
 	fmt.Println(document.ID, document.Name, document.RedirectURIs)
 	// Output:
 	// https://app.example/client.json Notes [http://127.0.0.1/callback http://localhost/callback]
-}
-
-// A secret is bound to the issuer that has given it.
-func ExampleRegistration() {
-	_, err := oauth.New("https://mcp.example/mcp", &oauth.Options{
-		Registrations: []oauth.Registration{{ClientID: "notes", ClientSecret: "the secret"}}})
-	what, _, _ := strings.Cut(err.Error(), ": its secret")
-	fmt.Println(what)
-	fmt.Println(oauth.Secret("the secret"))
-	// Output:
-	// oauth: a Registration has no Issuer
-	// hidden
 }
 
 // A logout takes the tokens back. The next call logs in again, and what was cached for the one

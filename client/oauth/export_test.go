@@ -57,13 +57,6 @@ func (s *Source) HasToken() bool {
 	return s.tokens != nil
 }
 
-// AgeNonce makes the last nonce of a refusal older.
-func (s *Source) AgeNonce(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastNonce.at = s.lastNonce.at.Add(-by)
-}
-
 // ExpireToken makes the token in memory expire now.
 func (s *Source) ExpireToken() {
 	s.mu.Lock()

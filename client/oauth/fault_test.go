@@ -1,6 +1,8 @@
 package oauth_test
 
 import (
+	"testing"
+
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -125,4 +127,12 @@ func otherPort(text string) string {
 	}
 	u.Host = u.Hostname() + ":1"
 	return u.String()
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -60,7 +60,7 @@ func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
 }
 
 // person makes a source whose person gives up, and whose requests do not wait for long.
-func (s *site) person(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
+func (s *site) person(t testing.TB, change func(o *oauth.Options)) *oauth.Source {
 	t.Helper()
 	return s.source(t, func(o *oauth.Options) {
 		o.Interaction = impatientPerson{s.browser, &s.looking}
@@ -146,7 +146,7 @@ func (s *site) mended(t *testing.T, source *oauth.Source) {
 // anything but metadata.
 func (s *site) wantNoLogin(t *testing.T) {
 	t.Helper()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Register: 0,
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Register: 0,
 		oauthtest.Token: 0, oauthtest.Other: 0})
 	if opened := s.browser.Opened(); len(opened) > 0 {
 		t.Errorf("the person was sent to %q", opened)
@@ -168,7 +168,7 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 			case "redirects", "a page", "status 503", "is not an object":
 				places = 2
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: places})
+			s.wantCounts(t, counts{oauthtest.Metadata: places})
 			s.wantNoLogin(t)
 			s.mended(t, source)
 		})
@@ -208,7 +208,7 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, source := spoiled(t, f, name)
 			want.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+			s.wantCounts(t, counts{oauthtest.Metadata: 0})
 			s.wantNoLogin(t)
 			s.mended(t, source)
 		})
@@ -218,7 +218,7 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	}
 	const servers = "authorization_servers"
 	for name, value := range map[string]any{
-		"none": []string{}, "a wrong type": foreignIssuer,
+		"none": []string{}, "a wrong type": foreignIssuer, "empty": []string{""},
 		"javascript":           []string{"javascript:alert(1)"},
 		"no TLS":               []string{"http://attacker.example"},
 		"a link-local address": []string{"http://169.254.169.254"},
@@ -286,7 +286,7 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 			err := s.call(t.Context(), source, "search")
 			callbackError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 0})
+			s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 0})
 			pages := s.browser.Pages()
 			last := pages[len(pages)-1]
 			if last.Status != http.StatusBadRequest {
@@ -320,7 +320,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			err := s.call(t.Context(), source, "search")
 			tokenError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1, oauthtest.Other: 0})
+			s.wantCounts(t, counts{oauthtest.Token: 1, oauthtest.Other: 0})
 			if source.Partition(t.Context()) != before {
 				t.Error("somebody is logged in")
 			}
@@ -329,7 +329,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			if name == "invalid_client" {
 				registered = 2
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: registered})
+			s.wantCounts(t, counts{oauthtest.Register: registered})
 		})
 	}
 }
@@ -388,7 +388,7 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 				strings.Contains(text, "\n\n") {
 				t.Errorf("got %q, want the code where it is a known one", text)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
+			s.wantCounts(t, counts{oauthtest.Authorize: 0})
 			s.mended(t, source)
 		})
 	}
@@ -432,8 +432,7 @@ func TestRefreshThatFails(t *testing.T) {
 				t.Errorf("got %v, want a time to try again", err)
 			}
 			s.mended(t, source)
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: test.logins,
-				oauthtest.Register: 1})
+			s.wantCounts(t, counts{oauthtest.Authorize: test.logins, oauthtest.Register: 1})
 		})
 	}
 }
@@ -441,13 +440,11 @@ func TestRefreshThatFails(t *testing.T) {
 // TestRegistrationThatIsForgotten: a client that is not known any more registers again and has the
 // person log in.
 func TestRegistrationThatIsForgotten(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Expire()
 	s.as.RemoveClients()
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 2})
 }
 
 // TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
@@ -459,15 +456,13 @@ func TestServerThatWantsMoreForEver(t *testing.T) {
 		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Register: 1})
 }
 
 // TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes
 // within ten minutes.
 func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	n := 0
 	s.resource.Refuse(http.StatusForbidden)
 	s.resource.Challenge(func(_ int, right string) []string {
@@ -479,13 +474,13 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 	source.AgeRefusals(10*time.Minute - time.Second)
 	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 	source.AgeRefusals(time.Second)
 	_ = s.call(t.Context(), source, "search")
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 5})
+	s.wantCounts(t, counts{oauthtest.Authorize: 5})
 }
 
 // A panickingPerson is an Interaction with a bug.
@@ -510,9 +505,7 @@ func TestHostThatPanics(t *testing.T) {
 
 // TestPersonWhoSaysNo is not asked again for the same, and keeps what was granted before.
 func TestPersonWhoSaysNo(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Deny(true)
 	for range 3 {
 		if err := s.call(t.Context(), source, "write"); !errors.Is(err, oauth.ErrDenied) {
@@ -520,7 +513,7 @@ func TestPersonWhoSaysNo(t *testing.T) {
 		}
 	}
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 1})
 }
 
 // TestServerThatWantsAnotherLoginEachTime: a person who says no to several is left alone, whatever
@@ -540,14 +533,12 @@ func TestServerThatWantsAnotherLoginEachTime(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3, oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3, oauthtest.Token: 0})
 }
 
 // TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.
 func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	old := s.as.Secrets()
 	second := oauthtest.NewServer(t, nil)
 	s.resource.SetServers(second)

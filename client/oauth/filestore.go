@@ -35,9 +35,9 @@ type FileStore struct {
 }
 
 // NewFileStore returns a store in a folder. It creates the folder, for its owner alone, if it does
-// not exist. key seals the files. It must be random, and kept elsewhere: package keyringstore keeps
-// it in the keyring of the operating system. NewFileStore fails if the folder cannot be used, or if
-// key is zero.
+// not exist. key seals the files. It must be random, and kept elsewhere, for example in the
+// keyring of the operating system (see README.md). NewFileStore fails if the folder cannot be used,
+// or if key is zero.
 func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")

@@ -60,9 +60,7 @@ func FuzzResourceMetadata(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	source, err := oauth.New(endpoint, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		resource, issuers, err := source.ReadResource("https://mcp.example/x", body)
 		if err != nil {
@@ -95,9 +93,7 @@ func FuzzServerMetadata(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	source, err := oauth.New("https://203.0.113.9/mcp", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		endpoints, err := source.ReadServer(issuer, body)
 		if err != nil {

@@ -34,22 +34,12 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 	return s.logInAt(ctx, d, request)
 }
 
-// errNotBound is the error of a login that would not help.
-var errNotBound = errors.New("oauth: the server takes tokens alone that are bound to a key: set " +
-	"Options.DPoP")
-
 // logInAt has the person log in, by Options.Interaction, or requests a token by Options.Machine. It
-// fails at once if there is neither, if the server would not take the token, if the operation has
-// led to maxStepUps logins, and with the cached failure if there is one.
+// fails at once if there is neither, if the operation has led to maxStepUps logins, and with the
+// cached failure if there is one.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
-	s.mu.Lock()
-	reason := s.unusable
-	s.mu.Unlock()
-	switch {
-	case request.challenge.isBound && !s.opts.DPoP && s.hostKey == nil:
-		return errNotBound
-	case s.opts.Interaction == nil && s.opts.Machine == nil:
-		return &LoginRequiredError{request.challenge.scopes, request.challenge, reason}
+	if s.opts.Interaction == nil && s.opts.Machine == nil {
+		return &LoginRequiredError{request.challenge.scopes, request.challenge}
 	}
 	if err := s.recentFailure(failureKey(d, request)); err != nil {
 		return err
@@ -58,7 +48,7 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 		return errTooManyStepUps
 	}
 	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
-		Scopes: request.challenge.scopes, Err: reason})
+		Scopes: request.challenge.scopes})
 	run := s.runLogin
 	if s.opts.Machine != nil {
 		run = s.logInMachine
@@ -161,12 +151,11 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 // Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
 // The host sends the browser to Login.URL, and passes the URL with which it comes back to
 // [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, and has
-// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI or
-// RedirectURIFor must be set.
+// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI must be set.
 // The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
 // own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
-	if s.opts.RedirectURI == "" && s.opts.RedirectURIFor == nil {
+	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
 			"the browser could not come back")
 	}
@@ -178,11 +167,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	redirectURI, err := s.redirectURI(d.server)
-	if err != nil {
-		return nil, err
-	}
-	return s.prepareLogin(ctx, d, request, redirectURI)
+	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.Issuer))
 }
 
 // prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
@@ -243,8 +228,7 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 		scopes = headers.UniteScopes(choice.Supported)
 	}
 	scopes = p.limitScopes(p.localScopes(scopes))
-	offline := !s.opts.NoOffline && s.opts.Machine == nil
-	if offline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
+	if s.opts.Machine == nil && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
 		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil

@@ -39,8 +39,8 @@ func TestConfigurationMistakes(t *testing.T) {
 		"issuer twice": {good, oauth.Options{Registrations: append(
 			registered("https://a.example", "c", "").Registrations,
 			registered("https://a.example", "d", "").Registrations...)}},
-		"document http":   {good, oauth.Options{MetadataURL: "http://127.0.0.1/c.json"}},
-		"document root":   {good, oauth.Options{MetadataURL: "https://c.example/"}},
+		"document http":   {good, documentAt("http://127.0.0.1/c.json")},
+		"document root":   {good, documentAt("https://c.example/")},
 		"script redirect": {good, oauth.Options{RedirectURI: "javascript:alert(1)"}},
 	} {
 		if _, err := oauth.New(c.endpoint, &c.opts); err == nil {
@@ -50,6 +50,10 @@ func TestConfigurationMistakes(t *testing.T) {
 	if _, err := oauth.New(good, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+func documentAt(url string) oauth.Options {
+	return oauth.Options{Client: oauth.ClientInfo{MetadataURL: url}}
 }
 
 func registered(issuer, id, method string) oauth.Options {
@@ -65,7 +69,7 @@ func TestSecretGoesToItsIssuerAlone(t *testing.T) {
 			ClientSecret: "hush"}}
 	})
 	registrationError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Token: 0})
 }
 
 // TestWhatIsRegisteredComesFirst: before the document of the client, and before a registration.
@@ -76,7 +80,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 			s.as.AddClient(oauthtest.Client{ID: "me & you", Secret: "h+u/s h", Method: method,
 				RedirectURIs: []string{"http://127.0.0.1/callback"}})
 			source := s.person(t, func(o *oauth.Options) {
-				o.MetadataURL = "https://client.example/client.json"
+				o.Client.MetadataURL = "https://client.example/client.json"
 				o.Registrations = []oauth.Registration{{Issuer: s.as.URL, ClientID: "me & you",
 					ClientSecret: "h+u/s h", Method: method}}
 			})
@@ -86,7 +90,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 			if err := source.Logout(t.Context()); err != nil {
 				t.Error(err)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 0,
+			s.wantCounts(t, counts{oauthtest.Register: 0,
 				oauthtest.Token: 1, oauthtest.Refresh: 1, oauthtest.Revoke: 1})
 		})
 	}
@@ -95,9 +99,7 @@ func TestWhatIsRegisteredComesFirst(t *testing.T) {
 // TestEveryRequestNamesTheResource: the login, the code and the refresh. It is never in a URL of
 // the server, and no token is.
 func TestEveryRequestNamesTheResource(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), source, "search"))
 	for _, e := range []oauthtest.Endpoint{oauthtest.Authorize, oauthtest.Token,
@@ -124,15 +126,11 @@ func TestEveryRequestNamesTheResource(t *testing.T) {
 
 // TestTokenGoesToItsEndpointAlone.
 func TestTokenGoesToItsEndpointAlone(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	for _, other := range []string{s.resource.Origin, s.resource.URL + "/", s.resource.URL + "?a",
 		"https://other.example/mcp"} {
 		u, err := url.Parse(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		header, err := source.Credentials(t.Context(), clienthttp.Outgoing{URL: u})
 		if err == nil || len(header) > 0 {
 			t.Errorf("%s would get %d headers, %v", other, len(header), err)
@@ -169,7 +167,7 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 		})
 		noError.check(t, s.call(t.Context(), source, "search"))
 		s.browser.Wait()
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1})
+		s.wantCounts(t, counts{oauthtest.Token: 1})
 	}
 }
 
@@ -217,29 +215,21 @@ func TestPortOfTheLastLoginIsUsedAgain(t *testing.T) {
 	source := s.source(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	noError.check(t, s.call(t.Context(), source, "write"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 1, oauthtest.Authorize: 2})
 	redirect := s.as.Requests(oauthtest.Authorize)[0].Form.Get("redirect_uri")
 	u, err := url.Parse(redirect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	busy, err := net.Listen("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer busy.Close()
-	if err := source.Logout(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, source.Logout(t.Context()))
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 3})
 }
 
 func TestBusyPortsFailTheLogin(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer busy.Close()
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {
@@ -249,7 +239,7 @@ func TestBusyPortsFailTheLogin(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no port to come back to") {
 		t.Errorf("got %v", err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 0})
+	s.wantCounts(t, counts{oauthtest.Register: 0})
 }
 
 // TestPortOfLocalhostThatAnotherProgramHas: localhost is two addresses. If another program listens
@@ -263,9 +253,7 @@ func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
 	port := busy.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
 	r, err := b.Open(t.Context(), oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer r.Close()
 	if u := r.RedirectURI(); u == fmt.Sprintf("http://localhost:%d/callback", port) {
 		t.Errorf("the redirect URI is %s, where another program listens", u)
@@ -284,9 +272,7 @@ func TestNobodyComesBack(t *testing.T) {
 		return nil
 	}}
 	receiver, err := b.Open(ctx, oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://as.example/"},
 		func(*url.URL) error { return nil })
@@ -304,9 +290,7 @@ func TestPagesThatAreNotOpened(t *testing.T) {
 			return nil
 		}}
 		receiver, err := b.Open(t.Context(), oauth.Redirect{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, err = receiver.Receive(t.Context(), &oauth.Login{URL: page}, func(*url.URL) error {
 			return nil
 		})
@@ -348,46 +332,29 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	opts := &oauth.Options{Store: store, RedirectURI: "https://host.example/callback",
 		Account: "alice"}
 	first, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cause := s.call(t.Context(), first, "search")
 	required, ok := errors.AsType[*oauth.LoginRequiredError](cause)
 	if !ok || len(required.Scopes) != 1 || required.Scopes[0] != "read" {
 		t.Fatalf("got %v", cause)
 	}
-	login, err := first.Begin(t.Context(), cause)
-	if err != nil {
-		t.Fatal(err)
-	}
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	login, callback := s.begin(t, first, cause)
 	sealed, err := json.Marshal(login)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	second, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var found oauth.Login
-	if err := json.Unmarshal(sealed, &found); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(sealed, &found))
 	forged := *callback
 	forged.RawQuery = strings.Replace(forged.RawQuery, "state=", "state=x", 1)
 	callbackError.check(t, second.Finish(t.Context(), &found, &forged))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 	noError.check(t, second.Finish(t.Context(), &found, callback))
 	noError.check(t, s.call(t.Context(), second, "search"))
 	noError.check(t, s.call(t.Context(), first, "search")) // it finds the login in the store
 	bob, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
 		RedirectURI: opts.RedirectURI, Account: "bob"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if bob.Finish(t.Context(), &found, callback) == nil {
 		t.Error("the login of one person was finished for another")
 	}
@@ -397,7 +364,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	if _, err := bob.Begin(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1}) // it is the program's
+	s.wantCounts(t, counts{oauthtest.Register: 1}) // it is the program's
 }
 
 // TestBeginRequestsTheScopesOfTheStoredLogin: a Source that has sent no request yet reads the store
@@ -410,17 +377,11 @@ func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
 	noError.check(t, s.call(t.Context(), first, "write"))
 	second, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
 		RedirectURI: "https://host.example/callback"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	login, err := second.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	u, err := url.Parse(login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	scopes := strings.Fields(u.Query().Get("scope"))
 	for _, want := range []string{"read", "write"} {
 		if !slices.Contains(scopes, want) {
@@ -441,29 +402,16 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	var events []oauth.LoginEvent
 	opts.Observe = func(e oauth.LoginEvent) { events = append(events, e) }
 	source, err := oauth.New(s.resource.URL, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	login, callback := s.begin(t, source, nil)
 	noError.check(t, source.Finish(t.Context(), login, callback))
 	again := source.Finish(t.Context(), login, callback) // the code was used
 	tokenError.check(t, again)
 	files, err := oauth.NewFileStore(t.TempDir(), childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	opts.Observe = nil // JSON has no functions
 	asJSON, err := json.Marshal(opts.Registrations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	withoutURL := *login
 	withoutURL.URL = "" // it has the state, which the browser shows
 	for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
@@ -477,8 +425,8 @@ func TestNothingPrintsSecrets(t *testing.T) {
 
 // TestMetadataDocumentOfTheClient is what authorization servers read.
 func TestMetadataDocumentOfTheClient(t *testing.T) {
-	opts := &oauth.Options{MetadataURL: "https://client.example/client.json",
-		Client: oauth.ClientInfo{Name: "Notes"}}
+	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes",
+		MetadataURL: "https://client.example/client.json"}}
 	w := httptest.NewRecorder()
 	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/client.json", nil))
 	var got struct {
@@ -487,10 +435,8 @@ func TestMetadataDocumentOfTheClient(t *testing.T) {
 		Redirects []string `json:"redirect_uris"`
 		Method    string   `json:"token_endpoint_auth_method"`
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.ID != opts.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
+	check(t, json.Unmarshal(w.Body.Bytes(), &got))
+	if got.ID != opts.Client.MetadataURL || got.Name != "Notes" || len(got.Redirects) == 0 ||
 		got.Method != "none" {
 		t.Errorf("got %+v", got)
 	}
@@ -506,9 +452,7 @@ func TestCodeOfThePage(t *testing.T) {
 	stage, notes := openNotes()
 	defer stage.close()
 	c, err := newClient(notes.resource.URL, &oauth.Loopback{Browse: notes.browser.Open})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	_, err = c.CallTool(t.Context(), "list", nil)
 	noError.check(t, err)
@@ -516,13 +460,11 @@ func TestCodeOfThePage(t *testing.T) {
 	key := newKeys(t)["ES256"]
 	notes.as.AddClient(oauthtest.Client{ID: "job", Key: key.Public()})
 	job, err := newJob(notes.resource.URL, notes.as.URL, "job", key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer job.Close()
 	_, err = job.CallTool(t.Context(), "add", nil)
 	noError.check(t, err)
-	notes.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	notes.wantCounts(t, counts{oauthtest.Authorize: 1})
 
 	_, err = newEntraLogin(notes.resource.URL, "00000000-0000-0000-0000-00000000000a", "me")
 	noError.check(t, err)

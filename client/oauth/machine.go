@@ -120,7 +120,7 @@ func (e Enterprise) newGrant(ctx context.Context, s *Source, d *Discovery, scope
 	if _, err := s.guard.checkURL(e.TokenEndpoint); err != nil {
 		return nil, &TokenError{Issuer: idp.Issuer, Err: err}
 	}
-	issued, err := s.sendTokenRequest(ctx, idp, client, form, nil)
+	issued, err := s.sendTokenRequest(ctx, idp, client, form)
 	if err != nil {
 		return nil, err
 	}

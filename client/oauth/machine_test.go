@@ -31,9 +31,7 @@ func newKeys(t *testing.T) map[string]crypto.Signer {
 	p384, err384 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	_, ed, errEd := ed25519.GenerateKey(rand.Reader)
 	r, errRSA := rsa.GenerateKey(rand.Reader, 2048)
-	if err := errors.Join(err, err384, errEd, errRSA); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, err384, errEd, errRSA))
 	return map[string]crypto.Signer{"ES256": p256, "ES384": p384, "EdDSA": ed, "RS256": r}
 }
 
@@ -61,7 +59,7 @@ func (s *site) wantMachine(t *testing.T, source *oauth.Source) {
 	source.AgeLogin(time.Hour)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	noError.check(t, s.call(t.Context(), source, "write"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Register: 0,
+	s.wantCounts(t, counts{oauthtest.Authorize: 0, oauthtest.Register: 0,
 		oauthtest.Token: 3, oauthtest.Refresh: 0})
 	for _, r := range s.as.Requests(oauthtest.Token) {
 		if r.Form.Get("resource") != s.resource.Identifier ||
@@ -111,7 +109,7 @@ func TestLoginWithAKey(t *testing.T) {
 	noError.check(t, s.call(t.Context(), source, "search"))
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 }
 
 // TestAssertionOfEntraID: its audience is the token endpoint, and it has the thumbprint.
@@ -132,9 +130,7 @@ func TestAssertionOfEntraID(t *testing.T) {
 	noError.check(t, s.call(t.Context(), source, "search"))
 	assertion := s.as.Requests(oauthtest.Token)[1].Form.Get("client_assertion")
 	head, err := base64.RawURLEncoding.DecodeString(strings.Split(assertion, ".")[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var header map[string]string
 	sum := sha256.Sum256(certificate)
 	if json.Unmarshal(head, &header) != nil || header["alg"] != "PS256" ||
@@ -267,10 +263,10 @@ func TestMachineWithAMetadataDocument(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {
 		o.Interaction, o.Machine = nil, s.workload(t, "good")
-		o.MetadataURL = "https://client.example/metadata.json"
+		o.Client.MetadataURL = "https://client.example/metadata.json"
 	})
 	registrationError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 }
 
 // TestIssuerThatAlwaysRefuses: 200 with an error, for ever, is one token request a minute.
@@ -286,10 +282,10 @@ func TestIssuerThatAlwaysRefuses(t *testing.T) {
 			t.Errorf("got %v, want the code of the issuer", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1})
+	s.wantCounts(t, counts{oauthtest.Token: 1})
 	source.AgeFailures(time.Minute)
 	tokenError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 2})
+	s.wantCounts(t, counts{oauthtest.Token: 2})
 }
 
 // TestExtensions: each source names the capability that its client declares. That of a person has
@@ -314,9 +310,7 @@ func TestMachineMistakes(t *testing.T) {
 	const good, issuer = "https://mcp.example/mcp", "https://as.example"
 	keys := newKeys(t)
 	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	one := []oauth.Registration{{Issuer: issuer, ClientID: "c", ClientSecret: "hush"}}
 	with := func(change func(r *oauth.Registration)) oauth.Options {
 		r := oauth.Registration{Issuer: issuer, ClientID: "c"}
@@ -355,7 +349,7 @@ func TestMachineMistakes(t *testing.T) {
 	secret := s.machine(t, oauth.ClientCredentials{}, oauth.Registration{ClientID: "c",
 		ClientSecret: "hush"}, nil)
 	registrationError.check(t, s.call(t.Context(), secret, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 0})
+	s.wantCounts(t, counts{oauthtest.Token: 0})
 	if _, err := public.Begin(t.Context(), nil); err == nil {
 		t.Error("Begin of a machine: accepted")
 	}

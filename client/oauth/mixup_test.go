@@ -49,7 +49,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 	if got := attacker.Requests(oauthtest.Token); len(got) > 0 {
 		t.Errorf("the attacker got %q", got[0].Form)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
 }
 
 // TestMixUpWithOurRedirectURI: the attacker has registered the redirect URI of this client at the
@@ -104,24 +104,14 @@ func TestRequireIss(t *testing.T) {
 	s.wantNoLogin(t)
 }
 
-// TestRedirectURIFor: each issuer has a redirect URI of its own, and Finish takes no callback of
-// another one. Hosts may see another authority than the browser.
-func TestRedirectURIFor(t *testing.T) {
+// TestRedirectURIOfEachIssuer: each issuer has a redirect URI of its own, and Finish takes no
+// callback of another one. Hosts may see another authority than the browser.
+func TestRedirectURIOfEachIssuer(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, func(o *oauth.Options) {
-		o.Interaction, o.RedirectURI = nil, ""
-		o.RedirectURIFor = func(issuer string) string {
-			return "https://app.example/back?issuer=" + url.QueryEscape(issuer)
-		}
+		o.Interaction, o.RedirectURI = nil, "https://app.example/back?issuer={issuer}"
 	})
-	login, err := source.Begin(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	callback, err := s.browser.Visit(t.Context(), login.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	login, callback := s.begin(t, source, nil)
 	callback.Host = "10.0.0.1"
 	for name, change := range map[string]func(u *url.URL, q url.Values){
 		"another path":  func(u *url.URL, _ url.Values) { u.Path = "/other" },
@@ -137,23 +127,14 @@ func TestRedirectURIFor(t *testing.T) {
 	}
 	noError.check(t, source.Finish(t.Context(), login, callback))
 
-	beforehand := s.source(t, func(o *oauth.Options) {
-		register(s, o, s.as.URL)
-		o.Interaction, o.RedirectURI = nil, "https://app.example/back"
-		o.RedirectURIFor = func(string) string { return "https://app.example/other" }
-	})
-	if login, err = beforehand.Begin(t.Context(), nil); err != nil ||
-		!strings.Contains(login.URL, url.QueryEscape("https://app.example/back")) {
-		t.Errorf("got %v, %v, want the redirect URI of the registration", login, err)
+	if got := callback.Query().Get("issuer"); got != s.as.URL {
+		t.Errorf("the callback is for %q", got)
 	}
-
-	wrong, err := oauth.New(s.resource.URL, &oauth.Options{
-		RedirectURIFor: func(string) string { return "javascript:alert(1)" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := wrong.Begin(t.Context(), nil); err == nil {
-		t.Error("a script as redirect URI: accepted")
+	for _, wrong := range []string{"javascript:{issuer}", "https://{issuer}.example/back",
+		"https://{issuer}/back", "{issuer}", "https://app.example/back#{issuer}"} {
+		if _, err := oauth.New(s.resource.URL, &oauth.Options{RedirectURI: wrong}); err == nil {
+			t.Errorf("%s: accepted", wrong)
+		}
 	}
 }
 

@@ -22,15 +22,12 @@ type Options struct {
 	// fail with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
-	// loopback host. Empty: Begin returns an error.
+	// loopback host. "{issuer}" in its path or query stands for the issuer, escaped, so that each
+	// has another: Finish compares path and query then, and no issuer gets the code of another
+	// (RFC 9700, section 4.4.2.2). Empty: Begin returns an error.
 	RedirectURI string
-	// RedirectURIFor returns the redirect URI of logins that [Source.Begin] begins at an issuer,
-	// which must be another for each: Finish compares its path and its query, so that no issuer
-	// gets the code of another (RFC 9700, section 4.4.2.2). It is for clients that are registered
-	// dynamically; others have RedirectURI, if that is set. Calls may overlap. Nil: RedirectURI.
-	RedirectURIFor func(issuer string) string
 	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
-	// Registrations, Providers or Aliases name. Without iss in the authorization response an
+	// Registrations or Providers name. Without iss in the authorization response an
 	// authorization server that has registered the redirect URI of this client at another one can
 	// get a code of that.
 	RequireIss bool
@@ -42,25 +39,10 @@ type Options struct {
 	// Providers are the authorization servers that deviate from the specification, and how this
 	// client behaves there; at most one for an issuer. At all others it is strict.
 	Providers []Provider
-	// MetadataURL is the https URL of the client id metadata document of this client, see
-	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
-	// documents. Empty: there is none.
-	MetadataURL string
 	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
 	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
 	Machine Machine
-	// DPoP has tokens bound to a key (RFC 9449): nobody else can use them. Each login has a key of
-	// its own, which is kept in Store beside its tokens. Tokens that are bound to no key are not
-	// used.
-	DPoP bool
-	// ProofKey is a P-256 key that takes the place of the keys of DPoP, and sets it. It may be the
-	// key of a KMS. Tokens that are bound to another key are not used, so it must be kept as long
-	// as the logins in Store. Nil: there is none.
-	ProofKey crypto.Signer
-	// NoDynamic forbids dynamic registration (RFC 7591).
-	NoDynamic bool
-	// Client describes this client to people: in dynamic registrations and in the document at
-	// MetadataURL.
+	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
 	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
@@ -74,15 +56,6 @@ type Options struct {
 	// those of the challenge and those that were requested before, or if there are none, those
 	// that the metadata of the server names (basic/authorization, "Scope Selection Strategy").
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
-	// NoOffline does not request refresh tokens (offline_access).
-	NoOffline bool
-	// ChooseIssuer returns one of issuers, the authorization servers that the metadata of resource
-	// names. An error ends the login. Calls may overlap. Nil: that of the present login, or else
-	// one that Registrations names, or else the first.
-	ChooseIssuer func(ctx context.Context, resource string, issuers []string) (string, error)
-	// Aliases maps an issuer as an MCP server names it to the issuer of its metadata, where the
-	// two differ. Each entry is trust that the host has checked.
-	Aliases map[string]string
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
@@ -122,11 +95,15 @@ func (r Registration) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
 
-// A ClientInfo describes a client to people. All fields may be empty.
+// A ClientInfo describes a client. People are shown the first three fields. All may be empty.
 type ClientInfo struct {
 	Name string // client_name
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
+	// MetadataURL is the https URL of the client id metadata document of the client, see
+	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
+	// documents. Empty: there is none.
+	MetadataURL string
 }
 
 // A ScopeChoice has the inputs of Options.Scopes. Its slices must not be changed.
@@ -158,9 +135,7 @@ type LoginEvent struct {
 	Issuer   string
 	Resource string   // empty for ClientCreated
 	Scopes   []string // of the challenge of a login, or those that a refreshed token had
-	// Err is nil if it succeeded. That of LoginBegan says why the login in the store is not used;
-	// nil: there is none, or it needs more scopes, or was refused.
-	Err error
+	Err      error    // nil if it succeeded
 }
 
 // check returns the first mistake in the options for an endpoint, or nil.
@@ -174,18 +149,21 @@ func (o *Options) check(endpoint string) error {
 	if err := o.checkMachine(); err != nil {
 		return err
 	}
-	if o.MetadataURL != "" {
-		u, err := urlrule.Check(o.MetadataURL)
+	if o.Client.MetadataURL != "" {
+		u, err := urlrule.Check(o.Client.MetadataURL)
 		if err != nil {
-			return fmt.Errorf("oauth: Options.MetadataURL: %w", err)
+			return fmt.Errorf("oauth: ClientInfo.MetadataURL: %w", err)
 		}
 		if u.Scheme != "https" || strings.Trim(u.Path, "/") == "" || u.Fragment != "" {
-			return errors.New("oauth: Options.MetadataURL must be an https URL with a path")
+			return errors.New("oauth: ClientInfo.MetadataURL must be an https URL with a path")
 		}
 	}
 	if o.RedirectURI != "" {
-		if _, err := urlrule.Check(o.RedirectURI); err != nil {
+		if _, err := urlrule.Check(o.redirectURI(endpoint)); err != nil {
 			return fmt.Errorf("oauth: Options.RedirectURI: %w", err)
+		}
+		if strings.Contains(o.RedirectURI, "#") { // which a callback does not have
+			return errors.New("oauth: Options.RedirectURI has a fragment")
 		}
 	}
 	return nil
@@ -196,7 +174,7 @@ func (o *Options) checkMachine() error {
 	switch {
 	case o.Machine == nil:
 		return nil
-	case o.Interaction != nil || o.RedirectURI != "" || o.RedirectURIFor != nil:
+	case o.Interaction != nil || o.RedirectURI != "":
 		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
 			"Interaction or a RedirectURI for others")
 	}

@@ -22,38 +22,27 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
+// TestCallersWithAnExpiredTokenShareARefresh: it has expired at the server alone.
 func TestCallersWithAnExpiredTokenShareARefresh(t *testing.T) {
-	for name, expire := range map[string]func(s *site){
-		"at the server": func(s *site) { s.as.Expire() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			source := s.source(t, nil)
-			noError.check(t, s.call(t.Context(), source, "search"))
-			expire(s)
-			var all sync.WaitGroup
-			for range 64 {
-				all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
-			}
-			all.Wait()
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1,
-				oauthtest.Authorize: 1, oauthtest.Register: 1})
-		})
+	s, source := newLogin(t, (*site).source)
+	s.as.Expire()
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { noError.check(t, s.call(t.Context(), source, "search")) })
 	}
+	all.Wait()
+	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1, oauthtest.Register: 1})
 }
 
 // TestCallersThatNeedMoreScopesShareAStepUp: they count as one login, not as one each.
 func TestCallersThatNeedMoreScopesShareAStepUp(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() { noError.check(t, s.call(t.Context(), source, "write")) })
 	}
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 2,
-		oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Token: 2, oauthtest.Register: 1})
 }
 
 // TestOverlappingLoginsAtOneAuthorizationServer: the servers of two endpoints have the same one,
@@ -76,8 +65,7 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s.as.Expire()
 	noError.check(t, s.call(t.Context(), first, "search"))
 	noError.check(t, other.call(t.Context(), second, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Refresh: 2,
-		oauthtest.Register: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2, oauthtest.Refresh: 2, oauthtest.Register: 2})
 }
 
 // A slowPerson notices only when it is let go that nobody waits for the login any more.
@@ -180,9 +168,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
@@ -195,9 +181,7 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	}
 	child.Kill()
 	unlock, err := store.Lock(t.Context(), lockedKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	unlock()
 }
 
@@ -229,9 +213,7 @@ func TestProcessesShareALogin(t *testing.T) {
 	s := newSite(t, nil, nil)
 	folder := t.TempDir()
 	store, err := oauth.NewFileStore(folder, childKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	source := s.source(t, func(o *oauth.Options) { o.Store = store })
 	noError.check(t, s.call(t.Context(), source, "search"))
 	var children []*proctest.Process
@@ -254,7 +236,7 @@ func TestProcessesShareALogin(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q were left behind, %v", left, err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	noError.check(t, s.call(t.Context(), source, "search")) // its token was replaced
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) == 0 {

@@ -152,9 +152,7 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 
 // TestPauseIsForOneLogin: another issuer, new scopes and a login after Logout do not wait.
 func TestPauseIsForOneLogin(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.person(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).person)
 	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
 	tokenError.check(t, s.call(t.Context(), source, "write"))
 	s.as.Behave()
@@ -194,7 +192,7 @@ func TestNewScopesForEver(t *testing.T) {
 			t.Error("logged in")
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+	s.wantCounts(t, counts{oauthtest.Authorize: 3})
 }
 
 // TestRefreshThatCannotBeReadForEver: an endpoint that answers each refresh with a page does not
@@ -212,16 +210,14 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 			Body: `{"access_token":"a","token_type":"mac"}`}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			source := s.person(t, nil)
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s, source := newLogin(t, (*site).person)
 			s.as.Expire()
 			s.as.Reply(oauthtest.Refresh, c.reply)
 			for range 2 {
 				retryable.check(t, s.call(t.Context(), source, "search"))
 			}
 			err := s.call(t.Context(), source, "search")
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: c.logins})
+			s.wantCounts(t, counts{oauthtest.Authorize: c.logins})
 			if (err == nil) != (c.logins == 2) {
 				t.Errorf("got %v", err)
 			}
@@ -273,8 +269,8 @@ func TestDenialLastsFiveMinutes(t *testing.T) {
 	denied.check(t, s.call(t.Context(), source, "search"))
 	source.AgeFailures(5*time.Minute - time.Second)
 	denied.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	source.AgeFailures(time.Second)
 	denied.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
 }

@@ -19,6 +19,9 @@ type Provider struct {
 	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
 	// another.
 	Issuer string
+	// NamedAs is the issuer as MCP servers name it, where its metadata has another. The host has
+	// checked that both are the same. Empty: they name Issuer.
+	NamedAs string
 	// AssumeS256 accepts metadata without code_challenge_methods_supported, as of Entra ID. PKCE
 	// with S256 is used all the same. A list without S256 is refused.
 	AssumeS256 bool
@@ -92,7 +95,10 @@ func (o *Options) checkProviders(endpoint string) error {
 		if seen[p.Issuer] {
 			return fmt.Errorf("oauth: two entries of Options.Providers are for %s", p.Issuer)
 		}
-		seen[p.Issuer] = true
+		if seen[p.NamedAs] {
+			return fmt.Errorf("oauth: two entries of Options.Providers are for %s", p.NamedAs)
+		}
+		seen[p.Issuer], seen[p.NamedAs] = true, p.NamedAs != ""
 	}
 	return nil
 }
@@ -104,6 +110,11 @@ func (p *Provider) check(endpoint string, machine bool) error {
 	}
 	if _, err := urlrule.Check(p.Issuer); err != nil {
 		return fmt.Errorf("field Issuer: %w", err)
+	}
+	if p.NamedAs != "" {
+		if _, err := urlrule.Check(p.NamedAs); err != nil {
+			return fmt.Errorf("field NamedAs: %w", err)
+		}
 	}
 	if err := p.checkParameters(); err != nil {
 		return err
@@ -250,8 +261,6 @@ func (p *Provider) configuredServer() *serverMetadata {
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {
-	case code == needsNonce, code == badProof, strings.Contains(text, "dpop"):
-		return " (see Options.DPoP)"
 	case code == "invalid_target", strings.Contains(text, "resource"):
 		field = "NoResource, for one that does not support resource indicators"
 	case strings.Contains(text, parameterAudience):

@@ -46,9 +46,6 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	if current != nil && current.record.Access != sent {
 		return true, nil
 	}
-	if current != nil && current.key != nil && (c.code == needsNonce || c.code == badProof) {
-		return s.answerProofRefusal(r, c.code)
-	}
 	if !mayWaitForLogin(r.Outgoing) {
 		return false, nil
 	}

@@ -21,12 +21,10 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	for range 3 {
-		if err := s.call(t.Context(), source, "search"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.call(t.Context(), source, "search"))
 		s.as.Expire()
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
 }
 
 // TestServerThatRefusesEveryToken: there is one login, and then an error without one for five
@@ -41,12 +39,12 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
 	s.resource.Behave() // it was the server's fault, and the token is good
 	if err := s.call(t.Context(), source, "search"); err != nil {
 		t.Error(err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
 
 	s.resource.Refuse(http.StatusUnauthorized)
 	for _, passed := range []time.Duration{5*time.Minute - time.Second, time.Second} {
@@ -56,8 +54,7 @@ func TestServerThatRefusesEveryToken(t *testing.T) {
 		if passed == time.Second {
 			refreshes = 1
 		}
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
-			oauthtest.Refresh: refreshes})
+		s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: refreshes})
 	}
 }
 
@@ -98,9 +95,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 			}
 		}
 	})
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
 	s.as.Expire()
 	gate := s.as.Hold(oauthtest.Refresh)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,13 +109,9 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	cancel()
 	call.Wait()
 	gate.Release()
-	if err := <-refreshed; err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+	check(t, <-refreshed)
+	check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 }
 
 // TestWaitSaysWhyTheCallbackWasRefused: with an authorization server that does not keep its
@@ -138,9 +129,7 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 		return err
 	}}
 	receiver, err := loopback.Open(ctx, oauth.Redirect{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://issuer.example/authorize"},
 		func(*url.URL) error {
@@ -178,7 +167,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 				err.Error() != "status 403" {
 				t.Errorf("got %v, want the status alone", err)
 			}
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+			s.wantCounts(t, counts{oauthtest.Authorize: 1})
 		})
 	}
 }
@@ -195,20 +184,18 @@ func TestForbiddenWithoutACode(t *testing.T) {
 		!strings.Contains(err.Error(), "has no error code") {
 		t.Errorf("got %v", err)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 }
 
 // TestForbiddenForAnotherReason: the code means that scopes would not help, or another scheme is
 // asked for.
 func TestForbiddenForAnotherReason(t *testing.T) {
 	for _, header := range []string{`Bearer error="invalid_request"`, `Basic realm="x"`} {
-		s := newSite(t, nil, nil)
-		source := s.person(t, nil)
-		noError.check(t, s.call(t.Context(), source, "search"))
+		s, source := newLogin(t, (*site).person)
 		s.resource.Challenge(func(int, string) []string { return []string{header} })
 		if err := s.call(t.Context(), source, "write"); err == nil || err.Error() != "status 403" {
 			t.Errorf("%s: got %v, want the status alone", header, err)
 		}
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+		s.wantCounts(t, counts{oauthtest.Authorize: 1})
 	}
 }

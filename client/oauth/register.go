@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -71,7 +70,7 @@ func (s *Source) registrationFor(issuer string) *Registration {
 }
 
 // configuredClient returns the client id that this client has at an authorization server without a
-// dynamic registration: that of Options.Registrations, or else Options.MetadataURL if the server
+// dynamic registration: that of Options.Registrations, or else Client.MetadataURL if the server
 // supports it. Nil: there is none. The order is prescribed
 // (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
@@ -83,8 +82,8 @@ func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 		}
 		return c
 	}
-	if s.opts.MetadataURL != "" && m.Documents {
-		return &oauthClient{id: s.opts.MetadataURL, method: methodNone}
+	if s.opts.Client.MetadataURL != "" && m.Documents {
+		return &oauthClient{id: s.opts.Client.MetadataURL, method: methodNone}
 	}
 	return nil
 }
@@ -131,22 +130,17 @@ func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, 
 	return r, err
 }
 
-// redirectURI returns the redirect URI of logins that Begin begins.
-func (s *Source) redirectURI(m *serverMetadata) (string, error) {
-	f := s.opts.RedirectURIFor
-	if f == nil || s.opts.RedirectURI != "" && s.configuredClient(m) != nil {
-		return s.opts.RedirectURI, nil
-	}
-	text := f(m.Issuer)
-	if _, err := urlrule.Check(text); err != nil {
-		return "", fmt.Errorf("oauth: Options.RedirectURIFor: %w", err)
-	}
-	return text, nil
+// issuerMark stands for the issuer in Options.RedirectURI.
+const issuerMark = "{issuer}"
+
+// redirectURI returns the redirect URI of logins that Begin begins at an issuer.
+func (o *Options) redirectURI(issuer string) string {
+	return strings.ReplaceAll(o.RedirectURI, issuerMark, url.QueryEscape(issuer))
 }
 
 // isRedirectOfIssuer reports whether a redirect URI is that of one issuer alone.
 func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
-	return s.opts.RedirectURIFor != nil && redirectURI != s.opts.RedirectURI ||
+	return redirectURI != s.opts.RedirectURI && redirectURI == s.opts.redirectURI(issuer) ||
 		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
@@ -221,7 +215,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 			return c.clientID(), nil
 		}
 	}
-	if m.Registration == "" || s.opts.NoDynamic {
+	if m.Registration == "" {
 		return nil, &Error{ErrRegistration, m.Issuer, errors.New("it does not register clients " +
 			"by itself; have somebody register this one, and set Options.Registrations")}
 	}
@@ -345,7 +339,7 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 }
 
 // ServeMetadata returns a handler that serves the metadata document of this client at
-// [Options].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
+// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
 // redirect URIs of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
@@ -353,7 +347,7 @@ func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 			"http://localhost" + callbackPath}
 	}
 	document := o.clientDocument(redirectURIs...)
-	document.ClientID = o.MetadataURL
+	document.ClientID = o.Client.MetadataURL
 	if document.Name == "" {
 		document.Name = "MCP client"
 	}

@@ -53,6 +53,5 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 		noError.check(t, err)
 	}
 	noError.check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2,
-		oauthtest.Refresh: 0})
+	s.wantCounts(t, counts{oauthtest.Register: 2, oauthtest.Authorize: 2, oauthtest.Refresh: 0})
 }

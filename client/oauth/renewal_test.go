@@ -46,9 +46,7 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 func (s *site) post(t *testing.T) clienthttp.Outgoing {
 	t.Helper()
 	u, err := url.Parse(s.resource.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return clienthttp.Outgoing{Method: http.MethodPost, URL: u, RPC: "tools/call", Target: "search"}
 }
 
@@ -76,7 +74,7 @@ func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	awaitWaiters(t, source, 64)
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
 	if n := store.locks.Load(); n != 1 {
 		t.Errorf("the lock of the endpoint was taken %d times, want once", n)
 	}
@@ -177,7 +175,7 @@ func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	awaitWaiters(t, source, 2)
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 2})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 2})
 }
 
 // TestRefreshAheadOfTimeThatFails is not tried again with each request: the token is still valid.
@@ -211,7 +209,7 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
 }
 
 // TestRenewalOutlivesItsFirstCaller, if another caller waits for it.

@@ -27,7 +27,6 @@ type Source struct {
 	endpointText string // spelled as New got it: the resource
 	store        TokenStore
 	guard        *ssrfGuard
-	hostKey      *proofKey // of Options.ProofKey; nil: there is none
 
 	loadMu sync.Mutex // held while the login is read from the store
 
@@ -35,10 +34,7 @@ type Source struct {
 	loaded             bool     // the login was read from the store
 	tokens             *tokens  // nil: there is no login
 	renewal            *renewal // in flight; nil: none
-	unusable           error    // why the login in the store is not used; nil: it is, or is none
 	servers            map[string]*serverMetadata
-	nonces             map[string]string // the last one for DPoP proofs of each URL
-	lastNonce          refusedNonce
 	stepUps            map[string][]time.Time // when each operation led to a login for more scopes
 	failures           map[string]failure     // logins that have failed, by failureKey
 	history            tokenHistory
@@ -53,10 +49,7 @@ type failure struct {
 	at, ends time.Time
 }
 
-var (
-	_ clienthttp.Authorizer   = (*Source)(nil)
-	_ clienthttp.HeaderReader = (*Source)(nil)
-)
+var _ clienthttp.Authorizer = (*Source)(nil)
 
 // New returns a source of tokens for endpoint, the URL of an MCP server: https, or http to a
 // loopback host, and without a fragment. It sends no request and reads nothing from the store. opts
@@ -74,16 +67,13 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
 		guard:   newSSRFGuard(u, opts.HTTPClient),
-		servers: map[string]*serverMetadata{}, nonces: map[string]string{},
+		servers: map[string]*serverMetadata{},
 		stepUps: map[string][]time.Time{}, failures: map[string]failure{},
 		loggedOutPartition: newLoggedOutPartition()}
 	if s.store == nil {
 		s.store = NewMemoryStore()
 	}
-	if opts.ProofKey != nil {
-		s.hostKey, err = newProofKey(opts.ProofKey)
-	}
-	return s, err
+	return s, nil
 }
 
 // Format implements [fmt.Formatter]. It prints the endpoint without its query for every verb.
@@ -116,16 +106,13 @@ type tokens struct {
 	issuer   string // as in its metadata
 	resource string
 	record   *tokenRecord
-	header   http.Header // of requests to the endpoint, without a proof
-	key      *proofKey   // that they are bound to; nil: to none
-	unusable error       // why they cannot be used; nil: they can
+	header   http.Header // of requests to the endpoint
 }
 
 // newTokens returns the tokens of a record.
-func (s *Source) newTokens(issuer, resource string, record *tokenRecord) *tokens {
-	key, err := s.findKey(record)
-	header := http.Header{"Authorization": {record.tokenType() + " " + record.Access}}
-	return &tokens{issuer, resource, record, header, key, err}
+func newTokens(issuer, resource string, record *tokenRecord) *tokens {
+	return &tokens{issuer, resource, record,
+		http.Header{"Authorization": {bearerScheme + " " + record.Access}}}
 }
 
 // readStored returns the tokens in memory. It loads them from the store the first time, and again
@@ -148,16 +135,11 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	if s.loaded && !force {
 		return s.tokens, nil // there was a login or a logout meanwhile
 	}
-	s.unusable = nil
-	if found != nil && found.unusable != nil {
-		found, s.unusable = nil, found.unusable
-	}
 	s.tokens, s.loaded = found, true
 	return found, nil
 }
 
-// loadTokens loads the tokens from the store, also those that cannot be used. Nil: there is no
-// login.
+// loadTokens loads the tokens from the store. Nil: there is no login that can be used.
 func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil || pointer == nil {
@@ -165,10 +147,10 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	}
 	k := s.tokenKey(pointer.Issuer, pointer.Resource)
 	record, err := loadRecord[tokenRecord](ctx, s.store, k)
-	if err != nil || record == nil || !authhttp.IsToken(record.Access) {
+	if err != nil || record == nil || record.BoundTo != "" || !authhttp.IsToken(record.Access) {
 		return nil, err
 	}
-	return s.newTokens(pointer.Issuer, pointer.Resource, record), nil
+	return newTokens(pointer.Issuer, pointer.Resource, record), nil
 }
 
 // StoredLogin returns an id of the login in the store, also of one that another process has
@@ -176,7 +158,7 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 // login. Empty: there is none that can be used. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)
-	if err != nil || found == nil || found.unusable != nil {
+	if err != nil || found == nil {
 		return "", err
 	}
 	return found.record.Login, nil
@@ -205,13 +187,13 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens, s.loaded, s.unusable = s.newTokens(issuer, resource, record), true, nil
+	s.tokens, s.loaded = newTokens(issuer, resource, record), true
 	return nil
 }
 
 // Credentials implements [clienthttp.Authorizer]: it returns the Authorization header with the
-// token, and a proof if it is bound to a key. It returns nothing if there is no login. It waits for
-// the refresh of a token that has expired, and starts that of one that expires soon.
+// token, or nothing if there is no login. It waits for the refresh of a token that has expired, and
+// starts that of one that expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -233,15 +215,11 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	case valid < current.record.refreshMargin():
 		s.startEarlyRefresh(current)
 	}
-	if current.key == nil {
-		return current.header, nil
-	}
-	h := current.header.Clone()
-	return h, s.addProof(h, current.key, r.Method, s.endpointText, current.record.Access)
+	return current.header, nil
 }
 
-// Partition returns the cache partition of the login, for client.CacheOptions.Partition. It is the
-// same for all tokens of a login, and changes with every login and logout.
+// Partition returns a name of the login, under which a program can keep what the login may read. It
+// is the same for all tokens of a login, and changes with every login and logout.
 func (s *Source) Partition(ctx context.Context) string {
 	current, err := s.readStored(ctx, false)
 	if err == nil && current != nil {
@@ -269,7 +247,7 @@ func (s *Source) Logout(ctx context.Context) error {
 	defer unlock()
 	old, err := s.loadTokens(ctx)
 	s.mu.Lock()
-	s.tokens, s.loaded, s.unusable = nil, true, nil
+	s.tokens, s.loaded = nil, true
 	s.loggedOutPartition = newLoggedOutPartition()
 	clear(s.failures)
 	clear(s.stepUps)

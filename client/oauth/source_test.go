@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -66,10 +67,28 @@ func (s *site) source(t testing.TB, change func(o *oauth.Options)) *oauth.Source
 		change(opts)
 	}
 	source, err := oauth.New(s.resource.URL, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return source
+}
+
+// newLogin returns a site whose person, of the function, has logged in with the source.
+func newLogin(t *testing.T, person func(s *site, t testing.TB,
+	change func(o *oauth.Options)) *oauth.Source) (*site, *oauth.Source) {
+	t.Helper()
+	s := newSite(t, nil, nil)
+	source := person(s, t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	return s, source
+}
+
+// begin begins a login, and returns what the browser of its person comes back with.
+func (s *site) begin(t *testing.T, source *oauth.Source, cause error) (*oauth.Login, *url.URL) {
+	t.Helper()
+	login, err := source.Begin(t.Context(), cause)
+	check(t, err)
+	callback, err := s.browser.Visit(t.Context(), login.URL)
+	check(t, err)
+	return login, callback
 }
 
 // call sends a request as clienthttp does, with the credentials of the source.
@@ -113,7 +132,10 @@ func (s *site) call(ctx context.Context, source *oauth.Source, tool string) erro
 	}
 }
 
-func (s *site) wantCounts(t *testing.T, want map[oauthtest.Endpoint]int) {
+// counts are numbers of requests to the authorization server.
+type counts = map[oauthtest.Endpoint]int
+
+func (s *site) wantCounts(t *testing.T, want counts) {
 	t.Helper()
 	for endpoint, n := range want {
 		if got := s.as.Count(endpoint); got != n {
@@ -126,13 +148,9 @@ func TestFirstCallLogsIn(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	before := source.Partition(t.Context())
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
+	check(t, s.call(t.Context(), source, "search"))
+	check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 1,
 		oauthtest.Register: 1, oauthtest.Refresh: 0})
 	if source.Partition(t.Context()) == before {
 		t.Error("the login has no name")
@@ -166,8 +184,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	cancel()
 	gate.Release()
 	all.Wait()
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
-		oauthtest.Register: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Token: 1, oauthtest.Register: 1})
 	if n := len(s.browser.Opened()); n != 1 {
 		t.Errorf("%d browsers, want 1", n)
 	}
@@ -183,17 +200,13 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 		return []string{right}
 	})
 	source := s.source(t, nil)
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), source, "write"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
+	check(t, s.call(t.Context(), source, "write"))
 	opened := s.browser.Opened()
 	if len(opened) != 2 || !strings.Contains(opened[1], "scope=read+write") {
 		t.Errorf("opened %q", opened)
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Token: 2})
+	s.wantCounts(t, counts{oauthtest.Register: 1, oauthtest.Token: 2})
 }
 
 // TestEveryTokenEnds: the end of a token is known after a login and after each refresh, so that the
@@ -203,10 +216,8 @@ func TestEveryTokenEnds(t *testing.T) {
 	source := s.source(t, nil)
 	for refreshes := range 3 {
 		before := time.Now()
-		if err := s.call(t.Context(), source, "search"); err != nil {
-			t.Fatal(err)
-		}
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: refreshes})
+		check(t, s.call(t.Context(), source, "search"))
+		s.wantCounts(t, counts{oauthtest.Refresh: refreshes})
 		ends := source.TokenEnds()
 		if ends.Before(before.Add(30*time.Second)) || ends.After(time.Now().Add(time.Minute)) {
 			t.Errorf("after %d refreshes the token ends at %v, want in a minute", refreshes, ends)
@@ -232,7 +243,7 @@ func TestLogoutWithoutARefreshToken(t *testing.T) {
 			source, want = s.source(t, func(o *oauth.Options) { o.Store = store }), 0
 		}
 		noError.check(t, source.Logout(t.Context()))
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: want})
+		s.wantCounts(t, counts{oauthtest.Revoke: want})
 		for _, r := range s.as.Requests(oauthtest.Revoke) {
 			if r.Form.Get("token") != token || r.Form.Get("token_type_hint") != "access_token" {
 				t.Errorf("got %q, want the access token", r.Form)
@@ -282,14 +293,10 @@ func TestLogoutTakesTokensBack(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
 	before := source.Partition(t.Context())
-	if err := s.call(t.Context(), source, "search"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.call(t.Context(), source, "search"))
 	loggedIn := source.Partition(t.Context())
-	if err := source.Logout(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: 1})
+	check(t, source.Logout(t.Context()))
+	s.wantCounts(t, counts{oauthtest.Revoke: 1})
 	if name := source.Partition(t.Context()); name == before || name == loggedIn {
 		t.Errorf("%s is the name of a time before the logout", name)
 	}

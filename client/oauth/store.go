@@ -102,16 +102,8 @@ type tokenRecord struct {
 	Requested []string  `json:"requested"`
 	Granted   []string  `json:"granted"`
 	ClientID  string    `json:"client_id"`
-	BoundTo   string    `json:"jkt,omitempty"`      // thumbprint of the key; empty: a bearer token
-	Key       []byte    `json:"dpop_key,omitempty"` // PKCS #8; nil: it is the host's, or none
-}
-
-// tokenType returns the type of the token, which is its authentication scheme.
-func (r *tokenRecord) tokenType() string {
-	if r.BoundTo != "" {
-		return dpopScheme
-	}
-	return "Bearer"
+	// BoundTo is that of a token which an older version has bound to a key. It is not used.
+	BoundTo string `json:"jkt,omitempty"`
 }
 
 // A pointerRecord is the pointer from an endpoint to its login.

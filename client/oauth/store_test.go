@@ -15,9 +15,7 @@ import (
 func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {
 	t.Helper()
 	store, err := oauth.NewFileStore(folder, [32]byte{key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return store
 }
 
@@ -65,7 +63,7 @@ func TestStoreThatCannotBeLocked(t *testing.T) {
 		o.Store = lockedStore{oauth.NewMemoryStore()}
 	})
 	wantedKind(oauth.ErrStore, "the disk is full").check(t, s.call(t.Context(), source, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0, oauthtest.Authorize: 0})
+	s.wantCounts(t, counts{oauthtest.Metadata: 0, oauthtest.Authorize: 0})
 }
 
 // TestFilesThatCannotBeOpened are errors, and nobody is logged in over them.
@@ -109,7 +107,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 		source := s.withFiles(t, folder, 2) // names depend on the key: it is nobody's login
 		noError.check(t, s.call(t.Context(), source, "search"))
 		noError.check(t, s.call(t.Context(), s.withFiles(t, folder, 1), "search"))
-		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2})
+		s.wantCounts(t, counts{oauthtest.Authorize: 2})
 	})
 }
 
@@ -122,16 +120,14 @@ func (s *site) wantStoreError(t *testing.T, source *oauth.Source) {
 	t.Helper()
 	err := s.call(t.Context(), source, "search")
 	wantedKind(oauth.ErrStore, "").check(t, err)
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
 }
 
 // records returns the files of records.
 func records(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(folder, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var found []string
 	for _, file := range all {
 		if !strings.HasSuffix(file, ".lock") {
@@ -151,7 +147,7 @@ func TestLoginOutlivesAProcess(t *testing.T) {
 	s.as.Expire()
 	next := s.withFiles(t, folder, 1)
 	noError.check(t, s.call(t.Context(), next, "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
 	noError.check(t, next.Logout(t.Context()))
 	last := s.source(t, func(o *oauth.Options) {
 		o.Store, o.Interaction = newFileStore(t, folder, 1), nil

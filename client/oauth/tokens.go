@@ -20,6 +20,9 @@ import (
 // maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
 const maxExpiry = 10 * 365 * 24 * time.Hour
 
+// bearerScheme is the authentication scheme and the type of tokens (RFC 6750).
+const bearerScheme = "Bearer"
+
 // joinScopes returns scopes as one parameter (RFC 6749, section 3.3).
 func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 
@@ -65,9 +68,6 @@ type tokenResponse struct {
 	Lifetime    json.Number `json:"expires_in"`
 	Scope       any         `json:"scope"`
 	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
-
-	skew      string // describeSkew of a response that refuses the proof
-	badMoment bool   // it refuses the proof for its time or its nonce, so that later one may pass
 }
 
 // requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
@@ -84,11 +84,7 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	for name, value := range p.TokenParameters {
 		form.Set(name, value)
 	}
-	key, err := s.bindRecord(record)
-	if err != nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err}
-	}
-	response, err := s.sendTokenRequest(ctx, m, client, form, key)
+	response, err := s.sendTokenRequest(ctx, m, client, form)
 	if err != nil {
 		return nil, err
 	}
@@ -99,37 +95,25 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	return record, nil
 }
 
-// sendTokenRequest sends a token request, with a proof of key unless that is nil. It is sent once
-// more if the authorization server wants a nonce in the proof (RFC 9449, section 8). The error is a
-// TokenError.
+// sendTokenRequest sends a token request. The error is a TokenError.
 func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client *oauthClient,
-	form url.Values, key *proofKey) (*tokenResponse, error) {
-	for again := false; ; again = true {
-		r, err := client.newRequest(ctx, m.Token, form)
-		if err == nil && key != nil {
-			err = s.addProof(r.Header, key, http.MethodPost, m.Token, "")
-		}
-		if err != nil {
-			return nil, &TokenError{Issuer: m.Issuer, Err: err}
-		}
-		r.Header.Set("Accept", "application/json")
-		body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
-			http.StatusAccepted, http.StatusNonAuthoritativeInfo)
-		response, nonce := readTokenResponse(h, body), s.saveNonce(m.Token, h)
-		response.redact(r.Header, form, client.secret)
-		switch {
-		case !again && key != nil && nonce != "" && response.Code == needsNonce:
-			continue
-		case err == nil && response.Code == "" && response.Access == "":
-			err = errNoTokenResponse
-		case err == nil && response.Code == "":
-			return response, nil
-		case key != nil && (response.Code == badProof || response.Code == needsNonce):
-			response.skew = describeSkew(h)
-			response.badMoment = response.skew != "" || response.Code == needsNonce
-		}
-		return nil, s.tokenError(ctx, m, client, response, err)
+	form url.Values) (*tokenResponse, error) {
+	r, err := client.newRequest(ctx, m.Token, form)
+	if err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
+	r.Header.Set("Accept", "application/json")
+	body, h, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated,
+		http.StatusAccepted, http.StatusNonAuthoritativeInfo)
+	response := readTokenResponse(h, body)
+	response.redact(r.Header, form, client.secret)
+	switch {
+	case err == nil && response.Code == "" && response.Access == "":
+		err = errNoTokenResponse
+	case err == nil && response.Code == "":
+		return response, nil
+	}
+	return nil, s.tokenError(ctx, m, client, response, err)
 }
 
 // errNoTokenResponse is the error of a response with neither a token nor an error.
@@ -168,7 +152,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 // its own.
 func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string) {
 	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
-	secrets := []string{secret, credentials, sent.Get("DPoP"), r.Access, r.Refresh}
+	secrets := []string{secret, credentials, r.Access, r.Refresh}
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion",
 		"assertion", "subject_token"} {
 		secrets = append(secrets, form.Get(name))
@@ -182,8 +166,12 @@ func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string)
 
 // setResponse checks a token response and sets its fields.
 func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
-	if !strings.EqualFold(response.Type, r.tokenType()) {
-		return r.typeError(response.Type)
+	if !strings.EqualFold(response.Type, bearerScheme) { // another may need what is not sent
+		text := "absent"
+		if response.Type != "" {
+			text = quoteUntrusted(response.Type)
+		}
+		return errors.New("token_type is " + text + ", want " + bearerScheme)
 	}
 	if !authhttp.IsToken(response.Access) {
 		return errors.New("the token cannot be sent in a header")
@@ -205,22 +193,6 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 	return nil
 }
 
-// typeError returns the error of a token of another type, which may need something that this client
-// does not send, or lack what it does.
-func (r *tokenRecord) typeError(got string) error {
-	text := "absent"
-	if got != "" {
-		text = quoteUntrusted(got)
-	}
-	text = "token_type is " + text + ", want " + r.tokenType()
-	if r.BoundTo != "" {
-		text += ": the authorization server does not support Options.DPoP"
-	} else if strings.EqualFold(got, dpopScheme) {
-		text += " (see Options.DPoP)"
-	}
-	return errors.New(text)
-}
-
 // readLifetime returns the value of expires_in, at most maxExpiry; 0: there is none. Some
 // authorization servers send the number as a text, which cannot be misread.
 func (r *tokenResponse) readLifetime() (time.Duration, error) {
@@ -236,9 +208,8 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 
 // tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). A
 // well-formed error is final with every status but 429 and 5xx, also with a code that no
-// specification has: the same request would be refused again. It is not where the clock of this
-// machine is wrong or no nonce counts: a login would be refused, too. After invalid_client
-// tokenError forgets a dynamic registration, which the server no longer knows.
+// specification has: the same request would be refused again. After invalid_client tokenError
+// forgets a dynamic registration, which the server no longer knows.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -254,7 +225,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oaut
 		failed.unreadable = failed.unreadable || errors.Is(err, errNoTokenResponse)
 		return failed
 	}
-	failed.Retryable, failed.unreadable = response.badMoment, false
+	failed.Retryable, failed.unreadable = false, false
 	failed.Err = response.refusal(err)
 	if failed.Code == "invalid_client" && client.dynamic {
 		if err := s.forgetClient(ctx, m.Issuer, client.id); err != nil {
@@ -276,7 +247,7 @@ func (r *tokenResponse) refusal(err error) error {
 	if r.Description != "" {
 		text += ", " + quoteUntrusted(r.Description)
 	}
-	return errors.New(text + r.skew + deviationHint(r.Code, r.Description))
+	return errors.New(text + deviationHint(r.Code, r.Description))
 }
 
 // requestRevocation revokes the refresh token of a login, or the access token if there is no other

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,9 +17,7 @@ import (
 // TestRefreshThatNarrowsTheScopes: what was granted last is what the next refresh asks for, and a
 // login for more asks for all that was ever asked for.
 func TestRefreshThatNarrowsTheScopes(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	noError.check(t, s.call(t.Context(), source, "write"))
 	s.as.Edit(oauthtest.Refresh, change("scope", func(right string) string {
 		fewer, _, _ := strings.Cut(right, " ")
@@ -83,14 +82,12 @@ func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 			t.Errorf("got %v, want a login", err)
 		}
 	}
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1})
+	s.wantCounts(t, counts{oauthtest.Refresh: 1})
 }
 
 // TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
 func TestRefreshWithoutANewRefreshToken(t *testing.T) {
-	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	noError.check(t, s.call(t.Context(), source, "search"))
+	s, source := newLogin(t, (*site).source)
 	s.as.Edit(oauthtest.Refresh, oauthtest.Remove("refresh_token"))
 	for range 2 {
 		s.as.Expire()
@@ -133,6 +130,79 @@ func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
 		}
 		if !strings.Contains(events, "redacted") || strings.Contains(events, token[:16]) {
 			t.Errorf("%s: got %s", name, events)
+		}
+	}
+}
+
+// TestTypeOfTheToken: a token that is no bearer token is refused and not sent, and the error says
+// what came.
+func TestTypeOfTheToken(t *testing.T) {
+	for _, c := range []struct {
+		edit func(*oauthtest.Document)
+		want string
+	}{
+		{oauthtest.Set("token_type", "DPoP"), `token_type is "DPoP", want Bearer`},
+		{oauthtest.Set("token_type", "mac"), `token_type is "mac", want Bearer`},
+		{oauthtest.Remove("token_type"), "token_type is absent, want Bearer"},
+		{oauthtest.Remove("access_token"), "the answer is not that of a token endpoint"},
+	} {
+		s := newSite(t, nil, nil)
+		s.as.Edit(oauthtest.Token, c.edit)
+		err := s.call(t.Context(), s.person(t, nil), "search")
+		if tokenError.check(t, err); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+		for _, r := range s.resource.Requests(oauthtest.Call) {
+			if r.Header.Get("Authorization") != "" {
+				t.Error("the token was sent")
+			}
+		}
+	}
+}
+
+// TestBoundTokenInTheStore: a token that an older version has bound to a key is never sent as a
+// bearer token; the person logs in anew.
+func TestBoundTokenInTheStore(t *testing.T) {
+	s, store := newSite(t, nil, nil), oauth.NewMemoryStore()
+	stored := func(o *oauth.Options) { o.Store = store }
+	noError.check(t, s.call(t.Context(), s.source(t, stored), "search"))
+	k := oauth.Key{Issuer: s.as.URL, Resource: s.resource.URL}
+	data, err := store.Load(t.Context(), k)
+	record := map[string]any{}
+	if err != nil || json.Unmarshal(data, &record) != nil {
+		t.Fatal(err)
+	}
+	old := record["access_token"]
+	record["jkt"] = "thumbprint"
+	data, _ = json.Marshal(record)
+	noError.check(t, store.Save(t.Context(), k, data))
+	before := s.resource.Count(oauthtest.Call)
+	noError.check(t, s.call(t.Context(), s.source(t, stored), "search"))
+	s.wantCounts(t, counts{oauthtest.Authorize: 2})
+	for _, r := range s.resource.Requests(oauthtest.Call)[before:] {
+		if strings.HasSuffix(r.Header.Get("Authorization"), fmt.Sprint(old)) {
+			t.Error("the bound token was sent")
+		}
+	}
+}
+
+// TestChallenges: the first Bearer challenge counts, among whatever others.
+func TestChallenges(t *testing.T) {
+	for header, want := range map[string]string{
+		`Bearer error="insufficient_scope", scope="more", DPoP algs="ES256"`: "insufficient_scope " +
+			"[more]",
+		`DPoP error="use_dpop_nonce", Bearer scope="read"`: " [read]",
+		`DPoP error="invalid_token"`:                       " []",
+		`error="invalid_token", Bearer`:                    " []",
+		`Basic abc=, Bearer error=a`:                       "a []",
+		`Basic a/b Bearer error=a`:                         " []",
+		`Bearer error="a\"b", error_uri="\\"`:              `a"b []`,
+		`Bearer error=a, Bearer error=b, x="`:              " []",
+		`Bearer error=a, Bearer error=b`:                   "a []",
+	} {
+		code, scopes, _ := oauth.ReadChallenge(http.Header{"Www-Authenticate": {header}})
+		if got := fmt.Sprint(code, " ", scopes); got != want {
+			t.Errorf("%s: got %q, want %q", header, got, want)
 		}
 	}
 }

@@ -39,20 +39,20 @@ func TestACapabilityThatIsNotPassedOnIsNotAskedOfTheClient(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 			Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Modern,
-			Ask: gateway.Questions{NoURLs: kept},
+			Refuse: refuseIf(kept, protocol.KindElicitURL),
 		}}})
 		with := connectWith(t, url, client.Options{ElicitURL: agreeToVisit})
 		awaitTool(t, with, "ops_x")
 		result, err := with.CallTool(t.Context(), "ops_x", nil)
 		if got := textOf(result); err != nil || result.IsError != kept ||
 			kept && !strings.Contains(got, "elicitation.url, which this gateway does not let") {
-			t.Errorf("NoURLs %v: got %q, %v", kept, got, err)
+			t.Errorf("refused %v: got %q, %v", kept, got, err)
 		}
 		without := connectWith(t, url, client.Options{})
 		result, err = without.CallTool(t.Context(), "ops_x", nil)
 		said, _ := protocol.AsError(err)
 		if _, lacks := said.RequiredCapabilities(); lacks == kept {
-			t.Errorf("NoURLs %v, without: got %q, %v", kept, textOf(result), err)
+			t.Errorf("refused %v, without: got %q, %v", kept, textOf(result), err)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestRootsArePassedOn(t *testing.T) {
 		for _, refused := range []bool{false, true} {
 			url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 				Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: upstreamEra,
-				Ask: gateway.Questions{NoRoots: refused},
+				Refuse: refuseIf(refused, protocol.KindListRoots),
 			}}})
 			var asked atomic.Int64
 			c := connectWith(t, url, client.Options{Era: clientEra, ListRoots: func(
@@ -195,7 +195,7 @@ func TestACallWithoutRoomOpensNoConnection(t *testing.T) {
 	u := startUpstream(t)
 	var opened atomic.Int64
 	dial := gateway.HTTP(u.url, nil)
-	url := startGateway(t, &gateway.Options{Limits: gateway.Limits{Calls: 1},
+	url := startGateway(t, &gateway.Options{MaxCalls: 1,
 		Upstreams: []gateway.Upstream{{Name: "ops", Era: protocol.Legacy, Connect: func(
 			ctx context.Context, c gateway.Credential,
 		) (protocol.Peer, error) {

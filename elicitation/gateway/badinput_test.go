@@ -36,6 +36,7 @@ const rawVisit = `{"jsonrpc":"2.0","id":8,"method":"elicitation/create","params"
 
 // An upstream that keeps to no rules gets an error or nothing, and its calls end as they should.
 func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
+	t.Parallel()
 	ask := func(url string) func(*rawUpstream, json.RawMessage, func(string)) string {
 		return func(u *rawUpstream, _ json.RawMessage, event func(string)) string {
 			event(fmt.Sprintf(rawVisit, url))

@@ -38,6 +38,7 @@ func twoQuestions(id json.RawMessage, event func(string), answers <-chan string)
 }
 
 func TestQuestionsLeftOutAreAskedAgainInOrder(t *testing.T) {
+	t.Parallel()
 	u, upstream := startRaw(t, nil)
 	u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
 		twoQuestions(id, event, u.answers)
@@ -202,7 +203,7 @@ func TestAPanicInACompletionGivesItsConnectionBack(t *testing.T) {
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return &protocol.GetPromptResult{}, nil
 		})
-	url := startGateway(t, &gateway.Options{Limits: gateway.Limits{Connections: 1},
+	url := startGateway(t, &gateway.Options{MaxConnections: 1,
 		Upstreams: []gateway.Upstream{{Name: "ops", Era: protocol.Legacy,
 			Connect: gateway.HTTP(serveHTTP(t, srv), nil),
 			Credential: func(context.Context, protocol.Principal) (gateway.Credential, error) {

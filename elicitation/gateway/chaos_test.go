@@ -295,7 +295,7 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 	if err != nil {
 		f.t.Error(err)
 	}
-	opts := &client.Options{Era: era, Cache: &client.CacheOptions{Disabled: true}}
+	opts := &client.Options{Era: era}
 	if era == protocol.Modern {
 		opts.NoBusyRetry, opts.Manual = true, &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}
@@ -492,6 +492,7 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 // answer reaches another call, no call is lost whose gateway lives, and no older upstream runs one
 // twice.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	clients, rounds, length, pause := 16, 3, 1800*time.Millisecond, 200*time.Millisecond
 	if testkit.Soak {
 		clients, rounds, length, pause = 200, 20, 6*time.Second, 6*time.Second

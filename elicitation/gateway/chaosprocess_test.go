@@ -75,8 +75,8 @@ func (s *processSettings) serve() error {
 func (s *processSettings) newGateway() (http.Handler, error) {
 	ring := fleettest.NewKeyring("shared")
 	opts := &gateway.Options{
-		Server: server.Options{Roundtrip: unlimited()},
-		Limits: gateway.Limits{Calls: -1, CallsPerPrincipal: -1, Connections: 5000},
+		Server:   server.Options{Roundtrip: unlimited()},
+		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
 	}
 	opts.Server.Roundtrip.Sealer, opts.Server.Roundtrip.Audience = ring, "gateway"
 	for name, url := range s.Upstream {

@@ -39,7 +39,7 @@
 // # What an upstream learns
 //
 // Upstreams are told the capabilities that the client of the call has declared, as far as
-// [Upstream.Ask] lets them, and the level of logs that it wants. Nothing else of a request is
+// [Upstream.Refuse] lets them, and the level of logs that it wants. Nothing else of a request is
 // passed on but its name and arguments: no metadata, no header, no token. [Upstream.Credential]
 // decides as whom the gateway speaks. Callers with one credential see what the upstream shows to
 // that credential, and are told when it changes.
@@ -84,10 +84,11 @@
 //
 // # Limits
 //
-// [Limits] bound the calls that run at upstreams of older revisions: each has a connection of its
-// own while it runs. Beyond them calls are refused with [protocol.CodeBusy] before the upstream is
-// called. Questions that are pushed have bounds of their own, Limits of Options.Elicitation; those
-// that are returned count for none. Other bounds are those of the server ([Options.Server]).
+// MaxCalls and MaxConnections of [Options] bound the calls that run at upstreams of older
+// revisions: each has a connection of its own while it runs. Beyond them calls are refused with
+// [protocol.CodeBusy] before the upstream is
+// called. Questions that are pushed have bounds of their own, MaxPending of Options.Elicitation;
+// those that are returned count for none. Other bounds are those of the server ([Options.Server]).
 //
 // # Several processes
 //

@@ -45,6 +45,7 @@ func statusOf(t *testing.T, url string, era protocol.Era) (status int, after str
 // While the gateway drains, a balancer can offer what begins something to another replica; calls
 // in open sessions and flows that resume are served.
 func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
+	t.Parallel()
 	for _, upstreamEra := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(upstreamEra.String(), func(t *testing.T) {
 			u := startUpstream(t)
@@ -150,6 +151,7 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 
 // A session that makes one call after the other is not cut off between two.
 func TestADrainWaitsForTheNextCallOfASession(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t)
 	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: gateway.HTTP(u.url, nil)},

@@ -183,6 +183,7 @@ func (w *watched) counted(t *testing.T, why string) (n float64, series int) {
 }
 
 func TestTheLogSaysWhyACallFailed(t *testing.T) {
+	t.Parallel()
 	for _, scene := range failureScenes {
 		t.Run(scene.name, func(t *testing.T) {
 			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
@@ -255,7 +256,7 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 			"The upstream server ops needs elicitation.form, which this gateway does not let it use"},
 	} {
 		w := startWatched(t, gateway.Upstream{Name: "ops", Connect: gateway.HTTP(u.url, nil),
-			Era: protocol.Modern, Ask: gateway.Questions{NoForms: test.kept}})
+			Era: protocol.Modern, Refuse: refuseIf(test.kept, protocol.KindElicitForm)})
 		c := connectWith(t, w.url, client.Options{Era: test.era})
 		awaitTool(t, c, "ops_x")
 		result, err := c.CallTool(t.Context(), "ops_x", nil)

@@ -40,6 +40,7 @@ func startAskingAndPlain(t *testing.T) string {
 // Whatever one principal does, or all anonymous callers together, another's plain call to the same
 // upstream runs.
 func TestNobodyLocksOthersOut(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		for _, greedy := range []string{"mallory", ""} {
 			for seed := range uint64(4) {
@@ -52,7 +53,7 @@ func TestNobodyLocksOthersOut(t *testing.T) {
 
 func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 	_, url := serveGateway(t, &gateway.Options{
-		Limits: gateway.Limits{Calls: 16, CallsPerPrincipal: 12, Connections: 8},
+		MaxCalls: 16, MaxCallsPerPrincipal: 12, MaxConnections: 8,
 		Upstreams: []gateway.Upstream{{Name: "ops", Era: era,
 			Connect: gateway.HTTP(startAskingAndPlain(t), nil)}},
 	}, byUser)
@@ -107,7 +108,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 // The error says whose limit it is.
 func TestABusyUpstreamSaysWhoseLimitItIs(t *testing.T) {
 	_, url := serveGateway(t, &gateway.Options{
-		Limits: gateway.Limits{Connections: 8},
+		MaxConnections: 8,
 		Upstreams: []gateway.Upstream{{Name: "ops", Era: protocol.Legacy,
 			Connect: gateway.HTTP(startAskingAndPlain(t), nil)}},
 	}, byUser)
@@ -166,13 +167,14 @@ func listen(t *testing.T, c *client.Client, uris ...string) (string, <-chan stri
 
 // Subscriptions that one principal makes up leave room for those of others.
 func TestSubscriptionsHaveShares(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(era.String(), func(t *testing.T) {
 			srv := newServer(t, nil)
 			addEcho(srv, "z")
-			_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Entries: 8},
-				Upstreams: []gateway.Upstream{{Name: "ops", Connect: gateway.HTTP(
-					serveHTTP(t, srv), nil)}}}, byUser)
+			_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
+				{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)},
+			}}).WithEntries(8), byUser)
 			var all []string
 			for i := range 5 {
 				c := connectAs(t, url, era, "mallory")
@@ -208,9 +210,8 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "z")
-	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Entries: 4},
-		Upstreams: []gateway.Upstream{{Name: "ops", Connect: gateway.HTTP(
-			serveHTTP(t, srv), nil)}}}, byUser)
+	_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
+		{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil)}}}).WithEntries(4), byUser)
 	awaitTool(t, connectAs(t, url, protocol.Modern, "eve"), "ops_z")
 	ann, bob := openRawSession(t, url, "ann"), openRawSession(t, url, "bob")
 	var got []string

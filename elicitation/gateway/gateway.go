@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ import (
 type Gateway struct {
 	server    *server.Server
 	upstreams []*upstream
-	limits    Limits
+	limits    limits
 	sink      event.LogSink // nil: silent
 	park      *relay.Park
 	router    *elicitation.Router
@@ -44,6 +45,18 @@ type Gateway struct {
 	busy sync.WaitGroup // goroutines that keep the lists
 }
 
+// limits bound what one upstream has.
+type limits struct {
+	entries     int // tools, prompts, resources or templates, each
+	connections int // of calls; 0: as many as calls, over HTTP
+	calls       int
+}
+
+func limitsOf(opts *Options) limits {
+	return limits{entries: cmp.Or(opts.entries, maxEntries), connections: opts.MaxConnections,
+		calls: cmp.Or(opts.MaxCalls, 1000)}
+}
+
 // listTTL is how long clients may reuse lists: an upstream that was down may be back.
 const listTTL = 5 * time.Second
 
@@ -54,11 +67,11 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: opts.Limits, sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
+	g := &Gateway{limits: limitsOf(opts), sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
 		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}
-	if g.limits.Entries < 0 || g.limits.Connections < 0 {
-		return nil, errors.New("gateway: Limits.Entries and Limits.Connections must be positive, " +
-			"or 0 for the default: an upstream decides how many there are")
+	if g.limits.connections < 0 {
+		return nil, errors.New("gateway: MaxConnections must be positive, or 0 for the default: " +
+			"an upstream decides how many there are")
 	}
 	if opts.Server.Roundtrip.RestartExpired {
 		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
@@ -69,11 +82,10 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: Elicitation: %w", err)
 	}
 	g.park = relay.NewPark(relay.Limits{
-		Calls: opts.Limits.Calls, CallsPerPrincipal: opts.Limits.CallsPerPrincipal,
-		Time:  orDefault(opts.Limits.CallTime, asks.Timeout+answerTime),
+		Calls: opts.MaxCalls, CallsPerPrincipal: opts.MaxCallsPerPrincipal,
+		Time:  cmp.Or(opts.callTime, asks.Timeout+answerTime),
 		Owner: g.ownerToken, Resumed: g.noteResumed, Place: "gateway",
 	})
-	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	with := opts.Server
 	// Calls are passed on without tasks, whatever the host says.
 	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
@@ -82,9 +94,9 @@ func New(opts *Options) (*Gateway, error) {
 	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
 	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
-	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
+	with.Roundtrip.Limits.Rounds = cmp.Or(with.Roundtrip.Limits.Rounds, 32)
 	with.Roundtrip.HumanTimeout = asks.Timeout
-	with.ListTTL = orDefault(with.ListTTL, listTTL)
+	with.ListTTL = cmp.Or(with.ListTTL, listTTL)
 	if g.logins, err = newLogins(opts); err != nil {
 		return nil, err
 	}

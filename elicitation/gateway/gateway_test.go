@@ -190,7 +190,6 @@ func connectUser(t testing.TB, url, user string, opts client.Options) *client.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Cache = &client.CacheOptions{Disabled: true}
 	c, err := client.New(transport, &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +350,8 @@ func TestUpstreamsLearnNothingOfWhatTheyMayNotAsk(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
 			Name: "ops", Connect: gateway.HTTP(startAskingWho(t), nil), Era: upstreamEra,
-			Ask: gateway.Questions{NoForms: true, NoURLs: true, NoSampling: true, NoRoots: true},
+			Refuse: []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL,
+				protocol.KindCreateMessage, protocol.KindListRoots},
 		}}})
 		c := connectWith(t, url, client.Options{Era: clientEra, ElicitForm: (&person{}).fill,
 			ElicitURL: agreeToVisit, CreateMessage: func(
@@ -388,7 +388,6 @@ func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts.Cache = &client.CacheOptions{Disabled: true}
 			c, err := client.New(transport, opts)
 			if err != nil {
 				t.Fatal(err)

@@ -74,6 +74,7 @@ func countLists(n *atomic.Int64) *server.Options {
 }
 
 func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
+	t.Parallel()
 	var lists atomic.Int64
 	srv := newServer(t, countLists(&lists))
 	for i := range 10_000 {
@@ -138,6 +139,7 @@ func TestAnUpstreamThatRenamesItsToolsIsReadOnceASecond(t *testing.T) {
 }
 
 func TestAnUpstreamThatNeverAnswersHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{0, protocol.Modern, protocol.Legacy} {
 		asked := make(chan struct{}, 100)
 		silent := httptest.NewServer(http.HandlerFunc(func(
@@ -168,6 +170,7 @@ func TestAnUpstreamThatNeverAnswersHoldsUpNothing(t *testing.T) {
 }
 
 func TestAnUpstreamThatRestartsWithOtherToolsIsReadAgain(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
 			var current atomic.Pointer[serverhttp.Handler]
@@ -223,6 +226,7 @@ func TestAnUpstreamThatFailsHoldsUpNoOther(t *testing.T) {
 }
 
 func TestAnUpstreamThatDiesInMidQuestionEndsTheCall(t *testing.T) {
+	t.Parallel()
 	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: thisProgram(t, "legacy, and dies"), Era: protocol.Legacy},
 	}})
@@ -275,6 +279,7 @@ func TestAStateThatIsTooLongEndsTheCall(t *testing.T) {
 }
 
 func TestAnUpstreamThatDiesWithdrawsTheQuestionOfASession(t *testing.T) {
+	t.Parallel()
 	url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: thisProgram(t, "legacy, and dies"), Era: protocol.Legacy},
 	}})
@@ -284,7 +289,6 @@ func TestAnUpstreamThatDiesWithdrawsTheQuestionOfASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := client.New(transport, &client.Options{Era: protocol.Legacy,
-		Cache: &client.CacheOptions{Disabled: true},
 		ElicitForm: func(
 			ctx context.Context, _ *client.FormQuestion,
 		) (*protocol.ElicitResult, error) {

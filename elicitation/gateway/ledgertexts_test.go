@@ -212,6 +212,7 @@ func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 // ELICITATION_MAX_CONCURRENT bounds the questions that wait here; one more is refused, and its
 // upstream reads when to ask again.
 func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
 			asks, err := elicitation.OptionsFromEnv(func(name string) (string, bool) {

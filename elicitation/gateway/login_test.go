@@ -253,8 +253,7 @@ func (p *visitingPerson) connect(
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era,
-		Cache: &client.CacheOptions{Disabled: true}}
+	opts := &client.Options{ElicitForm: p.fill, ElicitURL: p.goTo, Era: era}
 	if change != nil {
 		change(opts)
 	}
@@ -316,6 +315,7 @@ func TestEachPersonLogsInAtTheUpstreamOnce(t *testing.T) {
 }
 
 func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
+	t.Parallel()
 	s := startLoginSite(t, 0, nil)
 	alice := s.newPerson(t, "alice")
 	links := make(chan string, 1)
@@ -388,6 +388,7 @@ func (e expiring) Seal(ctx context.Context, plain []byte) (string, error) {
 }
 
 func TestALinkThatIsOverLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	s := startLoginSite(t, 0, func(opts *gateway.Options) {
 		opts.Server.Roundtrip.Sealer = expiring{keys.EphemeralKeyring()}
 		opts.Server.Roundtrip.Audience = "gateway"
@@ -471,6 +472,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 
 // TestALoginIsFinishedByAnotherReplica: the call waits at one, and the browser comes to the other.
 func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
+	t.Parallel()
 	ring := keys.EphemeralKeyring()
 	share := func(o *gateway.Options) { o.Server.Roundtrip.Sealer = ring }
 	s := startLoginSite(t, 0, share)
@@ -486,6 +488,7 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 
 // An upstream that refuses the stream on which the result was to come may have run the call.
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		s := newLoginSite(t)
 		u := &rawUpstream{tool: "whoami", answers: make(chan string, 1)}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(serveStdio) == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "8") // most tests wait for time to pass
 		os.Exit(m.Run())
 	}
 	srv, err := server.New(&server.Options{
@@ -142,4 +145,12 @@ func TestProgramsGetNoSecretsOfTheGateway(t *testing.T) {
 	if got := textOf(result); strings.Contains(got, "a-key") || !strings.Contains(got, "PATH=") {
 		t.Errorf("the program has %s", got)
 	}
+}
+
+// refuseIf returns the kinds of questions that an upstream may not ask.
+func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
+	if refused {
+		return []protocol.InputKind{kind}
+	}
+	return nil
 }

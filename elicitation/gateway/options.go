@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +31,29 @@ type Options struct {
 	Upstreams []Upstream
 	// Logins have people log in at upstreams. Nil: calls that need a login fail.
 	Logins *Logins
-	// Limits bound the calls to upstreams.
-	Limits Limits
+	// MaxCalls is how many calls of upstreams that push their questions may run, those that wait
+	// for a person included. 0: 1,000, negative: no limit. What is over it is refused with
+	// [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes more than one
+	// question, people's time included.
+	MaxCalls int
+	// MaxCallsPerPrincipal is how many of them one authenticated principal may have. 0: 64,
+	// negative: no limit. Anonymous callers together may have all but a quarter of MaxCalls where
+	// others authenticate.
+	MaxCallsPerPrincipal int
+	// MaxConnections is how many connections one upstream is given at most for calls. 0: MaxCalls
+	// over HTTP, 64 where each is a process. One authenticated principal may use a quarter of
+	// them, anonymous callers together all but a quarter where others authenticate. A call beyond
+	// is refused with [protocol.CodeBusy]. As many credentials have connections on which their
+	// lists are read; with one more, those of the caller that has not come for longest end. Set it
+	// above the number of people with credentials of their own who come within five minutes: for
+	// each one beyond it, lists are read, and processes started, anew in each call.
+	MaxConnections int
 	// Elicitation configures the questions of upstreams, as [elicitation.OptionsFromEnv] reads it
 	// for example. Zero values are the router's defaults, but for these: Timeout is
 	// Server.Roundtrip.HumanTimeout, or 10 minutes, and takes its place; MinHumanTime is that of
-	// Server.Roundtrip; Limits.Pending is Limits.Calls, and PerPrincipal and PerSession are
-	// Limits.CallsPerPrincipal; Log and Metrics are those of the gateway. AllowSecrets admits what
-	// [Questions].Secrets does not. Validation is [elicitation.ValidateEnforce], since the
+	// Server.Roundtrip; MaxPending is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log
+	// and Metrics are those of the gateway. AllowSecrets admits what [Upstream].Secrets does
+	// not. Validation is [elicitation.ValidateEnforce], since the
 	// gateway's server checks what it asks.
 	Elicitation elicitation.Options
 	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
@@ -46,32 +62,10 @@ type Options struct {
 	// parked calls and of upstreams: elicitation_parked, elicitation_resumes_total by outcome, and
 	// elicitation_upstream_failures_total by upstream and why. Nil: there are none.
 	Metrics event.MetricSink
-}
 
-// Limits bound the calls that run upstream. Zero is the default of every field.
-type Limits struct {
-	// Calls is how many calls of upstreams that push their questions may run, those that wait
-	// for a person included. 0: 1,000, negative: no limit. What is over it is refused with
-	// [protocol.CodeBusy] before the upstream is called.
-	Calls int
-	// CallsPerPrincipal is how many of them one authenticated principal may have. 0: 64,
-	// negative: no limit. Anonymous callers together may have all but a quarter of Calls where
-	// others authenticate.
-	CallsPerPrincipal int
-	// CallTime is how long such a call may take, people's time included. 0: 5 minutes more than
-	// one question may take, negative: no limit.
-	CallTime time.Duration
-	// Entries is how many tools, prompts, resources or templates one upstream may publish, each.
-	// 0: 1,000. The rest is left out, and the log says so, once.
-	Entries int
-	// Connections is how many connections one upstream is given at most for calls. 0: Calls over
-	// HTTP, 64 where each is a process. One authenticated principal may use a quarter of them,
-	// anonymous callers together all but a quarter where others authenticate. A call beyond is
-	// refused with [protocol.CodeBusy]. As many credentials have connections on which their lists
-	// are read; with one more, those of the caller that has not come for longest end. Set it above
-	// the number of people with credentials of their own who come within five minutes: for each one
-	// beyond it, lists are read, and processes started, anew in each call.
-	Connections int
+	// What tests alone set. 0: see maxEntries and answerTime.
+	entries  int
+	callTime time.Duration
 }
 
 // An Upstream is one server behind the gateway.
@@ -93,20 +87,14 @@ type Upstream struct {
 	// Unprefixed are the names of tools and prompts that are published as they are. They stay
 	// reserved while the upstream is down.
 	Unprefixed []string
-	// Ask is what the upstream may ask of people.
-	Ask Questions
-	// Era limits the upstream to one era. Default: both, modern first.
-	Era protocol.Era
-}
-
-// Questions are the kinds of questions that an upstream may ask. The gateway declares those to the
-// upstream that the client of the call has declared, too.
-type Questions struct {
-	// NoForms, NoURLs, NoSampling and NoRoots refuse a kind of question.
-	NoForms, NoURLs, NoSampling, NoRoots bool
+	// Refuse are the kinds of questions that the upstream may not ask. The gateway declares the
+	// others to it if the client of the call has declared them, too.
+	Refuse []protocol.InputKind
 	// Secrets admits forms that ask for what looks like a secret, such as a password. A URL is
 	// the way to ask for one.
 	Secrets bool
+	// Era limits the upstream to one era. Default: both, modern first.
+	Era protocol.Era
 }
 
 // A Credential is what a caller is known as at an upstream.
@@ -128,33 +116,33 @@ func HTTP(
 			with = *opts
 		}
 		if credential.Authorizer != nil {
-			with.Authorize, with.Authorizer = nil, credential.Authorizer
+			with.Authorizer = credential.Authorizer
 		}
 		return clienthttp.New(url, &with)
 	}
 }
 
-// answerTime is how much longer a call may take by default than a question.
-const answerTime = 5 * time.Minute
+const (
+	// answerTime is how much longer a call may take than one question: the upstream works, too.
+	answerTime = 5 * time.Minute
+	// maxEntries is how many tools, prompts, resources or templates of one upstream are
+	// published, each: more than a person or a model looks through. An upstream with more
+	// resources has templates for them. The rest is left out, and the log says so, once.
+	maxEntries = 1000
+)
 
 // questions returns the options of the router.
 func (o *Options) questions() elicitation.Options {
 	with := o.Elicitation
 	if with.Timeout == 0 {
-		with.Timeout = orDefault(o.Server.Roundtrip.HumanTimeout, 10*time.Minute)
-	}
-	if with.MaxTimeout == 0 { // progress may extend a question as long as its call may run
-		with.MaxTimeout = max(with.Timeout, orDefault(o.Limits.CallTime, with.Timeout+answerTime))
+		with.Timeout = cmp.Or(o.Server.Roundtrip.HumanTimeout, 10*time.Minute)
 	}
 	if with.MinHumanTime == 0 {
 		with.MinHumanTime = o.Server.Roundtrip.MinHumanTime
 	}
 	with.Validation = elicitation.ValidateEnforce
-	perPrincipal := orDefault(o.Limits.CallsPerPrincipal, 64)
-	limits := &with.Limits
-	limits.Pending = orDefault(limits.Pending, orDefault(o.Limits.Calls, 1000))
-	limits.PerPrincipal = orDefault(limits.PerPrincipal, perPrincipal)
-	limits.PerSession = orDefault(limits.PerSession, perPrincipal)
+	with.MaxPending = cmp.Or(with.MaxPending, o.MaxCalls, 1000)
+	with.MaxPerPrincipal = cmp.Or(with.MaxPerPrincipal, o.MaxCallsPerPrincipal, 64)
 	if with.Log == nil {
 		with.Log = o.Log
 	}
@@ -166,7 +154,7 @@ func (o *Options) questions() elicitation.Options {
 		name, _, _ := strings.Cut(string(connection), "/")
 		return mayAsk != nil && mayAsk(connection) ||
 			slices.ContainsFunc(o.Upstreams, func(u Upstream) bool {
-				return u.Name == name && u.Ask.Secrets
+				return u.Name == name && u.Secrets
 			})
 	}
 	return with
@@ -187,15 +175,14 @@ func claimNames(opts *Options) ([]*naming.Names, error) {
 		if u.Connect == nil {
 			return nil, fmt.Errorf("gateway: upstream %q: Connect is missing", u.Name)
 		}
+		for _, kind := range u.Refuse {
+			if kind.Method() == "" {
+				return nil, fmt.Errorf("gateway: upstream %q: Refuse: %q is no kind of question",
+					u.Name, kind)
+			}
+		}
 	}
 	return all, nil
-}
-
-func orDefault[N int | time.Duration](n, byDefault N) N {
-	if n == 0 {
-		return byDefault
-	}
-	return n
 }
 
 // Command returns the Connect function of an upstream that is a program, spoken to over its

@@ -72,8 +72,8 @@ func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 func TestFlowsAreNotCrossed(t *testing.T) {
 	const flows = 40
 	u, c := startParking(t, func(o *gateway.Options) {
-		o.Limits.CallsPerPrincipal = -1
-		o.Limits.Connections = flows
+		o.MaxCallsPerPrincipal = -1
+		o.MaxConnections = flows
 	})
 	var wg sync.WaitGroup
 	for i := range flows {
@@ -104,11 +104,12 @@ func TestFlowsAreNotCrossed(t *testing.T) {
 }
 
 func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
-	for name, limits := range map[string]gateway.Limits{
-		"calls": {Calls: 2}, "connections": {Connections: 2},
+	for name, limit := range map[string]func(*gateway.Options){
+		"calls":       func(o *gateway.Options) { o.MaxCalls = 2 },
+		"connections": func(o *gateway.Options) { o.MaxConnections = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, c := startParking(t, func(o *gateway.Options) { o.Limits = limits })
+			u, c := startParking(t, limit)
 			first := begin(t, c)
 			begin(t, c)
 			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
@@ -131,8 +132,9 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 }
 
 func TestACallThatTakesTooLongEndsUpstream(t *testing.T) {
+	t.Parallel()
 	_, c := startParking(t, func(o *gateway.Options) {
-		o.Limits.CallTime = 200 * time.Millisecond
+		o.WithCallTime(200 * time.Millisecond)
 	})
 	pending := answered(t, begin(t, c), target{"production"})
 	time.Sleep(400 * time.Millisecond)
@@ -193,7 +195,7 @@ func TestAClientThatLeavesEndsTheCallUpstream(t *testing.T) {
 func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 	u := startUpstream(t)
 	url := startGateway(t, &gateway.Options{
-		Limits: gateway.Limits{Calls: 1},
+		MaxCalls: 1,
 		Upstreams: []gateway.Upstream{
 			{Name: "ops", Connect: gateway.HTTP(u.url, nil), Era: protocol.Legacy},
 		}})
@@ -226,6 +228,7 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 }
 
 func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
+	t.Parallel()
 	srv, err := server.New(nil)
 	if err != nil {
 		t.Fatal(err)

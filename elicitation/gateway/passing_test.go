@@ -42,6 +42,7 @@ type outcome = protocol.CallToolOutcome
 
 // A completion that is cancelled must not end another call on a shared connection.
 func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, nil)
 	begun, release := make(chan struct{}), make(chan struct{})
 	completing := make(chan struct{}, 1)
@@ -93,6 +94,7 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 
 // Many first calls of a modern upstream share one connection.
 func TestFirstCallsShareAConnection(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "x"}, func(
 		ctx context.Context, _ *server.ToolCall, _ struct{},
@@ -131,6 +133,7 @@ func TestFirstCallsShareAConnection(t *testing.T) {
 
 // A listening stream that broke is opened again.
 func TestAStreamOfChangesThatBreaksIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
 			srv := newServer(t, &server.Options{Capabilities: protocol.ServerCapabilities{
@@ -190,6 +193,7 @@ func TestAStreamOfChangesThatBreaksIsOpenedAgain(t *testing.T) {
 
 // Another session's unsubscribing takes nothing from who has subscribed.
 func TestOneSessionUnsubscribesForItselfAlone(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, &server.Options{Capabilities: protocol.ServerCapabilities{
 		Resources: &protocol.ResourcesCapability{Subscribe: true, ListChanged: true}}})
 	server.AddTool(srv, server.Tool{Name: "x"}, func(
@@ -261,8 +265,7 @@ func TestLogsReachTheClient(t *testing.T) {
 		}
 		var logs atomic.Int64
 		c, err := client.New(transport, &client.Options{Era: clientEra,
-			Cache: &client.CacheOptions{Disabled: true},
-			Log:   func(context.Context, *protocol.LogMessage) { logs.Add(1) }})
+			Log: func(context.Context, *protocol.LogMessage) { logs.Add(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +303,7 @@ func TestSecretsAreAskedForWhereTheUpstreamMay(t *testing.T) {
 			url := startGateway(t, &gateway.Options{
 				Upstreams: []gateway.Upstream{
 					{Name: "ops", Connect: gateway.HTTP(serveHTTP(t, srv), nil), Era: upstreamEra,
-						Ask: gateway.Questions{Secrets: admitted}}}})
+						Secrets: admitted}}})
 			p := &person{answer: func(string) *protocol.ElicitResult {
 				r, _ := client.Accept(map[string]string{"password": "hunter2"})
 				return r
@@ -553,7 +556,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 
 // URLs that an upstream asks for in an error are subject to the same rules.
 func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
-	for _, ask := range []gateway.Questions{{}, {NoURLs: true}} {
+	for _, refused := range []bool{false, true} {
 		u, upstream := startRaw(t, func(
 			id json.RawMessage, event func(string), answers <-chan string,
 		) {
@@ -563,12 +566,13 @@ func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 					`"url":"http://evil.example/x","message":"visit"}]}}}`, id))
 		})
 		url := startGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy, Ask: ask}}})
+			{Name: "ops", Connect: gateway.HTTP(upstream, nil), Era: protocol.Legacy,
+				Refuse: refuseIf(refused, protocol.KindElicitURL)}}})
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 			c := connect(t, url, era, &person{}) // forms only
 			awaitTool(t, c, "ops_x")
 			r, err := c.CallTool(t.Context(), "ops_x", nil)
-			t.Logf("%+v %v: %v %v, %d calls", ask, era, textOf(r), err, u.calls.Load())
+			t.Logf("refused %v, %v: %v %v, %d calls", refused, era, textOf(r), err, u.calls.Load())
 			said, ok := protocol.AsError(err)
 			if ok && strings.Contains(string(said.Data), "evil") {
 				t.Errorf("%v: the client is sent to %s", era, said.Data)

@@ -416,6 +416,7 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 // A call that is given up is cancelled upstream before its session ends there: upstreams run it on
 // otherwise.
 func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		era    protocol.Era
 		limit  time.Duration // of the call
@@ -456,9 +457,9 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				u.ServeHTTP(w, r)
 			}))
 			t.Cleanup(func() { l.CloseClientConnections(); go l.Close() })
-			url := startGateway(t, &gateway.Options{Limits: gateway.Limits{CallTime: test.limit},
-				Upstreams: []gateway.Upstream{{Name: "u", Era: protocol.Legacy,
-					Connect: gateway.HTTP(l.URL, nil)}}})
+			url := startGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{{Name: "u",
+				Era: protocol.Legacy, Connect: gateway.HTTP(l.URL, nil)},
+			}}).WithCallTime(test.limit))
 			c := connect(t, url, test.era, &person{})
 			awaitTool(t, c, "u_x")
 			_, _ = c.CallTool(ctx, "u_x", nil)

@@ -218,7 +218,7 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 			cut = err.Error()
 			break
 		}
-		if read++; read > u.gateway.limits.Entries {
+		if read++; read > u.gateway.limits.entries {
 			cut = fmt.Sprintf("the upstream offers more than %d", read-1)
 			break
 		}

@@ -47,12 +47,14 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 }
 
 func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
-	for _, limits := range []gateway.Limits{{Entries: -1}, {Connections: -1}} {
-		_, err := gateway.New(&gateway.Options{Limits: limits, Upstreams: []gateway.Upstream{
-			{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
-		}})
-		if err == nil || !strings.Contains(err.Error(), "must be positive") {
-			t.Errorf("%+v: %v", limits, err)
+	for want, opts := range map[string]gateway.Options{
+		"must be positive": {MaxConnections: -1, Upstreams: []gateway.Upstream{
+			{Name: "a", Connect: gateway.HTTP("http://localhost", nil)}}},
+		`"url" is no kind of question`: {Upstreams: []gateway.Upstream{{Name: "a",
+			Connect: gateway.HTTP("http://localhost", nil), Refuse: []protocol.InputKind{"url"}}}},
+	} {
+		if _, err := gateway.New(&opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
@@ -149,6 +151,7 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 }
 
 func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t)
 	var up atomic.Bool
 	dial := gateway.HTTP(u.url, nil)
@@ -357,6 +360,7 @@ func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 // A balancer sends requests to a gateway that has just started, also those that come back with
 // answers.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t)
 	g, err := gateway.New(&gateway.Options{Upstreams: []gateway.Upstream{
 		{Name: "ops", Connect: func(

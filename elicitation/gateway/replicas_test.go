@@ -170,6 +170,7 @@ func TestACallWhoseOwnerIsGoneIsNotMadeAgain(t *testing.T) {
 }
 
 func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
+	t.Parallel()
 	u, a, b := startReplicas(t)
 	viaA, viaB := byHand(t, a.listener.URL), byHand(t, b.listener.URL)
 	pending := answered(t, begin(t, viaA), target{"production"})

@@ -70,9 +70,9 @@ func startNamed(t *testing.T) (url string) {
 func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	t.Helper()
 	_, url = serveGateway(t, &gateway.Options{
-		Log:       zaplog.New(zap.NewNop()),
-		Server:    server.Options{Roundtrip: unlimited()},
-		Limits:    gateway.Limits{Calls: -1, CallsPerPrincipal: -1, Connections: 5000},
+		Log:      zaplog.New(zap.NewNop()),
+		Server:   server.Options{Roundtrip: unlimited()},
+		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
 		Upstreams: []gateway.Upstream{{Name: "up", Connect: gateway.HTTP(upstream, nil), Era: era}},
 	}, &serverhttp.Options{Limits: manySessions(), Authenticate: subjectOf})
 	return url
@@ -119,7 +119,7 @@ func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.C
 		t.Fatal(err)
 	}
 	c, err := client.New(transport, &client.Options{
-		Era: era, Timeout: time.Minute, Cache: &client.CacheOptions{Disabled: true},
+		Era: era, Timeout: time.Minute,
 		ElicitForm: func(
 			_ context.Context, q *client.FormQuestion,
 		) (*protocol.ElicitResult, error) {

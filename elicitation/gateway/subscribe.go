@@ -146,7 +146,7 @@ func (v *view) subscribedURIs() (uris []string) {
 			uris = append(uris, own)
 		}
 	}
-	return uris[:min(len(uris), v.upstream.gateway.limits.Entries)]
+	return uris[:min(len(uris), v.upstream.gateway.limits.entries)]
 }
 
 // listen follows the upstream's changes until ctx ends: those of its lists, which are told to

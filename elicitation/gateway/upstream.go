@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -122,19 +123,24 @@ func (c *connection) isOver() bool {
 	}
 }
 
+// mayAsk reports whether the upstream may ask questions of a kind.
+func (u *upstream) mayAsk(kind protocol.InputKind) bool {
+	return !slices.Contains(u.config.Refuse, kind)
+}
+
 // capabilities returns what is declared upstream for a client.
 func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if e := c.Elicitation; e != nil {
-		d.forms = e.Form && !u.config.Ask.NoForms
-		d.urls = e.URL && !u.config.Ask.NoURLs
+		d.forms = e.Form && u.mayAsk(protocol.KindElicitForm)
+		d.urls = e.URL && u.mayAsk(protocol.KindElicitURL)
 	}
-	if s := c.Sampling; s != nil && !u.config.Ask.NoSampling {
+	if s := c.Sampling; s != nil && u.mayAsk(protocol.KindCreateMessage) {
 		d.sampling, d.samplingTools, d.samplingContext = true, s.Tools, s.Context
 	}
 	if apps := c.Extensions[extensionApps]; len(apps) <= maxAppsBytes {
 		d.apps = string(apps)
 	}
-	d.roots = c.Roots != nil && !u.config.Ask.NoRoots
+	d.roots = c.Roots != nil && u.mayAsk(protocol.KindListRoots)
 	return d
 }
 
@@ -269,12 +275,12 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
-	case limits.Connections != 0:
-		return int64(limits.Connections)
+	case limits.connections != 0:
+		return int64(limits.connections)
 	case u.program:
 		return 64
 	}
-	return int64(orDefault(limits.Calls, 1000))
+	return int64(limits.calls)
 }
 
 func (u *upstream) oldestIdleLocked() (oldest *connection) {
@@ -401,13 +407,12 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 	opts := &client.Options{
 		Info: protocol.Implementation{Name: "rondo-gateway", Version: "0"},
 		Era:  u.config.Era, Manual: &manual, NoBusyRetry: true,
-		Cache: &client.CacheOptions{Disabled: true},
 		Log: func(ctx context.Context, m *protocol.LogMessage) {
 			if call := conn.listener(ctx); call != nil {
 				_ = call.Log(ctx, m.Level, m.Logger, m.Data)
 			}
 		},
-		Relay: true, RelayElicit: conn.elicit, Extensions: manual.Extensions,
+		RelayElicit: conn.elicit, Extensions: manual.Extensions,
 		Warn: func(_ context.Context, err error) {
 			if _, refused := errors.AsType[*elicitation.Error](err); refused {
 				return // the router has told the log
@@ -416,14 +421,15 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
-		Timeout: -1, // of the client's request, or Limits.CallTime
+		Timeout: -1, // of the client's request, or the time of the call
 	}
 	if d.urls {
 		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
 	}
 	if d.sampling {
 		opts.CreateMessage = conn.askModel
-		opts.SamplingTools, opts.SamplingContext = d.samplingTools, d.samplingContext
+		opts.Sampling = protocol.SamplingCapability{Tools: d.samplingTools,
+			Context: d.samplingContext}
 	}
 	if d.roots {
 		opts.ListRoots = conn.askRoots

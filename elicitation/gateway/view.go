@@ -46,7 +46,7 @@ func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
 		read: make(chan struct{}), retry: make(chan struct{}, 1), began: time.Now()}
 	v.lastUsed = v.began
-	v.shares = newSubscribed(u.gateway.limits.Entries)
+	v.shares = newSubscribed(u.gateway.limits.entries)
 	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
 	ctx, stop := context.WithCancel(u.gateway.life)
 	v.stop = stop

@@ -184,6 +184,7 @@ func (f faltering) Credentials(ctx context.Context, o clienthttp.Outgoing) (http
 
 // The lists of a credential that several callers share do not end with the first of them.
 func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
+	t.Parallel()
 	srv := newServer(t, nil)
 	addEcho(srv, "one")
 	var left, down atomic.Bool
@@ -221,7 +222,7 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	addEcho(srv, "one")
 	dial := gateway.HTTP(serveHTTPWith(t, srv, byUser), nil)
 	var ofAnn atomic.Int64
-	_, url := serveGateway(t, &gateway.Options{Limits: gateway.Limits{Connections: 1},
+	_, url := serveGateway(t, &gateway.Options{MaxConnections: 1,
 		Upstreams: []gateway.Upstream{{Name: "ops", Credential: ownCredentials, Connect: func(
 			ctx context.Context, c gateway.Credential,
 		) (protocol.Peer, error) {
@@ -242,6 +243,7 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 
 // The lists of a hundred people are not read for each of their calls.
 func TestListsOfManyPeopleStay(t *testing.T) {
+	t.Parallel()
 	const people = 100
 	var read atomic.Int64
 	srv := newServer(t, countLists(&read))

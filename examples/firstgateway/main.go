@@ -4,8 +4,6 @@
 //	export GATEWAY_TOKEN=$(head -c 32 /dev/urandom | base64)
 //	export GATEWAY_KEYS=a:$(head -c 32 /dev/urandom | base64)
 //	go run ./examples/firstgateway
-//
-// The gateway of examples/gateway reads all of this, and the replicas, from a file.
 package main
 
 import (

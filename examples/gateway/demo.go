@@ -13,14 +13,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// demo starts two upstreams and a gateway, and has two users call through the gateway at the same
+// run starts two upstreams and a gateway, and has two users call through the gateway at the same
 // time.
-func demo(ctx context.Context, stdout, stderr io.Writer) error {
+func run(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	ship, stop, err := serve(officialUpstream())
@@ -37,17 +40,24 @@ func demo(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer stop()
-	f := &file{
-		Users:     map[string]string{"alice": "alice", "bob": "bob"}, // tokens are names
-		lookupEnv: func(name string) (string, bool) { return name, true },
-		Upstreams: []fileUpstream{{Name: "ship", URL: ship}, {Name: "data", URL: data + "/mcp"}},
-	}
-	logs := &readyLog{Writer: stderr, left: len(f.Upstreams), ready: make(chan struct{})}
-	handler, drain, err := f.build(logs)
+	logs := &readyLog{Writer: stderr, left: 2, ready: make(chan struct{})}
+	registry := prometheus.NewRegistry()
+	g, err := newGateway(logs, registry, []frontdoor.Upstream{
+		{Name: "ship", Connect: frontdoor.HTTP(ship, nil)},
+		{Name: "data", Connect: frontdoor.HTTP(data+"/mcp", nil)},
+	})
 	if err != nil {
 		return err
 	}
-	defer drain()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		_ = g.Shutdown(ctx) // people have had their time
+	}()
+	handler, err := newHandler(g, registry)
+	if err != nil {
+		return err
+	}
 	select {
 	case <-logs.ready:
 	case <-ctx.Done():

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // TestDemo runs what a reader is told to run.
 func TestDemo(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), nil, &out, io.Discard); err != nil {
+	if err := run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	for _, want := range []string{
@@ -46,16 +45,12 @@ func labelsOf(t *testing.T) map[string]map[string][]string {
 	if _, err := elicitation.New(&elicitation.Options{Metrics: prom.New(registry)}); err != nil {
 		t.Fatal(err)
 	}
-	f := &file{Upstreams: []fileUpstream{{Name: "a", URL: "http://127.0.0.1:1/mcp"}}}
-	opts, _, err := f.options(zap.NewNop(), registry)
+	g, err := newGateway(io.Discard, registry, []frontdoor.Upstream{
+		{Name: "a", Connect: frontdoor.HTTP("http://127.0.0.1:1/mcp", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	configured, err := frontdoor.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = configured.Close() })
+	t.Cleanup(func() { _ = g.Close() })
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

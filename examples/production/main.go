@@ -132,8 +132,8 @@ func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 func newServer(b *bank, set *settings, logger *zap.Logger,
 	registerer prometheus.Registerer, page event.Observer) (*server.Server, error) {
 	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registerer),
-		&middleware.ProductionOptions{
-			Log:     middleware.LogOptions{TraceID: true},
+		&middleware.Options{
+			TraceID: true,
 			Timeout: 30 * time.Second, // of work: a person may take longer
 		})
 	if err != nil {

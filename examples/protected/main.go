@@ -1,7 +1,7 @@
 // Protected: a server that lets nobody in without a token, and a client that logs
-// in. A small authorization server stands between them, and a browser that belongs
-// to alice, who consents to everything. All run in this process and speak HTTP over
-// loopback.
+// in. An authorization server for tests stands between them, in the place of the one that
+// your company runs already, and a browser that belongs to alice, who consents to everything.
+// All run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/protected
 //
@@ -21,6 +21,8 @@ import (
 	"os/signal"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
 
 func main() {
@@ -39,11 +41,8 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	issuer := "http://" + at.Addr().String()
-	authority, err := newAuthServer(issuer, out)
-	if err != nil {
-		return err
-	}
-	defer serve(at, authority.handler())()
+	pages := bearertest.NewIssuer(issuer).Handler("alice")
+	defer serve(at, printConsent(pages, out))()
 
 	at, err = net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,6 +60,16 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer serve(at, printRefusals(handler, out))()
 	return useNotes(ctx, resource, out)
+}
+
+// printConsent passes requests to the authorization server on, and prints what alice consents to.
+func printConsent(next http.Handler, out io.Writer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/authorize" {
+			fmt.Fprintf(out, "browser   alice consents to %q\n", r.URL.Query().Get("scope"))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // A lineWriter takes lines from all who take part, one at a time.

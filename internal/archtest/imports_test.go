@@ -25,7 +25,6 @@ var layers = map[string][]string{
 	"roundtrip/visit":   withRoundtrip("protocol"),
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),
-	"server/skills":     withRoundtrip("protocol", "server"),
 	"server/replicas":   {"roundtrip/keys"},
 	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
@@ -65,11 +64,10 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/testing/cputime":    true,
 	"internal/testing/fleettest":  true,
-	"internal/testing/guardchaos": true,
+	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
 	"internal/testing/proctest":   true,
 	"internal/testing/servertest": true,
-	"internal/testing/taskchaos":  true,
 	"internal/testing/testkit":    true,
 	"internal/testing/wiretest":   true,
 }
@@ -87,11 +85,13 @@ var mayUseHTTP = map[string]string{
 	"server/inspect":           "is a page",
 	"server/hosted":            "keeps headers of HTTP requests for handlers",
 
-	"internal/testing/fleettest":  "serves replicas, and passes requests to them in turn",
-	"internal/testing/guardchaos": "has replicas that serve HTTP, and clients that repeat requests",
-	"internal/testing/taskchaos":  "has replicas that serve HTTP, and a client that polls them",
-	"internal/testing/oauthtest":  "is an authorization server, a protected resource and a browser",
-	"internal/testing/wiretest":   "records what passes through an http.RoundTripper",
+	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
+	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
+	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",
+	"internal/testing/wiretest":              "records what passes through an http.RoundTripper",
+	"internal/conformance/everything":        "is a server that the official suite tries",
+	"internal/conformance/everything-client": "logs in where the official suite wants it",
+
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

@@ -42,7 +42,7 @@ type gateway struct {
 func newGateway() (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	router, err := elicitation.New(&elicitation.Options{
-		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
+		MaxPending: -1, MaxPerPrincipal: -1,
 		Log: zaplog.New(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
 			zapcore.InfoLevel))),
 		Metrics: prom.New(prometheus.NewRegistry()),

@@ -1,8 +1,8 @@
 // Conformance judges what the protocol's official conformance suite reports
 // about the library.
 //
-// run.sh fetches the suite, starts the subjects (examples/everything and
-// examples/everything-client), collects results and starts this program:
+// run.sh fetches the suite, starts the subjects (internal/conformance/everything and
+// internal/conformance/everything-client), collects results and starts this program:
 //
 //	internal/conformance/run.sh            # each leg once
 //	internal/conformance/run.sh -n 20      # twenty times in a row

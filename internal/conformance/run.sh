@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the protocol's official conformance suite against examples/everything and examples/everything-client, and fails unless
-# every check on the lists beside this file passes. See main.go.
+# Runs the protocol's official conformance suite against everything and everything-client beside this file, and
+# examples/skills, and fails unless every check on the lists beside this file passes. See main.go.
 #
 #	run.sh [-n COUNT] [-u] [-s URL] [LEG...]
 #
@@ -20,12 +20,12 @@ readonly lists=internal/conformance
 # Without tasks-status-notifications, which the suite itself skips.
 readonly tasks_scenarios=(tasks-{lifecycle,capability-negotiation,wire-fields,request-state-removal,mrtr-input,request-headers,dispatch-and-envelope,required-task-error,mrtr-composition})
 readonly skills_scenarios=(sep-2640-skills-{enumeration,manifest,directory})
-server=
+declare -A urls=() servers=() # by the name of the program
 
 # What was collected stays for whoever asks why, unless nothing failed.
 finish() {
 	local status=$?
-	stop_server || true
+	stop_servers || true
 	((status != 0)) || rm -rf "$work"
 }
 
@@ -51,29 +51,31 @@ install_suite() {
 	[[ $(suite --version) == "$suite_version" ]] || fail "the suite in $cache does not run; remove it to fetch it again"
 }
 
-# The server says where it listens once it does.
+# start_server NAME starts a program of $work. It says where it listens once it does.
 start_server() {
-	[[ -z $url ]] || return 0
+	[[ -z ${urls[$1]-} ]] || return 0
 	: >"$work/url" # read below, perhaps before the server has begun
-	"$work/everything" -http 127.0.0.1:0 >"$work/url" 2>"$work/server.log" &
-	server=$!
+	"$work/$1" -http 127.0.0.1:0 >"$work/url" 2>"$work/$1.log" &
+	servers[$1]=$!
 	for ((i = 0; i < 100; i++)); do
-		url=$(<"$work/url")
-		[[ -z $url ]] || return 0
-		kill -0 "$server" 2>/dev/null || break
+		urls[$1]=$(<"$work/url")
+		[[ -z ${urls[$1]} ]] || return 0
+		kill -0 "${servers[$1]}" 2>/dev/null || break
 		sleep 0.1
 	done
-	fail "the server did not start: $(<"$work/server.log")"
+	fail "$1 did not start: $(<"$work/$1.log")"
 }
 
-stop_server() {
-	url=http://127.0.0.1:9/mcp # where nobody is: that of others runs on
-	[[ -n $server ]] || return 0
-	local pid=$server status=0
-	server=
-	kill "$pid" 2>/dev/null || true
-	wait "$pid" || status=$?
-	((status == 0)) || { printf 'run.sh: the server ended with status %d:\n%s\n' "$status" "$(<"$work/server.log")" >&2; return 1; }
+stop_servers() {
+	local name pid status ended=0
+	for name in "${!servers[@]}"; do
+		pid=${servers[$name]} status=0
+		unset "servers[$name]"
+		kill "$pid" 2>/dev/null || true
+		wait "$pid" || status=$?
+		((status == 0)) || { printf 'run.sh: %s ended with status %d:\n%s\n' "$name" "$status" "$(<"$work/$name.log")" >&2; ended=1; }
+	done
+	return "$ended"
 }
 
 # run LEG NAME runs one leg and keeps the results under NAME. The suite's own status does not count: it is lenient with
@@ -81,6 +83,8 @@ stop_server() {
 run() {
 	local leg=$1 name=$2
 	local out=$work/results/$leg/$name log=$work/$leg-$name.log revision=${leg#*-}
+	local url=${urls[everything]}
+	[[ $leg != server-skills ]] || url=${urls[skills]}
 	mkdir -p "$out"
 	case $leg in
 	server-tasks | server-skills) # of extensions: not scored, so each must be named
@@ -97,12 +101,11 @@ run() {
 
 count=1
 update=()
-url=
 while getopts n:us: option; do
 	case $option in
 	n) count=$OPTARG ;;
 	u) update=(-update) ;;
-	s) url=$OPTARG ;;
+	s) urls[everything]=$OPTARG urls[skills]=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
@@ -119,15 +122,17 @@ work=$(mktemp -d)
 trap finish EXIT
 printf 'results and logs, kept unless all passes: %s\n' "$work" >&2
 install_suite
-go build -o "$work/" ./examples/everything ./examples/everything-client ./internal/conformance
+go build -o "$work/" ./$lists/everything ./$lists/everything-client ./examples/skills ./$lists
 client=$work/everything-client
-start_server
+start_server everything
+start_server skills
 for ((n = 1; n <= count; n++)); do
 	for leg in "${legs[@]}"; do run "$leg" "run-$n"; done
 done
 
 # Once more without a subject: nothing may pass.
-stop_server
+stop_servers
+urls=([everything]=http://127.0.0.1:9/mcp [skills]=http://127.0.0.1:9/mcp) # where nobody is
 client=false
 for leg in "${legs[@]}"; do run "$leg" control; done
 

@@ -58,12 +58,10 @@ func provisionFlow(ctx context.Context, _ *server.ToolCall, _ struct{}) (databas
 }
 
 func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	var why confirmation
-	err := roundtrip.Batch(ctx,
-		roundtrip.Into(&why, "confirm", "Sure?"),
-		roundtrip.ElicitURL("login", "Sign in", "https://example.com/in").Into(nil))
-	if err != nil {
-		return nil, err
+	why, confirmed := roundtrip.AcceptedContent[confirmation](ctx, "confirm")
+	if !confirmed || roundtrip.Visited(ctx, "login") != roundtrip.Accepted {
+		return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Sure?"),
+			roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")), nil
 	}
 	said, err := roundtrip.AskMessage(ctx, "summary", servertest.Sampling())
 	if err != nil {

@@ -21,7 +21,7 @@ func Clip(s string, n int) string {
 	return s[:n]
 }
 
-// Mark is [Text] with an ellipsis behind what was cut.
+// Mark is [Clip] with an ellipsis behind what was cut.
 func Mark(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -5,35 +5,32 @@ package interop_test
 import (
 	"encoding/json"
 	"os/exec"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestSurveyOfServerEverything: what mcpattack says of npm's server that has all features, over its
+// TestAttackOnServerEverything: what mcpattack says of npm's server that has all features, over its
 // standard input and output.
-func TestSurveyOfServerEverything(t *testing.T) {
+func TestAttackOnServerEverything(t *testing.T) {
 	dir := installed(t)
 	script := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
 	connect := func(string) (protocol.Peer, error) {
 		return client.Command(exec.Command(dir.node(), script, "stdio"),
 			&client.CommandOptions{Grace: 200 * time.Millisecond})
 	}
-	rows := surveyRows(t, connect,
-		attack.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"message":"hello"}`)},
-		attack.ToolCall{Name: "trigger-elicitation-request", Arguments: json.RawMessage(`{}`)})
-	for _, want := range []string{
-		"2026-07-28 echo 0 result - - - - - -",
-		"2026-07-28 trigger-elicitation-request (not listed)", // nobody could be asked there
-		"2025-11-25 echo 0 result - - - - - -",
-		"2025-11-25 trigger-elicitation-request 1 result ok ok ok ok - kept",
-	} {
-		if !slices.Contains(rows, want) {
-			t.Errorf("no row %q", want)
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		v := judgeTool(t, era, "echo", json.RawMessage(`{"message":"hello"}`), connect)
+		if v.Asks != 0 || !v.Complete {
+			t.Errorf("echo, %s: %+v", era, v)
 		}
+	}
+	// In revision 2026-07-28 the tool is not listed: nobody could be asked there.
+	v := judgeTool(t, protocol.Legacy, "trigger-elicitation-request",
+		json.RawMessage(`{}`), connect)
+	if v.Asks != 1 || !v.Complete || len(v.Open) > 0 {
+		t.Errorf("trigger-elicitation-request: %+v", v)
 	}
 }

@@ -21,76 +21,64 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// TestSurveyOfSDKServers: what mcpattack says of tools on both SDKs, one that deletes whatever is
+// TestAttacksOnSDKServers: what mcpattack finds in tools on both SDKs, one that deletes whatever is
 // answered, and one that deletes after an accept alone; as they are, and with rondo in front. They
 // run as processes, since some wait for good for an answer that their SDK could not read.
-func TestSurveyOfSDKServers(t *testing.T) {
+func TestAttacksOnSDKServers(t *testing.T) {
+	anything := []string{"no answer", "a decline", "a decline at once", "a cancel", "null", "{}",
+		`"accept"`, "objects as values", "the action accepted", "a client that cannot be asked"}
+	// The SDK holds no answer against the form that it asked for.
+	unchecked := []string{"objects as values"}
+	both := []protocol.Era{protocol.Modern, protocol.Legacy}
 	for _, test := range []struct {
-		server string
-		want   []string // rows, with one space between cells
+		server, tool string
+		eras         []protocol.Era
+		open         []string
 	}{
-		{"go-sdk", []string{
-			"2025-11-25 open 1 result OPEN OPEN OPEN OPEN - kept",
-			"2025-11-25 strict 1 result ok ok ok ok - kept",
-		}},
-		{"go-sdk with rondo", []string{
-			"2026-07-28 strict 1 result ok ok ok ok ok kept",
-			"2025-11-25 strict 1 result ok ok ok ok - kept",
-		}},
-		// The SDK holds no answer against the form that it asked for.
-		{"mcp-go", []string{
-			"2025-11-25 open 1 result OPEN OPEN OPEN OPEN - kept",
-			"2025-11-25 strict 1 result ok ok OPEN ok - kept",
-		}},
-		{"mcp-go with rondo", []string{
-			"2026-07-28 strict 1 result ok ok ok ok ok kept",
-			"2025-11-25 strict 1 result ok ok ok ok - kept",
-		}},
+		{"go-sdk", "open", both[1:], anything},
+		{"go-sdk", "strict", both[1:], nil},
+		{"go-sdk with rondo", "strict", both, nil},
+		{"mcp-go", "open", both[1:], anything},
+		{"mcp-go", "strict", both[1:], unchecked},
+		{"mcp-go with rondo", "strict", both, nil},
 	} {
-		t.Run(test.server, func(t *testing.T) {
+		t.Run(test.server+" "+test.tool, func(t *testing.T) {
 			t.Parallel()
-			rows := surveyProcess(t, test.server)
-			for _, want := range test.want {
-				if !slices.Contains(rows, want) {
-					t.Errorf("no row %q", want)
+			for _, era := range test.eras {
+				connect := func(string) (protocol.Peer, error) {
+					return client.Command(proctest.Self(t, asSurveyed+"="+test.server),
+						&client.CommandOptions{Grace: time.Millisecond}) // some hang
+				}
+				v := judgeTool(t, era, test.tool, json.RawMessage(`{}`), connect)
+				var open []string
+				for _, what := range v.Open {
+					what, _, _ = strings.Cut(what, " to ")
+					open = append(open, what)
+				}
+				if v.Asks != 1 || !v.Complete || !slices.Equal(open, test.open) {
+					t.Errorf("%s: %+v", era, v)
 				}
 			}
 		})
 	}
 }
 
-// surveyProcess returns the rows of the table about a server that serveSurveyed knows.
-func surveyProcess(t *testing.T, name string) (rows []string) {
+// judgeTool returns what mcpattack says of a tool in an era.
+func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMessage,
+	connect func(user string) (protocol.Peer, error)) *attack.Verdict {
 	t.Helper()
-	connect := func(string) (protocol.Peer, error) {
-		return client.Command(proctest.Self(t, asSurveyed+"="+name),
-			&client.CommandOptions{Grace: time.Millisecond}) // some hang, and nothing is lost
-	}
-	return surveyRows(t, connect, attack.ToolCall{Name: "open", Arguments: json.RawMessage(`{}`)},
-		attack.ToolCall{Name: "strict", Arguments: json.RawMessage(`{}`)})
-}
-
-// surveyRows returns the rows of the table about the tools, with one space between cells.
-func surveyRows(t *testing.T, connect func(user string) (protocol.Peer, error),
-	tools ...attack.ToolCall) (rows []string) {
-	t.Helper()
-	survey := &attack.Survey{Timeout: patience, Target: &attack.Target{Connect: connect}}
-	report, err := survey.Report(tools)
+	target := &attack.Target{Timeout: patience, Connect: connect}
+	v, err := target.Judge(era, attack.Request{Method: protocol.MethodCallTool, Target: tool,
+		Arguments: arguments})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	if err := report.Print(&out); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("\n%s", out.String())
-	for line := range strings.Lines(out.String()) {
-		rows = append(rows, strings.Join(strings.Fields(line), " "))
-	}
-	return rows
+	t.Logf("%s %s: %+v", era, tool, v)
+	return v
 }
 
-// serveSurveyed serves one of the servers of TestSurveyOfSDKServers over standard input and output.
+// serveSurveyed serves one of the servers of TestAttacksOnSDKServers over standard input and
+// output.
 func serveSurveyed(ctx context.Context, name string) error {
 	switch name {
 	case "go-sdk":

@@ -108,9 +108,9 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 		introspects   bool
 	}{
 		{name: "dynamic registration", path: "/mcp", registrations: 1},
-		{name: "metadata document", path: "/mcp", opts: oauth.Options{MetadataURL: as.metadataURL,
-			NoDynamic: true}},
-		{name: "pre-registration", path: "/mcp", opts: oauth.Options{NoDynamic: true,
+		{name: "metadata document", path: "/mcp", opts: oauth.Options{
+			Client: oauth.ClientInfo{MetadataURL: as.metadataURL}}},
+		{name: "pre-registration", path: "/mcp", opts: oauth.Options{
 			Registrations: []oauth.Registration{{Issuer: as.url, ClientID: "known",
 				ClientSecret: "known-secret"}}}},
 		{name: "introspection", path: "/opaque", registrations: 1, introspects: true},

@@ -37,7 +37,7 @@
 // and as processes, in all four pairings of eras, for two people at the same time:
 // frontdoor_ts_test.go prints the table of questions that were shown and of what the servers did.
 //
-// Replicas: three processes of examples/everything behind a real nginx and a real
+// Replicas: three processes of internal/conformance/everything behind a real nginx and a real
 // HAProxy with plain round robin, and five clients of 2025-11-25 before them
 // (replicas_test.go). What the clients make of a replica that dies or drains is
 // the table testdata/replicas.md (outcomes_test.go). The configurations,
@@ -49,8 +49,8 @@
 // Authorization servers: our client logs in there, and our server checks their tokens
 // (foreign_test.go; authserver_test.go has more of the first).
 //
-//	oidc-provider         foreign_node_test.go     also private_key_jwt and DPoP, and machines
-//	better-auth           foreign_node_test.go     also DPoP
+//	oidc-provider         foreign_node_test.go     also private_key_jwt, and machines
+//	better-auth           foreign_node_test.go
 //	TypeScript SDK, demo  foreign_node_test.go     opaque tokens, bearer.Issuer.Verify
 //	zitadel/oidc          foreign_zitadel_test.go  JSON Web Tokens, introspection, Verify
 //

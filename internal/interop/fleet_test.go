@@ -17,7 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
-// startAlone starts examples/everything as it is, with no other replica, and returns its address.
+// startAlone starts internal/conformance/everything as it is, with no other replica, and returns
+// its address.
 func startAlone(t *testing.T, program string) (address string) {
 	t.Helper()
 	r := &replica{program: program, address: freeAddress(t)}
@@ -25,7 +26,7 @@ func startAlone(t *testing.T, program string) (address string) {
 	return r.address
 }
 
-// A fleet is replicas of examples/everything that know each other.
+// A fleet is replicas of internal/conformance/everything that know each other.
 type fleet struct {
 	replicas []*replica
 }

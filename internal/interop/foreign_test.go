@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
@@ -133,9 +134,13 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	use("read", "read", 1)
 	cells := []string{"ok", "no refresh tokens", "ok", "ok", ""}
 	if opts.Machine != nil {
-		for n := events.count(oauth.LoginEnded); events.count(oauth.LoginEnded) == n; {
-			use("read", "read", 0)
-			time.Sleep(20 * time.Millisecond) // tokens end in the real time of the server
+		// Servers accept a token for a minute after its end, and a refusal of one that was issued a
+		// moment ago leads to no other.
+		time.Sleep(11 * time.Second)
+		n := events.count(oauth.LoginEnded)
+		refuseToken(ctx, t, login, endpoint)
+		if use("read", "read", 0); events.count(oauth.LoginEnded) != n+1 {
+			t.Fatalf("%d requests for tokens, want one more than %d", events.count(oauth.LoginEnded), n)
 		}
 		cells[1] = "a new token"
 	} else if !s.noRefresh {
@@ -165,6 +170,25 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	}
 	cells[4] = fmt.Sprintf("%d ok", calls)
 	return cells
+}
+
+// refuseToken has the token of a login refused, as a server does when it has ended.
+func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoint string) {
+	t.Helper()
+	at, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := clienthttp.Outgoing{Method: http.MethodPost, URL: at, RPC: "tools/call"}
+	sent, err := login.Credentials(ctx, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := login.Refused(ctx, clienthttp.Refusal{Outgoing: out, Sent: sent, Attempt: 1,
+		Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {"Bearer"}}})
+	if err != nil || !again {
+		t.Fatalf("after a refusal: got %v, %v", again, err)
+	}
 }
 
 // checkRefreshRefused uses a login that was copied before its logout until its token is refreshed,

@@ -130,7 +130,8 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 	}
 	everything := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
 	// it asks for roots when it is connected, whichever call that is for
-	up := gateway.Upstream{Name: "up", Era: protocol.Legacy, Ask: gateway.Questions{NoRoots: true}}
+	up := gateway.Upstream{Name: "up", Era: protocol.Legacy,
+		Refuse: []protocol.InputKind{protocol.KindListRoots}}
 	endpoint, said := record(t, serveNodeEverything(t, dir, everything))
 	up.Connect = gateway.HTTP(endpoint, nil)
 	all["npm everything HTTP legacy"] = behindDoor{up, everythingCalls(),

@@ -67,7 +67,7 @@ func inspections() []inspection {
 	}
 }
 
-// TestInspector: the MCP Inspector, examples/everything.
+// TestInspector: the MCP Inspector, internal/conformance/everything.
 func TestInspector(t *testing.T) {
 	dir, everything := installed(t), buildEverything(t)
 	for _, revision := range []string{modern, v20251125} {
@@ -136,19 +136,19 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 
 func buildEverything(t *testing.T) (program string) {
 	t.Helper()
-	return buildExample(t, "everything")
+	return buildProgram(t, "internal/conformance/everything")
 }
 
-// buildExample builds one of the examples.
-func buildExample(t *testing.T, name string) (program string) {
+// buildProgram builds what is in a folder.
+func buildProgram(t *testing.T, folder string) (program string) {
 	t.Helper()
 	root, ok := wiretest.Root()
 	if !ok {
 		t.Fatal("the root of the module was not found")
 	}
-	program = filepath.Join(t.TempDir(), name)
+	program = filepath.Join(t.TempDir(), filepath.Base(folder))
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	cmd.Dir = filepath.Join(root, "examples", name) // which may be a module of its own
+	cmd.Dir = filepath.Join(root, folder) // which may be a module of its own
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

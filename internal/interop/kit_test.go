@@ -56,9 +56,7 @@ func TestKit(t *testing.T) {
 					Later: func(time.Duration) { <-time.After(ttl + ttl/10) },
 					Connect: func(t testing.TB, user string) protocol.Peer {
 						over, err := clienthttp.New(endpoint, &clienthttp.Options{
-							Authorize: func(context.Context) (http.Header, error) {
-								return http.Header{"X-User": {"u" + user}}, nil
-							}})
+							Header: http.Header{"X-User": {"u" + user}}})
 						if err != nil {
 							t.Fatal(err)
 						}

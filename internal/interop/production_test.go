@@ -24,7 +24,7 @@ const production = "../../examples/production"
 // TestProductionFleet: three processes of examples/production are one server for clients of both
 // eras, whatever dies and whichever keys are changed, and operators see it.
 func TestProductionFleet(t *testing.T) {
-	program := buildExample(t, "production")
+	program := buildProgram(t, "examples/production")
 	installedProxies(t)
 	for _, p := range append(proxies(), stickyProxy()) {
 		t.Run(p.file, func(t *testing.T) {

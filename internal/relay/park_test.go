@@ -56,7 +56,7 @@ func startParking(t *testing.T, limits relay.Limits) *parking {
 		return result.(protocol.CallToolOutcome), nil
 	})
 	p.Client, err = client.New(srv, &client.Options{NoBusyRetry: true,
-		Cache: &client.CacheOptions{Disabled: true}, Manual: &protocol.ClientCapabilities{
+		Manual: &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}})
 	if err != nil {
 		t.Fatal(err)

@@ -264,11 +264,19 @@ func (p *Parked) await(ctx context.Context, l *leg) (outcome, error) {
 		return outcome{}, context.Cause(ctx)
 	}
 	if len(p.legs) == 1 {
-		p.cancel(ErrClientLeft) // the client has no state to come back with
+		p.cancel(leaveCause(ctx)) // the client has no state to come back with
 	} else {
 		p.leaveLaterLocked()
 	}
 	return outcome{}, context.Cause(ctx)
+}
+
+// leaveCause returns the cause with which a call ends that nobody waits for, as ctx has ended.
+func leaveCause(ctx context.Context) error {
+	if said, ok := protocol.AsError(context.Cause(ctx)); ok {
+		return &waiting.ClientError{Said: said, Err: ErrClientLeft}
+	}
+	return ErrClientLeft
 }
 
 // leaveLaterLocked cancels the call after graceTime, unless a leg comes before.

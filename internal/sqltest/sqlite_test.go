@@ -9,7 +9,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/chaos"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -91,7 +91,7 @@ func onSQLite() *storetest.Options {
 }
 
 func TestMain(m *testing.M) {
-	if runAsReplica() || taskchaos.ServeReplica(openTasks) {
+	if chaos.ServeReplica(chaos.Stores{Guard: openGuard, Tasks: openTasks}) {
 		return
 	}
 	testkit.Main(m)

@@ -8,10 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/chaos"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
+
+// openGuard opens the store of a replica on PostgreSQL.
+func openGuard(ctx context.Context, url string) (store.Guard, error) {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(20) // three replicas, and PostgreSQL has 100
+	return sqlstore.New(ctx, db, nil)
+}
 
 // openTasks opens the store of a replica: PostgreSQL, or SQLite.
 func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
@@ -42,6 +52,6 @@ func TestTasksOutliveReplicas(t *testing.T) {
 	}
 	defer db.Close()
 	createTables(t, db, sqlstore.SQLite)
-	taskchaos.Run(t, taskchaos.Plan{Tasks: 20, Questions: 2, Store: address,
+	chaos.RunTasks(t, chaos.TaskPlan{Tasks: 20, Questions: 2, Store: address,
 		Every: 700 * time.Millisecond, Length: 12 * time.Second})
 }

@@ -8,11 +8,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file is the table of what logs and metrics make of each event: the level and the name of
-// its entry, the fields of the entry, and the metrics that it drives.
+// This file declares each event once: level and name of its entry and whether it is a refusal, the
+// fields of the entry, and the metrics that it drives.
+
+// A head is what an entry begins with.
+type head struct {
+	level   Level
+	name    string
+	refusal bool // somebody did not get what they asked for
+}
 
 // EntryOf returns the level and the name of the log entry of an event.
-func EntryOf(e Event) (level Level, name string) { return e.logEntry() }
+func EntryOf(e Event) (level Level, name string) {
+	h := e.head()
+	return h.level, h.name
+}
+
+// IsRefusal reports whether somebody did not get what they asked for.
+func IsRefusal(e Event) bool { return e.head().refusal }
 
 // AddFields writes the fields of the entry of an event to f, without those of its [Where].
 func AddFields(e Event, f Fields) { e.addFields(f) }
@@ -20,25 +33,21 @@ func AddFields(e Event, f Fields) { e.addFields(f) }
 // WhereOf returns the request that an event is about. It reports false for events about none.
 func WhereOf(e Event) (where Where, ok bool) { return e.whereOf() }
 
-// Count tells c what an event counts.
-func Count(e Event, c Counter) { e.countMetrics(c) }
-
-// A Counter takes what events count, by the names of metrics without their first part.
-type Counter interface {
-	// Count adds one to a counter with two labels at most, which are empty where it has fewer.
-	Count(name, label, second string)
-	// Sample adds a value to a histogram.
-	Sample(name string, value float64)
-}
-
 func (w Where) whereOf() (Where, bool) { return w, true }
 func (Where) addFields(Fields)         {}
-func (Where) countMetrics(Counter)     {}
+func (Where) countMetrics(counter)     {}
 
-func (StateRejected) logEntry() (Level, string) { return LevelWarn, "mcp.state_rejected" }
+// nowhere is part of the events that are about no request.
+type nowhere struct{}
 
-func (e StateRejected) countMetrics(c Counter) {
-	c.Count("state_rejections_total", string(e.Reason), "")
+func (nowhere) whereOf() (Where, bool) { return Where{}, false }
+func (nowhere) countMetrics(counter)   {}
+
+func (StateRejected) head() head { return head{LevelWarn, "mcp.state_rejected", true} }
+
+func (e StateRejected) countMetrics(c counter) {
+	c.add(row{name: "state_rejections_total", help: "Requests whose requestState was refused.",
+		first: oneOf("reason", e.Reason, reasons)}, 1)
 }
 
 func (e StateRejected) addFields(f Fields) {
@@ -50,7 +59,7 @@ func (e StateRejected) addFields(f Fields) {
 	f.AddText("reason", string(e.Reason))
 }
 
-func (AnswersDropped) logEntry() (Level, string) { return LevelInfo, "mcp.answers_dropped" }
+func (AnswersDropped) head() head { return head{LevelInfo, "mcp.answers_dropped", false} }
 
 func (e AnswersDropped) addFields(f Fields) {
 	f.AddInt64("count", int64(len(e.Dropped)))
@@ -60,14 +69,21 @@ func (e AnswersDropped) addFields(f Fields) {
 	f.AddItems("dropped")
 }
 
-func (e AnswersDropped) countMetrics(c Counter) {
+func (e AnswersDropped) countMetrics(c counter) {
 	for _, d := range e.Dropped {
-		c.Count("dropped_answers_total", string(d.Reason), "")
+		c.add(row{name: "dropped_answers_total",
+			help:  "Answers that came with a request and were not used.",
+			first: oneOf("reason", d.Reason, dropReasons)}, 1)
 	}
 }
 
-func (Resumed) logEntry() (Level, string) { return LevelDebug, "mcp.resumed" }
-func (e Resumed) countMetrics(c Counter)  { c.Sample("human_wait_seconds", e.Waited.Seconds()) }
+func (Resumed) head() head { return head{LevelDebug, "mcp.resumed", false} }
+
+func (e Resumed) countMetrics(c counter) {
+	c.add(row{name: "human_wait_seconds",
+		help:    "Time from sending questions to the return of their answers.",
+		buckets: WaitBuckets}, e.Waited.Seconds())
+}
 
 func (e Resumed) addFields(f Fields) {
 	f.AddMilliseconds("waited_ms", e.Waited)
@@ -78,17 +94,18 @@ func (e Resumed) addFields(f Fields) {
 // with an error.
 const fewRounds = 2
 
-func (e InputRequested) logEntry() (Level, string) {
-	return warnIf(e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds), "mcp.input_required"
+func (e InputRequested) head() head {
+	return head{warnIf(e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds), "mcp.input_required", false}
 }
 
 func (e InputRequested) addFields(f Fields) {
-	(&asked{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}).addFields(f)
+	(&asked{nowhere{}, e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}).addFields(f)
 }
 
 // asked is an InputRequested without its Where. Nothing of it is copied when its fields are
 // written, and a call that is about to wait has little stack left.
 type asked struct {
+	nowhere
 	kinds                  []protocol.InputKind
 	questions              []AskedQuestion
 	stateBytes, roundsLeft int
@@ -97,14 +114,12 @@ type asked struct {
 // Compact returns an event with the fields of e whose entry takes less stack to write.
 func Compact(e Event) Event {
 	if e, ok := e.(InputRequested); ok {
-		return &asked{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
+		return &asked{nowhere{}, e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
 	}
 	return e
 }
 
-func (*asked) whereOf() (Where, bool)    { return Where{}, false }
-func (*asked) logEntry() (Level, string) { return LevelInfo, "mcp.input_required" }
-func (*asked) countMetrics(Counter)      {}
+func (*asked) head() head { return head{LevelInfo, "mcp.input_required", false} }
 
 //go:noinline
 func (a *asked) addFields(f Fields) {
@@ -136,20 +151,24 @@ func (d *QuestionDigest) behind(key string) string {
 	return text.String()
 }
 
-func (e InputRequested) countMetrics(c Counter) {
+func (e InputRequested) countMetrics(c counter) {
 	for _, kind := range e.Kinds {
-		c.Count("input_required_total", string(kind), "")
+		c.add(row{name: "input_required_total", help: "Questions asked.",
+			first: oneOf("kind", kind, kinds)}, 1)
 	}
 	if e.StateBytes > 0 {
-		c.Sample("state_bytes", float64(e.StateBytes))
+		c.add(row{name: "state_bytes", help: "Size of the requestState that was sent.",
+			buckets: stateBuckets}, float64(e.StateBytes))
 	}
 }
 
 // An unseen question is a warning: this client will do it with every question.
-func (e Answered) logEntry() (Level, string) { return warnIf(e.Decision == Unseen), "mcp.answered" }
+func (e Answered) head() head { return head{warnIf(e.Decision == Unseen), "mcp.answered", false} }
 
-func (e Answered) countMetrics(c Counter) {
-	c.Count("answers_total", string(e.Kind), string(e.Decision))
+func (e Answered) countMetrics(c counter) {
+	c.add(row{name: "answers_total",
+		help:  "What people decided on questions, and clients on those for them.",
+		first: oneOf("kind", e.Kind, kinds), second: oneOf("outcome", e.Decision, decisions)}, 1)
 }
 
 func (e Answered) addFields(f Fields) {
@@ -165,10 +184,12 @@ func (e Answered) addFields(f Fields) {
 	f.AddMilliseconds("waited_ms", e.Waited)
 }
 
-func (AnswerInvalid) logEntry() (Level, string) { return LevelInfo, "mcp.answer_invalid" }
+func (AnswerInvalid) head() head { return head{LevelInfo, "mcp.answer_invalid", true} }
 
-func (e AnswerInvalid) countMetrics(c Counter) {
-	c.Count("invalid_answers_total", string(e.Rule), "")
+func (e AnswerInvalid) countMetrics(c counter) {
+	c.add(row{name: "invalid_answers_total",
+		help:  "Accepted answers that did not fit the question.",
+		first: oneOf("rule", e.Rule, rules)}, 1)
 }
 
 func (e AnswerInvalid) addFields(f Fields) {
@@ -177,38 +198,52 @@ func (e AnswerInvalid) addFields(f Fields) {
 	f.addKey("rule", string(e.Rule))
 }
 
-func (DeclineIgnored) logEntry() (Level, string) { return LevelWarn, "mcp.decline_ignored" }
-func (DeclineIgnored) countMetrics(c Counter)    { c.Count("ignored_declines_total", "", "") }
+func (DeclineIgnored) head() head { return head{LevelWarn, "mcp.decline_ignored", false} }
+
+func (DeclineIgnored) countMetrics(c counter) {
+	c.add(row{name: "ignored_declines_total", help: "Requests that a handler completed without " +
+		"having looked at what a person declined or cancelled."}, 1)
+}
 
 func (e DeclineIgnored) addFields(f Fields) {
 	f.addKey("key", e.Key)
 	f.addKey("outcome", string(e.Decision))
 }
 
-func (FlowEnded) logEntry() (Level, string) { return LevelInfo, "mcp.flow_ended" }
+func (e FlowEnded) head() head {
+	return head{LevelInfo, "mcp.flow_ended", e.How != EndComplete && e.How != EndReplayed}
+}
 
 func (e FlowEnded) addFields(f Fields) {
 	f.AddText("how", string(e.How))
 	f.AddInt64("legs", int64(e.Legs))
 }
 
-// count takes no rounds of a replay, which ends nothing: its flow was counted when it ended.
-func (e FlowEnded) countMetrics(c Counter) {
-	c.Count("flows_ended_total", string(e.How), "")
+// countMetrics takes no rounds of a replay, which ends nothing: its flow was counted when it ended.
+func (e FlowEnded) countMetrics(c counter) {
+	c.add(row{name: "flows_ended_total", help: "Flows of more than one leg that came to an end.",
+		first: oneOf("how", e.How, flowEnds)}, 1)
 	if e.How != EndReplayed {
-		c.Sample("flow_rounds", float64(e.Legs))
+		c.add(row{name: "flow_rounds",
+			help:    "Legs of a flow that had more than one, the last included.",
+			buckets: roundBuckets}, float64(e.Legs))
 	}
 }
 
-func (CapabilityRefused) logEntry() (Level, string) { return LevelInfo, "mcp.capability_refused" }
-func (e CapabilityRefused) addFields(f Fields)      { f.AddText("missing", e.Missing.String()) }
+func (CapabilityRefused) head() head {
+	return head{LevelInfo, "mcp.capability_refused", true}
+}
 
-// count counts each capability that is missing.
-func (e CapabilityRefused) countMetrics(c Counter) {
+func (e CapabilityRefused) addFields(f Fields) { f.AddText("missing", e.Missing.String()) }
+
+// countMetrics counts each capability that is missing.
+func (e CapabilityRefused) countMetrics(c counter) {
 	missing := e.Missing
 	count := func(lacks bool, name string) {
 		if lacks {
-			c.Count("capability_refusals_total", name, "")
+			c.add(row{name: "capability_refusals_total",
+				help:  "Capabilities that a client lacked to be asked something.",
+				first: oneOf("capability", name, capabilities)}, 1)
 		}
 	}
 	if e := missing.Elicitation; e != nil {
@@ -224,8 +259,8 @@ func (e CapabilityRefused) countMetrics(c Counter) {
 	count(len(missing.Experimental)+len(missing.Extensions) > 0, "other")
 }
 
-func (e HandlerFailed) logEntry() (Level, string) {
-	return warnIf(!e.Abandoned), "mcp.handler_failed"
+func (e HandlerFailed) head() head {
+	return head{warnIf(!e.Abandoned), "mcp.handler_failed", !e.Abandoned}
 }
 
 func (e HandlerFailed) addFields(f Fields) {
@@ -236,26 +271,40 @@ func (e HandlerFailed) addFields(f Fields) {
 	f.AddText("error_type", fmt.Sprintf("%T", e.Err))
 }
 
-func (e HandlerFailed) countMetrics(c Counter) {
+func (e HandlerFailed) countMetrics(c counter) {
 	if !e.Abandoned {
-		c.Count("handler_failures_total", "", "")
+		c.add(row{name: "handler_failures_total",
+			help: "Errors of their own that handlers returned."}, 1)
 	}
 }
 
-func (HandlerPanicked) logEntry() (Level, string) { return LevelError, "mcp.handler_panicked" }
-func (HandlerPanicked) countMetrics(c Counter)    { c.Count("handler_panics_total", "", "") }
+func (HandlerPanicked) head() head { return head{LevelError, "mcp.handler_panicked", true} }
+
+func (HandlerPanicked) countMetrics(c counter) {
+	c.add(row{name: "handler_panics_total",
+		help: "Panics of handlers and middleware that were recovered."}, 1)
+}
 
 func (e HandlerPanicked) addFields(f Fields) {
 	f.addError("panic", f.panicText(e))
 	f.AddString("stack", string(e.Stack[:min(len(e.Stack), maxStack)]))
 }
 
-func (ServerBug) logEntry() (Level, string) { return LevelError, "mcp.server_bug" }
-func (e ServerBug) addFields(f Fields)      { f.addFailure(e.Err) }
-func (ServerBug) countMetrics(c Counter)    { c.Count("server_bugs_total", "", "") }
+func (ServerBug) head() head           { return head{LevelError, "mcp.server_bug", true} }
+func (e ServerBug) addFields(f Fields) { f.addFailure(e.Err) }
 
-func (QuotaExceeded) logEntry() (Level, string) { return LevelWarn, "mcp.quota_exceeded" }
-func (e QuotaExceeded) countMetrics(c Counter)  { c.Count("quota_refusals_total", e.Resource, "") }
+func (ServerBug) countMetrics(c counter) {
+	c.add(row{name: "server_bugs_total",
+		help: "Mistakes of handlers that clients got as internal errors."}, 1)
+}
+
+func (QuotaExceeded) head() head { return head{LevelWarn, "mcp.quota_exceeded", true} }
+
+func (e QuotaExceeded) countMetrics(c counter) {
+	c.add(row{name: "quota_refusals_total",
+		help:  "Requests refused for want of room, and those that lost a long _meta.",
+		first: oneOf("resource", e.Resource, "guard store subscriptions waiting meta")}, 1)
+}
 
 func (e QuotaExceeded) addFields(f Fields) {
 	f.AddText("resource", e.Resource)
@@ -263,8 +312,15 @@ func (e QuotaExceeded) addFields(f Fields) {
 	f.AddMilliseconds("retry_after_ms", e.RetryAfter)
 }
 
-func (e PushFailed) logEntry() (Level, string) { return warnIf(!e.Tolerated), "mcp.push_failed" }
-func (e PushFailed) countMetrics(c Counter)    { c.Count("push_failures_total", e.outcome(), "") }
+func (e PushFailed) head() head {
+	return head{warnIf(!e.Tolerated), "mcp.push_failed", !e.Tolerated}
+}
+
+func (e PushFailed) countMetrics(c counter) {
+	c.add(row{name: "push_failures_total",
+		help:  "Questions put to a client while a call runs that nobody answered.",
+		first: oneOf("outcome", e.outcome(), "refused tolerated")}, 1)
+}
 
 func (e PushFailed) outcome() string {
 	if e.Tolerated {
@@ -287,20 +343,26 @@ func (e PushFailed) addFields(f Fields) {
 	f.AddText("error", text)
 }
 
-func (WaitBegan) logEntry() (Level, string) { return LevelDebug, "mcp.wait_began" }
-func (WaitEnded) logEntry() (Level, string) { return LevelDebug, "mcp.wait_ended" }
-func (e WaitEnded) addFields(f Fields)      { f.AddMilliseconds("waited_ms", e.Waited) }
+func (WaitBegan) head() head           { return head{LevelDebug, "mcp.wait_began", false} }
+func (WaitEnded) head() head           { return head{LevelDebug, "mcp.wait_ended", false} }
+func (e WaitEnded) addFields(f Fields) { f.AddMilliseconds("waited_ms", e.Waited) }
 
-func (LegRunning) logEntry() (Level, string) { return LevelInfo, "mcp.leg_running" }
+func (LegRunning) head() head { return head{LevelInfo, "mcp.leg_running", false} }
 
-func (CutOff) logEntry() (Level, string) { return LevelInfo, "mcp.cut_off" }
-func (e CutOff) addFields(f Fields)      { f.AddBool("retriable", e.Retriable) }
-func (e CutOff) countMetrics(c Counter) {
-	c.Count("cut_off_total", strconv.FormatBool(e.Retriable), "")
+func (CutOff) head() head           { return head{LevelInfo, "mcp.cut_off", false} }
+func (e CutOff) addFields(f Fields) { f.AddBool("retriable", e.Retriable) }
+func (e CutOff) countMetrics(c counter) {
+	c.add(row{name: "cut_off_total", help: "Requests that ended before they had a result.",
+		first: oneOf("retriable", strconv.FormatBool(e.Retriable), "true false")}, 1)
 }
 
-func (StoreFailed) logEntry() (Level, string) { return LevelError, "mcp.store_failed" }
-func (e StoreFailed) countMetrics(c Counter)  { c.Count("store_failures_total", e.Operation, "") }
+func (StoreFailed) head() head { return head{LevelError, "mcp.store_failed", true} }
+
+func (e StoreFailed) countMetrics(c counter) {
+	c.add(row{name: "store_failures_total",
+		help:  "Operations of a guard or a store of states that failed.",
+		first: oneOf("operation", e.Operation, "claim renew commit release read write")}, 1)
+}
 
 func (e StoreFailed) addFields(f Fields) {
 	f.AddText("resource", e.Resource)
@@ -308,8 +370,12 @@ func (e StoreFailed) addFields(f Fields) {
 	f.addFailure(e.Err)
 }
 
-func (QuestionReworded) logEntry() (Level, string) { return LevelWarn, "mcp.question_reworded" }
-func (QuestionReworded) countMetrics(c Counter)    { c.Count("reworded_questions_total", "", "") }
+func (QuestionReworded) head() head { return head{LevelWarn, "mcp.question_reworded", false} }
+
+func (QuestionReworded) countMetrics(c counter) {
+	c.add(row{name: "reworded_questions_total", help: "Answers to a question that another " +
+		"version of the application asked differently."}, 1)
+}
 
 func (e QuestionReworded) addFields(f Fields) {
 	f.addKey("key", e.Key)
@@ -317,7 +383,7 @@ func (e QuestionReworded) addFields(f Fields) {
 	f.AddText("app_version", e.Version)
 }
 
-func (AnonymousState) logEntry() (Level, string) { return LevelWarn, "mcp.anonymous_state" }
+func (AnonymousState) head() head { return head{LevelWarn, "mcp.anonymous_state", false} }
 
 // The meaning is for who operates a server, and may not have written it.
 func (AnonymousState) addFields(f Fields) {
@@ -325,9 +391,7 @@ func (AnonymousState) addFields(f Fields) {
 		"the requestState can answer it; authenticate callers")
 }
 
-func (EphemeralKey) whereOf() (Where, bool)    { return Where{}, false }
-func (EphemeralKey) logEntry() (Level, string) { return LevelWarn, "mcp.ephemeral_key" }
-func (EphemeralKey) countMetrics(Counter)      {}
+func (EphemeralKey) head() head { return head{LevelWarn, "mcp.ephemeral_key", false} }
 
 func (e EphemeralKey) addFields(f Fields) {
 	f.AddText("key_id", e.KeyID)
@@ -337,9 +401,7 @@ func (e EphemeralKey) addFields(f Fields) {
 		"KeyringFromEnv) to run more than one process")
 }
 
-func (KeysEnabled) whereOf() (Where, bool)    { return Where{}, false }
-func (KeysEnabled) logEntry() (Level, string) { return LevelInfo, "mcp.keys_enabled" }
-func (KeysEnabled) countMetrics(Counter)      {}
+func (KeysEnabled) head() head { return head{LevelInfo, "mcp.keys_enabled", false} }
 
 func (e KeysEnabled) addFields(f Fields) {
 	f.addKey("primary", e.Primary)
@@ -349,27 +411,32 @@ func (e KeysEnabled) addFields(f Fields) {
 	f.AddItems("enabled")
 }
 
-func (SessionEvicted) whereOf() (Where, bool)    { return Where{}, false }
-func (SessionEvicted) logEntry() (Level, string) { return LevelInfo, "mcp.session_evicted" }
-func (SessionEvicted) countMetrics(c Counter)    { c.Count("sessions_evicted_total", "", "") }
+func (SessionEvicted) head() head { return head{LevelInfo, "mcp.session_evicted", false} }
+
+func (SessionEvicted) countMetrics(c counter) {
+	c.add(row{name: "sessions_evicted_total",
+		help: "Sessions of older clients that were ended before they expired, to make room."}, 1)
+}
 
 func (e SessionEvicted) addFields(f Fields) {
 	f.AddMilliseconds("idle_ms", e.Idle)
 	f.AddText("limit", e.Limit)
 }
 
-func (RequestForwarded) whereOf() (Where, bool) { return Where{}, false }
-func (e RequestForwarded) countMetrics(c Counter) {
-	c.Count("forwarded_requests_total", string(e.Outcome), "")
+func (e RequestForwarded) countMetrics(c counter) {
+	c.add(row{name: "forwarded_requests_total",
+		help:  "Requests of older clients that were passed on to the replica of their session.",
+		first: oneOf("outcome", e.Outcome, forwardOutcomes)}, 1)
 }
 
-// entry is at debug level where there was no response, since the client was refused, which is
+// head is at debug level where there was no response, since the client was refused, which is
 // logged as well, and at a limited rate. The entry of the request is the owner's.
-func (e RequestForwarded) logEntry() (Level, string) {
+func (e RequestForwarded) head() head {
+	level := LevelInfo
 	if e.Outcome != ForwardAnswered {
-		return LevelDebug, "mcp.request_forwarded"
+		level = LevelDebug
 	}
-	return LevelInfo, "mcp.request_forwarded"
+	return head{level, "mcp.request_forwarded", false}
 }
 
 func (e RequestForwarded) addFields(f Fields) {
@@ -382,18 +449,17 @@ func (e RequestForwarded) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-func (RequestRefused) whereOf() (Where, bool) { return Where{}, false }
-
-// entry is a warning for refusals that point to a wrong configuration or a lack of room, and info
+// head is a warning for refusals that point to a wrong configuration or a lack of room, and info
 // for those that every endpoint on a network sees all day.
-func (e RequestRefused) logEntry() (Level, string) {
+func (e RequestRefused) head() head {
+	level := LevelInfo
 	switch e.Reason {
 	case RefusedHost, RefusedOrigin, RefusedTooLarge, RefusedTooSlow, RefusedUnverified,
 		RefusedRequests, RefusedSessions, RefusedOutcomeUnknown, RefusedUnreachable,
 		RefusedMisdirected:
-		return LevelWarn, "mcp.request_refused"
+		level = LevelWarn
 	}
-	return LevelInfo, "mcp.request_refused"
+	return head{level, "mcp.request_refused", true}
 }
 
 func (e RequestRefused) addFields(f Fields) {
@@ -411,12 +477,15 @@ func (e RequestRefused) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-func (e RequestRefused) countMetrics(c Counter) {
+func (e RequestRefused) countMetrics(c counter) {
+	reason := oneOf("reason", e.Reason, refusals)
 	if e.Status == 0 {
-		c.Count("line_refusals_total", string(e.Reason), "")
+		c.add(row{name: "line_refusals_total", help: "Lines of stdio and other streams that were " +
+			"refused before any middleware.", first: reason}, 1)
 		return
 	}
-	c.Count("http_refusals_total", strconv.Itoa(e.Status), string(e.Reason))
+	c.add(row{name: "http_refusals_total", help: "HTTP requests refused before any middleware.",
+		first: oneOf("status", strconv.Itoa(e.Status), statuses), second: reason, lazy: true}, 1)
 }
 
 func warnIf(condition bool) Level {

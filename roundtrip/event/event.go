@@ -298,6 +298,7 @@ type QuestionReworded struct {
 // expired, to make room for another. Its client gets what it would get for an
 // expired session, and opens a new one.
 type SessionEvicted struct {
+	nowhere
 	// Idle is how long nothing had happened in it.
 	Idle time.Duration
 	// Limit is the bound that was reached: "principal" or "server".
@@ -306,7 +307,10 @@ type SessionEvicted struct {
 
 // EphemeralKey: the funnel seals with a key that only this process has. States
 // do not survive a restart and no other replica can open them.
-type EphemeralKey struct{ KeyID string }
+type EphemeralKey struct {
+	nowhere
+	KeyID string
+}
 
 // AnonymousState: for the first time a funnel asks a caller of whom nothing is known, no
 // principal and no credential. Whoever has such a state can answer in the caller's place.
@@ -316,6 +320,7 @@ type AnonymousState struct{ Where }
 // does. Primary seals; every key of Enabled opens, Primary among them. Ids are
 // public.
 type KeysEnabled struct {
+	nowhere
 	Primary string
 	Enabled []string
 }

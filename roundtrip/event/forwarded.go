@@ -6,6 +6,7 @@ import "time"
 // owns the session, or could not. The owner reports the request itself, as it does those
 // that come to it directly.
 type RequestForwarded struct {
+	nowhere
 	// Owner is the name of the replica that owns the session.
 	Owner   string
 	Outcome ForwardOutcome

@@ -13,11 +13,11 @@ type Observer interface {
 }
 
 // An Event is one of the event types of this package. What a log and metrics make of it is told
-// by [EntryOf], [AddFields], [Count] and [WhereOf].
+// by [EntryOf], [IsRefusal], [AddFields], [Counters] and [WhereOf].
 type Event interface {
-	logEntry() (Level, string)
+	head() head
 	addFields(f Fields)
-	countMetrics(c Counter)
+	countMetrics(c counter)
 	whereOf() (where Where, ok bool)
 }
 

@@ -11,6 +11,7 @@ import "github.com/rondo-mcp/rondo/protocol"
 // or arguments. RequestID and the text of Err may still repeat what a peer
 // chose, so escape and cut them.
 type RequestRefused struct {
+	nowhere
 	// Transport is "http", "stream" for lines on stdio and the like, or empty
 	// where the server refused whatever any of them brought, since it is closing.
 	Transport string

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
-	"github.com/rondo-mcp/rondo/internal/testing/taskchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/chaos"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -29,24 +29,12 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 		ContextTimeoutEnabled: true}), nil)
 }
 
-func openTasks(ctx context.Context, socket string) (store.TaskStore, error) {
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket,
-		ContextTimeoutEnabled: true})
-	s, err := redisstore.New(ctx, client, nil)
-	if err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	return s, nil
-}
+func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openReplica}) }
 
-func runAsReplica() bool {
-	return guardchaos.ServeReplica(openReplica) || taskchaos.ServeReplica(openTasks)
-}
-
-func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardchaos.Plan {
-	return guardchaos.Plan{
-		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
+func planOf(t *testing.T, link *fleettest.Link, client *redis.Client) chaos.FlowPlan {
+	return chaos.FlowPlan{
+		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
+		Length: 5 * time.Second, // Redis would be done before the first failure
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
 				return client.HSet(t.Context(), key, "lease", 0).Err()
@@ -59,14 +47,15 @@ func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardch
 // keeps an append-only file. No flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
-	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	link, client := fleettest.NewLink(t), server.connect()
+	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
-	plan := planOf(t, proxy, client)
+	plan := planOf(t, link, client)
 	plan.Trouble = []func(){
-		proxy.Cut,
+		link.Break,
 		func() { server.kill(); server.start() },
 	}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows()*8/10 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
@@ -77,10 +66,11 @@ func TestChaos(t *testing.T) {
 // twice: those under way are refused, and so are new ones for a while.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
-	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	link, client := fleettest.NewLink(t), server.connect()
+	link.Open(server.socket())
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
-	plan := planOf(t, proxy, client)
-	plan.Retries, plan.Every = 5, 300*time.Millisecond
+	plan := planOf(t, link, client)
+	plan.Retries, plan.Every, plan.Length = 5, 300*time.Millisecond, time.Second
 	emptied := false
 	plan.Trouble = []func(){func() {
 		if !emptied {
@@ -89,7 +79,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 			emptied = true
 		}
 	}}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Double > 0 || emptied != (report.Open > 0) {
 		t.Error("flows of which Redis knows nothing any more must be refused")
@@ -101,7 +91,8 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 // are for the log.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
-	proxy := guardchaos.NewProxy(t, "unix", servers[0].socket())
+	link := fleettest.NewLink(t)
+	link.Open(servers[0].socket())
 	setBirth(t, servers[0].connect(), time.Now().Add(-24*time.Hour))
 	follow := func(replica, primary *redisServer) {
 		if err := replica.connect().SlaveOf(t.Context(), "127.0.0.1",
@@ -110,8 +101,9 @@ func TestChaosOfFailovers(t *testing.T) {
 		}
 	}
 	follow(servers[1], servers[0])
-	plan := planOf(t, proxy, servers[0].connect())
+	plan := planOf(t, link, servers[0].connect())
 	plan.ExpireLeases, plan.Every = nil, 500*time.Millisecond
+	plan.Retries, plan.Length = 10, 2*time.Second
 	primary := 0
 	plan.Trouble = []func(){func() {
 		old, next := servers[primary], servers[1-primary]
@@ -119,28 +111,15 @@ func TestChaosOfFailovers(t *testing.T) {
 		if err := next.connect().SlaveOf(t.Context(), "no", "one").Err(); err != nil {
 			t.Error(err)
 		}
-		proxy.SetTarget(next.socket())
+		link.Open(next.socket())
+		link.Break()
 		old.start()
 		follow(old, next)
 		primary = 1 - primary
 	}}
-	report := guardchaos.Run(t, plan)
+	report := chaos.RunFlows(t, plan)
 	t.Log(report)
 	if report.Served == 0 {
 		t.Error("no flow is served")
 	}
-}
-
-// TestTasksOutliveReplicasAndRedis kills processes that run tasks, and Redis, which has each change
-// in its append-only file before it says so.
-func TestTasksOutliveReplicasAndRedis(t *testing.T) {
-	server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	die := func() { server.kill(); server.start() }
-	plan := taskchaos.Plan{Tasks: 30, Questions: 2, Store: server.socket(), Every: time.Second,
-		Length: 12 * time.Second, Trouble: []func(){die}}
-	if testkit.Soak {
-		plan.Tasks, plan.Questions, plan.Length = 200, 3, 2*time.Minute
-		plan.Trouble = []func(){die, die}
-	}
-	taskchaos.Run(t, plan)
 }

@@ -1,5 +1,5 @@
 // Package redisstore makes states single-use across the replicas of a server, and keeps the
-// large ones and the tasks, in a Redis that they share.
+// large ones, in a Redis that they share.
 //
 //	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 //	shared, err := redisstore.New(ctx, client, nil)
@@ -39,34 +39,8 @@
 // has is counted under a digest of its name: a quarter of [Options].MaxEntries and MaxBytes at
 // most.
 //
-// # Tasks
-//
-// A [Store] is the store of package server/tasks, too: set tasks.Options.Store and Keys. A task is
-// a hash under a digest of its id, which a script replaces if nobody has changed it meanwhile. The
-// record in it is sealed; beside it are digests and times, whether the task is over, and which
-// process runs it. Redis does not expire tasks, the sweeps of package server/tasks drop them.
-//
-// A failover, or a restart without a synced append-only file, may lose the last writes, and so
-//
-//	a task that has just begun       its client hears that it is unknown; a call that is sent
-//	                                 again begins a second one
-//	an answer that was acknowledged  the question comes again; nothing is done without an answer
-//	a memo, a step of the journal    the next run makes it again; an effect elsewhere needs
-//	                                 roundtrip.IdempotencyKey
-//	a result                         the handler runs again, with its functions of OnCommit
-//	a cancellation                   the task goes on
-//
-// A Redis that comes back empty has lost all tasks, and the key of the digests with them: restart
-// the servers, which make a new one. An eviction would lose tasks one by one, or a whole index of
-// them; [New] refuses a Redis that evicts, and when its memory is full, writes fail: no call begins
-// a task then, and runs try to store what came of them for as long as their lease lasts.
-//
-// # Proofs of DPoP
-//
-// [Store.Spend] keeps a digest of each proof for three minutes, for bearer.DPoP.Store: a key of
-// about 150 bytes for each request. Their number is bounded by the memory of Redis alone; when it
-// is full, requests with a proof get 503. In a failover, or when Redis comes back empty, a request
-// of the last three minutes that somebody has read whole could be sent again.
+// It keeps no tasks: what a task has promised must not be lost in a failover. Package sqlstore
+// keeps them.
 //
 // # What an operator has to do
 //

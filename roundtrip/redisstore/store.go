@@ -3,8 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,10 +25,9 @@ type Options struct {
 	// MaxEntries bounds the claims, and the states, of all principals together. One principal
 	// may have a quarter. Each claim takes about 600 bytes. 0: 500,000.
 	MaxEntries int64
-	// MaxBytes bounds what recorded outcomes take, what states take, and what the records of
-	// tasks take that are over, in the same way. An outcome that has no room is not recorded: its
-	// replay learns that the outcome is not known. A task that is over is kept all the same, and
-	// none begins until others are dropped. 0: 256 MiB.
+	// MaxBytes bounds what recorded outcomes take, and what states take, in the same way. An
+	// outcome that has no room is not recorded: its replay learns that the outcome is not known.
+	// 0: 256 MiB.
 	MaxBytes int64
 	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin
 	// if that is more. Claims of states that last longer are refused. For so long after Redis
@@ -48,9 +45,8 @@ const (
 	clockSlack = 4 * time.Minute
 )
 
-// A Store is a [store.Guard], a [store.StateStore], a [store.TaskStore] and a bearer.ProofStore for
-// a fleet. It may be used concurrently. It starts no goroutines and needs no closing; the client
-// stays the caller's.
+// A Store is a [store.Guard] and a [store.StateStore] for a fleet. It may be
+// used concurrently. It starts no goroutines and needs no closing; the client stays the caller's.
 type Store struct {
 	client  redis.UniversalClient
 	opts    Options
@@ -62,7 +58,6 @@ type Store struct {
 var (
 	_ store.Guard      = (*Store)(nil)
 	_ store.StateStore = (*Store)(nil)
-	_ store.TaskStore  = (*Store)(nil)
 )
 
 var errNoClient = errors.New("redisstore: there is no client")
@@ -133,7 +128,6 @@ func (s *Store) checkPolicy(ctx context.Context) error {
 const (
 	kindGuard = "guard"
 	kindStore = "store"
-	kindTasks = "tasks"
 )
 
 // keys returns the keys that the scripts use for an entry.
@@ -184,18 +178,6 @@ func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until t
 		return fmt.Errorf("redisstore: put: %w", err)
 	}
 	return nil
-}
-
-// Spend implements bearer.ProofStore. It ends with ctx. A proof whose first attempt Redis took, and
-// whose answer was lost, counts as used.
-func (s *Store) Spend(
-	ctx context.Context, proof [sha256.Size]byte, keep time.Duration,
-) (first bool, err error) {
-	key := s.opts.Prefix + "proof:" + hex.EncodeToString(proof[:])
-	if first, err = s.client.SetNX(ctx, key, 1, keep).Result(); err != nil {
-		err = fmt.Errorf("redisstore: spend: %w", err)
-	}
-	return first, err
 }
 
 // Get implements [store.StateStore]. It ends with ctx, and after five seconds.

@@ -18,7 +18,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
-	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
 const prefix = "rondo:{store}:"
@@ -61,8 +60,6 @@ func eachClaim(t *testing.T, client *redis.Client, do func(key string) error) (n
 	return len(keys)
 }
 
-const taskBytes = 1 << 20
-
 func contract(t *testing.T) *storetest.Options {
 	server := startServer(t)
 	opts := &redisstore.Options{MaxEntries: 40}
@@ -81,17 +78,13 @@ func contract(t *testing.T) *storetest.Options {
 					return client.HSet(t.Context(), key, "lease", 0).Err()
 				})
 			},
-			Tasks: func(t *testing.T) store.TaskStore {
-				return newStore(t, server.connect(), &redisstore.Options{MaxBytes: taskBytes})
-			},
-			Entries: 40, Skew: 2 * time.Minute, TaskBytes: taskBytes,
+			Entries: 40, Skew: 2 * time.Minute,
 		}
 	}}
 }
 
 func TestGuard(t *testing.T)      { storetest.TestGuard(t, contract(t)) }
 func TestStateStore(t *testing.T) { storetest.TestStateStore(t, contract(t)) }
-func TestTaskStore(t *testing.T)  { storetest.TestTaskStore(t, contract(t)) }
 
 // refuses wants a claim to be refused without saying that the state is spent.
 func refuses(t *testing.T, s *redisstore.Store, id string, until time.Time, want string) {
@@ -361,39 +354,5 @@ func TestSecrets(t *testing.T) {
 		if strings.Contains(all, hidden) {
 			t.Errorf("%q shows in %q", hidden, all)
 		}
-	}
-}
-
-// TestSpend: a proof is good once for all that share a Redis, until it is forgotten. Where Redis
-// does not answer, there is an error.
-func TestSpend(t *testing.T) {
-	server := startServer(t)
-	stores := []bearer.ProofStore{newStore(t, server.connect(), nil),
-		newStore(t, server.connect(), nil)}
-	spend := func(id byte, keep time.Duration) (first int) {
-		t.Helper()
-		for n := range 8 {
-			ok, err := stores[n%2].Spend(t.Context(), [32]byte{id}, keep)
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				first++
-			}
-		}
-		return first
-	}
-	if spend(1, time.Hour) != 1 || spend(2, 300*time.Millisecond) != 1 ||
-		spend(1, time.Hour) != 0 {
-		t.Error("a proof was not good once")
-	}
-	time.Sleep(400 * time.Millisecond) // by the clock of Redis
-	if spend(2, time.Hour) != 1 || spend(1, time.Hour) != 0 {
-		t.Error("a proof was forgotten too early or too late")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if ok, err := stores[0].Spend(ctx, [32]byte{3}, time.Hour); ok || err == nil {
-		t.Errorf("without Redis: got %v, %v", ok, err)
 	}
 }

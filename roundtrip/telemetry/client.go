@@ -40,11 +40,6 @@ type tracedPeer struct {
 	running map[trace.SpanID]trace.SpanContext // of the requests that run
 }
 
-func (p *tracedPeer) CredentialsVary() bool {
-	varied, ok := p.Peer.(interface{ CredentialsVary() bool })
-	return ok && varied.CredentialsVary()
-}
-
 func (p *tracedPeer) ServerURL() string {
 	if named, ok := p.Peer.(interface{ ServerURL() string }); ok {
 		return named.ServerURL()

@@ -275,7 +275,7 @@ func (b *book) call(c *client.Client, tool string) {
 func (b *book) awaitTool(c *client.Client, name string) {
 	b.Helper()
 	for range 500 {
-		for tool, err := range c.Tools(client.WithRefresh(b.Context())) {
+		for tool, err := range c.Tools(b.Context()) {
 			if err == nil && tool.Name == name {
 				return
 			}

@@ -11,7 +11,6 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -81,7 +80,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
 	c := b.dial(tel, b.overStream(srv), protocol.Modern)
 	b.call(c, "deploy")
-	_, _ = c.CallTool(client.WithRefresh(t.Context()), "no such tool", nil)
+	_, _ = c.CallTool(t.Context(), "no such tool", nil)
 	got := collect(t, reader)
 	for series, want := range map[string]float64{
 		"rondo.requests 1 tools/call,modern,input_required":              2,

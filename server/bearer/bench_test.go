@@ -7,17 +7,13 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/bearer"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// BenchmarkCall: a ping whose sender is anonymous, has a token that was verified before, or also
-// proves that it has the key of the token.
+// BenchmarkCall: a ping whose sender is anonymous, or has a token that was verified before.
 func BenchmarkCall(b *testing.B) {
 	f := newFakeIssuer(b)
-	g := newResourceServer(b, f, withDPoP(&bearer.DPoP{MaxProofs: 1 << 22}))
-	h := newHolder(b, f)
-	h.sendBound(g, h.prove(nil)) // brings a nonce
+	g := newResourceServer(b, f, nil)
 	plain := f.token(nil)
 	for _, of := range []struct {
 		name      string
@@ -28,20 +24,13 @@ func BenchmarkCall(b *testing.B) {
 		{"cached token", g, func() http.Header {
 			return http.Header{"Authorization": {"Bearer " + plain}}
 		}},
-		{"DPoP", g, func() http.Header {
-			return http.Header{"Authorization": {"DPoP " + h.token}, "Dpop": {h.prove(nil)}}
-		}},
 	} {
 		b.Run(of.name, func(b *testing.B) {
 			srv, err := server.New(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: of.authority,
 				StatelessLegacy: true})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			requests := make([]*http.Request, b.N)
 			for n := range requests {
 				requests[n] = httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp",

@@ -16,9 +16,7 @@ func TestCodeOfThePage(t *testing.T) {
 	issuer := bearertest.Start(t)
 	const resource = "http://localhost/mcp"
 	handler, err := newHandler(resource, issuer.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	listening := httptest.NewServer(handler)
 	defer listening.Close()
 	call := func(scopes ...string) (string, error) {

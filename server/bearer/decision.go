@@ -25,10 +25,8 @@ const (
 // A decision is the outcome of the verification of a token.
 type decision struct {
 	identity serverhttp.Identity
-	// thumbprint is of the key to which the token is bound. Empty: it is not.
-	thumbprint string
-	err        error     // a *refusedError; nil: the token is accepted
-	until      time.Time // expiry in the cache; zero: not cached
+	err      error     // a *refusedError; nil: the token is accepted
+	until    time.Time // expiry in the cache; zero: not cached
 }
 
 // A verification is an in-flight verification of a token, shared by all requests that bring it.

@@ -37,9 +37,7 @@ func wantRefused(t *testing.T, g *bearer.ResourceServer, token string, words ...
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("status %d, want 401", response.StatusCode)
 	}
-	r, _ := http.NewRequest(http.MethodPost, resource, nil)
-	r.Header.Set("Authorization", "Bearer "+token)
-	_, err := g.Identify(r)
+	_, err := identify(g, token)
 	for _, word := range words {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("got %v, want an error with %q", err, word)
@@ -183,8 +181,7 @@ func TestSettingsHoldForTheirIssuerAlone(t *testing.T) {
 }
 
 func TestTokensWithoutAudience(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	f, g := newGuarded(t, func(o *bearer.Options) {
 		o.Issuers[0].NoAudience = &bearer.NoAudience{Clients: []string{"app", "cli"},
 			Scope: "files:read"}
 		o.Implies = func(_, _ string) bool { return true }
@@ -239,15 +236,12 @@ func anyTenant(i *bearer.Issuer) {
 }
 
 func TestAnyTenant(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, withIssuer(anyTenant))
+	f, g := newGuarded(t, withIssuer(anyTenant))
 	of := func(tenant string) string { return "https://login.example.com/" + tenant + "/v2.0" }
 	for _, tenant := range []string{tenantA, tenantB} {
 		token := f.token(map[string]any{"iss": of(tenant), "tid": tenant})
 		wantPassed(t, send(t, g, token), strings.Replace(alice, issuerURL, of(tenant), 1))
-		r, _ := http.NewRequest(http.MethodPost, resource, nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		if id, err := g.Identify(r); err != nil || id.Principal.Issuer != of(tenant) {
+		if id, err := identify(g, token); err != nil || id.Principal.Issuer != of(tenant) {
 			t.Errorf("got principal %v, %v", id.Principal, err)
 		}
 	}
@@ -318,8 +312,7 @@ func readIssuers(t *testing.T, g *bearer.ResourceServer) string {
 
 // TestLoginURL: an issuer that only signs is not in the metadata, and each is there once.
 func TestLoginURL(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	f, g := newGuarded(t, func(o *bearer.Options) {
 		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://sts.example.com/tenant/",
 			KeysURL: "https://login.example.com/keys", LoginURL: issuerURL})
 	})
@@ -335,23 +328,19 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
 // A deviation is what an identity provider does otherwise than the specifications.
 type deviation struct {
-	name string
-	word string // the option that allows it; empty: none is needed
-	kind string // typ in the header; empty: JWT
-	// claims are changes of those of a good token. Nil: the deviation is between the provider and
-	// clients alone, and servers do not see it.
-	claims map[string]any
+	name   string
+	word   string         // the option that allows it; empty: none is needed
+	kind   string         // typ in the header; empty: JWT
+	claims map[string]any // changes of those of a good token
 	change func(i *bearer.Issuer)
 }
 
-// deviations are those of the identity providers that companies have.
+// deviations are those that servers see of the identity providers that companies have.
 func deviations() []deviation {
 	const client = "b1b2c3d4-0000-4000-8000-000000000001"
 	audience := func(name string) func(i *bearer.Issuer) {
@@ -379,10 +368,8 @@ func deviations() []deviation {
 			"client_id": nil, "azp": "app", "typ": "Bearer"}, noAudience},
 		{"Auth0: issuer with slash", "URL", "", map[string]any{"iss": issuerURL + "/"},
 			func(i *bearer.Issuer) { i.URL, i.KeysURL = issuerURL+"/", keysURL }},
-		{"Auth0: audience needed, JWE token", "", "", nil, nil},
 		{"Auth0: permissions", "ScopesOf", "", map[string]any{"scope": "openid",
 			"permissions": []string{"files:read"}}, scopesIn("permissions", "")},
-		{"Entra: no S256", "", "", nil, nil},
 		{"Entra: no resource", "Audiences", "", map[string]any{"aud": "api://mcp"},
 			audience("api://mcp")},
 		{"Entra: short and long scopes", "ScopesOf", "", map[string]any{"scope": nil,
@@ -406,23 +393,17 @@ func deviations() []deviation {
 		{"Okta: scp array, cid", "Audiences", "", map[string]any{"aud": "api://default",
 			"client_id": nil, "cid": "app", "scope": nil, "scp": []string{"files:read"}},
 			audience("api://default")},
-		{"no dynamic registration", "", "", nil, nil},
 		{"no at+jwt; nonce and scope", "", "", map[string]any{"nonce": "n"}, nil},
 		{"typ Bearer in the header", "Type", "Bearer", map[string]any{},
 			func(i *bearer.Issuer) { i.Type = "Bearer" }},
-		{"GitHub: no metadata", "", "", nil, nil},
-		{"GitHub: form answer", "", "", nil, nil},
 		{"GitHub: no expiry", "Verify", "opaque", map[string]any{"exp": nil}, verifiedAs(0)},
 		{"GitHub, Google: opaque, no RFC 7662", "Verify", "opaque", map[string]any{},
 			verifiedAs(time.Hour)},
-		{"Google: access_type", "", "", nil, nil},
 		{"Hydra: introspection", "", "introspected", map[string]any{"token_use": "access_token",
 			"token_type": "access_token"}, nil},
 		{"introspection without aud", "NoAudience", "introspected", map[string]any{"aud": nil},
 			noAudience},
-		{"private_key_jwt alone", "", "", nil, nil},
 		{"path issuers", "", "", map[string]any{}, nil},
-		{"no token_type", "", "", nil, nil},
 	}
 }
 
@@ -452,10 +433,6 @@ func TestDeviations(t *testing.T) {
 	works := 0
 	for n, d := range deviations() {
 		t.Run(d.name, func(t *testing.T) {
-			if d.claims == nil {
-				t.Logf("%2d %-36s clients alone", n+1, d.name)
-				return
-			}
 			works++
 			f := newFakeIssuer(t)
 			base := func(o *bearer.Options) {
@@ -487,7 +464,7 @@ func TestDeviations(t *testing.T) {
 			}
 		})
 	}
-	if works != 19 || len(deviations()) != 27 {
+	if works != 19 || len(deviations()) != 19 {
 		t.Errorf("%d of %d deviations concern servers and work", works, len(deviations()))
 	}
 }
@@ -495,9 +472,7 @@ func TestDeviations(t *testing.T) {
 // wantNamed checks that a token is refused without the word of the host, and that the log has it.
 func wantNamed(t *testing.T, g *bearer.ResourceServer, token, word string) {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-	r.Header.Set("Authorization", "Bearer "+token)
-	_, err := g.Identify(r)
+	_, err := identify(g, token)
 	switch word {
 	case "URL", "a second Issuer, LoginURL":
 		word = "Options.Issuers"

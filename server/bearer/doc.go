@@ -35,7 +35,7 @@
 //
 // What an issuer does otherwise is allowed by a field of its [Issuer], for that issuer alone: other
 // audiences or none, scopes by a function, any tenant, opaque tokens that the host looks up, tokens
-// without a person. [EntraID] has what Entra ID needs. With [DPoP] tokens can be bound to a key.
+// without a person. [EntraID] has what Entra ID needs.
 //
 // # When an issuer cannot be reached
 //

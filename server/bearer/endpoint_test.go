@@ -42,18 +42,14 @@ func newEndpoint(t *testing.T, f *fakeIssuer) (http.Handler, *journal) {
 	t.Helper()
 	seen := &journal{}
 	srv, err := server.New(&server.Options{Observer: seen})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "write", Scopes: []string{"files:write"}},
 		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("written for " + call.Principal.Subject), nil
 		})
 	g := newResourceServer(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
 	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: g})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return h, seen
 }
 

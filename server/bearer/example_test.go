@@ -2,7 +2,6 @@ package bearer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/bearer"
 	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
@@ -135,23 +133,4 @@ func callDelete(h http.Handler, token string) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("WWW-Authenticate")))
-}
-
-// Tokens that are bound to a key of the client, at a server with replicas.
-func ExampleDPoP() {
-	ring := keys.EphemeralKeyring() // replicas share one, see keys.KeyringFromEnv
-	options := bearer.Options{
-		Resource: "https://mcp.example.com/mcp",
-		Issuers:  []bearer.Issuer{{URL: "https://login.example.com"}},
-		DPoP:     &bearer.DPoP{Keys: ring},
-	}
-	guard, err := bearer.New(options)
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = guard.Identify(httptest.NewRequest("POST", "/mcp", nil))
-	if refused := (*serverhttp.AuthError)(nil); errors.As(err, &refused) {
-		fmt.Println(refused.Challenge[:60])
-	}
-	// Output: Bearer resource_metadata="https://mcp.example.com/.well-know
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -47,16 +48,12 @@ func newHouse(t *testing.T) *house {
 			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true,
 				Guard: used},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		b.addWrite(srv)
 		h, err := serverhttp.New(srv,
 			&serverhttp.Options{Authority: newResourceServer(t, b.issuer,
 				withIssuer(func(i *bearer.Issuer) { i.Machines = true })), Replicas: r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return h
 	}).Servers
 	return b
@@ -158,9 +155,7 @@ func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
 	m.set(b.issuer.token(map[string]any{"jti": "first"}))
 	peer, err := clienthttp.New(b.replicas[0].URL+"/mcp",
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: m}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := client.New(peer, &client.Options{Era: era, ElicitForm: func(context.Context,
 		*client.FormQuestion) (*protocol.ElicitResult, error) {
 		if answered != nil {
@@ -168,9 +163,7 @@ func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
 		}
 		return client.Accept(confirmation{Sure: true})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), "write", arguments)
 	if err != nil {
@@ -198,42 +191,35 @@ func (b *house) wantWritten(t *testing.T, got string, err error) {
 	}
 }
 
-func TestAFlowGoesOnWithAnotherTokenOfItsPerson(t *testing.T) {
-	for name, changes := range map[string]map[string]any{
-		"refreshed":         {"jti": "second"},
-		"stepped up":        {"jti": "second", "scope": "files:read files:write"},
-		"of another client": {"jti": "second", "client_id": "other-app"},
+// TestAFlowGoesOn with another token of its person, with a new key of its issuer, and elsewhere.
+func TestAFlowGoesOn(t *testing.T) {
+	for name, of := range map[string]struct {
+		changes map[string]any // of the second token
+		key     string         // a new one; empty: none
+		replica int
+	}{
+		"refreshed":         {},
+		"stepped up":        {changes: map[string]any{"scope": "files:read files:write"}},
+		"of another client": {changes: map[string]any{"client_id": "other-app"}},
+		"new key":           {key: "k2"},
+		"another replica":   {replica: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachEra(t, func(t *testing.T, era protocol.Era) {
-				b, m := newHouse(t), &mail{}
-				got, err := b.call(t, era, m, nil, func() { m.set(b.issuer.token(changes)) })
+				b := newHouse(t)
+				m := &mail{answers: strings.TrimPrefix(b.replicas[of.replica].URL, "http://")}
+				got, err := b.call(t, era, m, nil, func() {
+					if of.key != "" {
+						b.issuer.rotate(of.key)
+					}
+					changes := map[string]any{"jti": "second"}
+					maps.Copy(changes, of.changes)
+					m.set(b.issuer.token(changes))
+				})
 				b.wantWritten(t, got, err)
 			})
 		})
 	}
-}
-
-func TestAFlowGoesOnWithANewKeyOfItsIssuer(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		b, m := newHouse(t), &mail{}
-		got, err := b.call(t, era, m, nil, func() {
-			b.issuer.rotate("k2")
-			m.set(b.issuer.token(map[string]any{"jti": "second"}))
-		})
-		b.wantWritten(t, got, err)
-	})
-}
-
-func TestAFlowGoesOnAtAnotherReplica(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		b := newHouse(t)
-		m := &mail{answers: strings.TrimPrefix(b.replicas[1].URL, "http://")}
-		got, err := b.call(t, era, m, nil, func() {
-			m.set(b.issuer.token(map[string]any{"jti": "second"}))
-		})
-		b.wantWritten(t, got, err)
-	})
 }
 
 // TestAnotherPersonCannotAnswer: everything that alice's client sends, sent by bob, is refused, and

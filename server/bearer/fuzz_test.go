@@ -78,13 +78,9 @@ func FuzzJWTHeader(f *testing.F) {
 	good := strings.Split(issuer.token(nil), ".")
 	decode := base64.RawURLEncoding.DecodeString
 	signed, err := decode(good[0])
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	claims, err := decode(good[1])
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, header := range []string{
 		string(signed),
 		`{"alg":"none"}`, `{"alg":"NONE","kid":"k1"}`, `{"alg":"HS256","kid":"k1"}`,
@@ -153,9 +149,7 @@ func FuzzIntrospection(f *testing.F) {
 			HTTPClient: &http.Client{Transport: saying(body)}}
 		introspecting(&opts)
 		g, err := bearer.New(opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set("Authorization", "Bearer opaque")
 		id, err := g.Identify(r)
@@ -189,13 +183,9 @@ func FuzzKeys(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	token := issuer.token(map[string]any{"exp": int64(4102444800)})
 	published, err := json.Marshal(map[string]any{"keys": issuer.keys})
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	key, err := json.Marshal(issuer.signer.Public())
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, seed := range []string{
 		string(published), `{"keys":[]}`, `{"keys":null}`, `{}`, `[]`, ``,
 		`{"keys":[{"kty":"oct","kid":"k1","k":"AAAA"}]}`, `{"keys":[null,7,"x",[],{}]}`,
@@ -210,12 +200,8 @@ func FuzzKeys(f *testing.F) {
 		g, err := bearer.New(bearer.Options{Resource: resource,
 			Issuers:    []bearer.Issuer{{URL: issuerURL, KeysURL: "https://login.example.com/k"}},
 			HTTPClient: &http.Client{Transport: saying(body)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		if _, err := g.Identify(r); err != nil {
+		check(t, err)
+		if _, err := identify(g, token); err != nil {
 			checkRefusal(t, err)
 		} else if !json.Valid(body) {
 			t.Errorf("%q has verified a token", body)

@@ -101,8 +101,7 @@ func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	case c.issuer != "" && c.issuer != i.URL:
 		return nil, refuse(unknownIssuer, hintIssuer, describeIssuer(c))
 	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer") &&
-		tokenType != "access_token" && // of Hydra
-		!(strings.EqualFold(tokenType, dpopScheme) && c.hasClaim("cnf")):
+		tokenType != "access_token": // of Hydra
 		return nil, refuse(badType, hintTokenType,
 			fmt.Errorf("token_type is %s", errtext.Value(tokenType)))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -59,9 +60,7 @@ func newFakeIssuer(t testing.TB) *fakeIssuer {
 func (f *fakeIssuer) rotate(id string) {
 	f.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.signer = jose.JSONWebKey{Key: key, KeyID: id, Algorithm: "ES256", Use: "sig"}
@@ -169,21 +168,13 @@ func sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, kind string,
 		opts.WithType(jose.ContentType(kind))
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return text
 }
 
@@ -191,9 +182,7 @@ func sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, kind string,
 func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key, KeyID: id}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return set
 }
 
@@ -207,10 +196,23 @@ func newResourceServer(t testing.TB, f *fakeIssuer,
 		change(&opts)
 	}
 	g, err := bearer.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return g
+}
+
+// newGuarded returns an issuer, and a server that it protects alone.
+func newGuarded(t testing.TB, change func(o *bearer.Options)) (*fakeIssuer,
+	*bearer.ResourceServer) {
+	t.Helper()
+	f := newFakeIssuer(t)
+	return f, newResourceServer(t, f, change)
+}
+
+// identify returns whom a server takes the sender of a token for.
+func identify(g *bearer.ResourceServer, token string) (serverhttp.Identity, error) {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return g.Identify(r)
 }
 
 // send shows a token to a handler behind the guard. The body is what the token says.
@@ -228,7 +230,7 @@ func send(t testing.TB, g *bearer.ResourceServer, token string, scopes ...string
 func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *http.Response {
 	w := httptest.NewRecorder()
 	g.RequireBearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" || r.Header.Get("DPoP") != "" {
+		if r.Header.Get("Authorization") != "" {
 			http.Error(w, "the token has reached the handler", http.StatusInternalServerError)
 			return
 		}
@@ -240,4 +242,12 @@ func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *h
 		fmt.Fprint(w, "anonymous")
 	}), scopes...).ServeHTTP(w, r)
 	return w.Result()
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -67,11 +67,19 @@ func (g *ResourceServer) checkHeader(i *issuer, header map[string]json.RawMessag
 	kind, ok := readType(header)
 	switch {
 	case !ok:
-	case isAccessType(kind), !g.opts.StrictType && (kind == "jwt" || kind == ""),
+	case isAccessType(kind), kind == "jwt", kind == "",
 		kind != "" && strings.EqualFold(kind, i.Type):
 		return nil
 	}
 	return refuse(badType, hintType, fmt.Errorf("typ in its header is %s", errtext.Value(kind)))
+}
+
+// acceptedAlgorithms returns the asymmetric signature algorithms (RFC 7518, RFC 8037): neither
+// "none" nor those for which the server would need the secret of the issuer. The key decides among
+// them, see canVerify, so that an issuer with one kind of key has one.
+func acceptedAlgorithms() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384,
+		jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
 // verifySignature checks the header of a token, and that its signature is of a key of the issuer
@@ -82,7 +90,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	if err := g.checkHeader(i, header); err != nil {
 		return err
 	}
-	signed, err := jose.ParseSignedCompact(token, g.algorithms)
+	signed, err := jose.ParseSignedCompact(token, acceptedAlgorithms())
 	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
 		return refuse(badAlgorithm, hintAlgorithm, fmt.Errorf("alg is %s",
 			errtext.Value(string(header["alg"]))))
@@ -91,7 +99,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 		return refuse(malformed, "", nil)
 	}
 	id, algorithm := signed.Signatures[0].Protected.KeyID, signed.Signatures[0].Protected.Algorithm
-	issued = issued.Add(g.opts.Leeway)
+	issued = issued.Add(g.leeway)
 	keys, err := i.findKeys(ctx, id, algorithm, issued)
 	if err != nil {
 		return err

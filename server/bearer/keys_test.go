@@ -33,8 +33,7 @@ func wantUnavailable(t *testing.T, response *http.Response, after string) {
 // TestKeysAreRotatedUnderLoad: no token is refused, whichever key has signed it.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		f, g := newGuarded(t, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
 		for round := range 5 {
 			old := f.token(nil)
 			f.rotate(fmt.Sprint("next-", round))
@@ -58,13 +57,10 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 // in 30 s, and a new key is still found afterwards.
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, nil)
+		f, g := newGuarded(t, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(time.Hour)
 		for n := range 10_000 {
 			key := jose.JSONWebKey{Key: mine, KeyID: fmt.Sprint(n)}
@@ -72,7 +68,7 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 			forged := sign(t, jose.ES256, key, "at+jwt", claimsOf(map[string]any{"iat": issued}))
 			response := send(t, g, forged)
 			if n > 0 {
-				wantRefusal(t, response, http.StatusUnauthorized, invalidToken("key"))
+				wantInvalid(t, response, "key")
 			}
 		}
 		if n := f.count("/keys"); n != 2 {
@@ -83,11 +79,9 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 		token := f.token(nil)
 		wantUnavailable(t, send(t, g, token), "30")
 		// The operator is not told that the issuer is down.
-		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-		r.Header["Authorization"] = []string{"Bearer " + token}
 		why := "has not published the key of the token: its key set of " +
 			time.Now().UTC().Format(time.RFC3339)
-		if _, err := g.Identify(r); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := identify(g, token); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want an error that says %q", err, why)
 		}
 		time.Sleep(30 * time.Second)
@@ -277,7 +271,7 @@ func TestGivenKeysAreNeverFetched(t *testing.T) {
 	})
 	wantPassed(t, send(t, g, f.token(nil)), alice)
 	f.rotate("k2")
-	wantRefusal(t, send(t, g, f.token(nil)), http.StatusUnauthorized, invalidToken("key"))
+	wantInvalid(t, send(t, g, f.token(nil)), "key")
 	if len(f.requests) != 0 {
 		t.Errorf("the issuer was asked: %v", f.requests)
 	}
@@ -341,7 +335,7 @@ func TestIntrospection(t *testing.T) {
 			case "503":
 				wantUnavailable(t, response, "5")
 			default:
-				wantRefusal(t, response, http.StatusUnauthorized, invalidToken(of.why))
+				wantInvalid(t, response, of.why)
 			}
 		})
 	}
@@ -384,7 +378,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 		wantPassed(t, send(t, g, token), alice)
 		time.Sleep(30 * time.Second)
 		for range 3 {
-			wantRefusal(t, send(t, g, token), http.StatusUnauthorized, invalidToken("inactive"))
+			wantInvalid(t, send(t, g, token), "inactive")
 		}
 		if n := f.count("/introspect"); n != 2 {
 			t.Errorf("the issuer was asked %d times, want twice", n)
@@ -410,8 +404,7 @@ func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
 	wantPassed(t, send(t, g, "good"), alice)
 	f.with(func(f *fakeIssuer) { f.says = map[string]any{"active": false} })
 	for n := range 10 {
-		wantRefusal(t, send(t, g, fmt.Sprint("made-up-", n)), http.StatusUnauthorized,
-			invalidToken("inactive"))
+		wantInvalid(t, send(t, g, fmt.Sprint("made-up-", n)), "inactive")
 	}
 	wantPassed(t, send(t, g, "good"), alice)
 }
@@ -428,7 +421,7 @@ func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	wantPassed(t, send(t, g, symmetric), alice)
 	wantPassed(t, send(t, g, anonymous), alice)
 	asked := f.count("/introspect")
-	wantRefusal(t, send(t, g, foreign), http.StatusUnauthorized, invalidToken("issuer"))
+	wantInvalid(t, send(t, g, foreign), "issuer")
 	if n := f.count("/introspect"); n != asked {
 		t.Error("a token of another issuer was shown to this one")
 	}
@@ -447,8 +440,7 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 1000 {
 			all.Go(func() {
-				wantRefusal(t, send(t, g, fmt.Sprint("made-up-", n)), http.StatusUnauthorized,
-					invalidToken("inactive"))
+				wantInvalid(t, send(t, g, fmt.Sprint("made-up-", n)), "inactive")
 			})
 		}
 		synctest.Wait()
@@ -502,8 +494,8 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 // the issuer has taken back counts.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeIssuer(t)
-		g := newResourceServer(t, f, func(o *bearer.Options) { o.Leeway = -1 })
+		f, g := newGuarded(t, nil)
+		g.SetLeeway(0)
 		long := f.token(nil)
 		short := f.token(map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
 		wantPassed(t, send(t, g, long), alice)
@@ -514,20 +506,18 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		})
 		f.rotate("k2")
 		time.Sleep(20 * time.Second)
-		wantRefusal(t, send(t, g, short), http.StatusUnauthorized, invalidToken("expired"))
+		wantInvalid(t, send(t, g, short), "expired")
 		time.Sleep(4 * time.Minute)
 		wantPassed(t, send(t, g, long), alice)
 		time.Sleep(time.Hour - 5*time.Minute)
 		wantPassed(t, send(t, g, f.token(nil)), alice) // fetches the keys of today
-		wantRefusal(t, send(t, g, long), http.StatusUnauthorized, invalidToken("key"))
+		wantInvalid(t, send(t, g, long), "key")
 	})
 }
 
 func TestMetadata(t *testing.T) {
-	f := newFakeIssuer(t)
-	g := newResourceServer(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
 		o.Supported, o.Name = []string{"files:read"}, "Files"
-		o.Documentation = "https://example.com/docs"
 	})
 	path, h := g.Metadata()
 	if want := "/.well-known/oauth-protected-resource/mcp"; path != want {
@@ -542,12 +532,9 @@ func TestMetadata(t *testing.T) {
 	}
 	got := ask(http.MethodGet, "")
 	var document map[string]any
-	if err := json.NewDecoder(got.Body).Decode(&document); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.NewDecoder(got.Body).Decode(&document))
 	want := `map[authorization_servers:[` + issuerURL + `] bearer_methods_supported:[header] ` +
-		`resource:` + resource + ` resource_documentation:https://example.com/docs ` +
-		`resource_name:Files scopes_supported:[files:read]]`
+		`resource:` + resource + ` resource_name:Files scopes_supported:[files:read]]`
 	if text := fmt.Sprint(document); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -652,8 +639,6 @@ func TestWrongConfiguration(t *testing.T) {
 		"offline_access":   func(o *bearer.Options) { o.Supported = []string{"offline_access"} },
 		"scope with space": func(o *bearer.Options) { o.Scopes = []string{"a b"} },
 		"empty scope":      func(o *bearer.Options) { o.Supported = []string{""} },
-		"algorithm none":   func(o *bearer.Options) { o.Algorithms = []string{"none"} },
-		"algorithm HS256":  func(o *bearer.Options) { o.Algorithms = []string{"HS256"} },
 		"empty audience":   func(o *bearer.Options) { o.Issuers[0].Audiences = []string{""} },
 		"anonymous, scopes": func(o *bearer.Options) {
 			o.Anonymous, o.Scopes = true, []string{"a"}
@@ -683,8 +668,7 @@ func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
 	}
 	f.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
 	token := sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "", claimsOf(nil))
-	wantRefusal(t, send(t, newResourceServer(t, f, nil), token), http.StatusUnauthorized,
-		invalidToken("key"))
+	wantInvalid(t, send(t, newResourceServer(t, f, nil), token), "key")
 }
 
 // TestRedirectsOfIssuersAreRefused: they lead to hosts that nobody has configured.
@@ -731,7 +715,7 @@ func TestKeysWithoutIDAreRotated(t *testing.T) {
 		f.with(func(f *fakeIssuer) { f.keys = nil })
 		f.rotate("")
 		wantPassed(t, send(t, g, f.token(nil)), alice)
-		wantRefusal(t, send(t, g, old), http.StatusUnauthorized, invalidToken("signature"))
+		wantInvalid(t, send(t, g, old), "signature")
 		if n := f.count("/keys"); n != 2 {
 			t.Errorf("the keys were fetched %d times, want twice", n)
 		}
@@ -748,9 +732,7 @@ func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 		g := newResourceServer(t, f, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(10 * time.Minute)
 		for n := range 100 {
 			forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(map[string]any{"jti": n}))

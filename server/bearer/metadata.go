@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // wellKnown is the path of the metadata, before that of the resource (RFC 9728, section 3.1).
@@ -36,20 +34,14 @@ func (g *ResourceServer) prepareMetadata() error {
 // encodeMetadata returns the metadata of the resource (RFC 9728, section 2).
 func (g *ResourceServer) encodeMetadata() ([]byte, error) {
 	document := struct {
-		Resource      string                    `json:"resource"`
-		Issuers       []string                  `json:"authorization_servers"`
-		Scopes        []string                  `json:"scopes_supported,omitempty"`
-		Methods       []string                  `json:"bearer_methods_supported"`
-		Name          string                    `json:"resource_name,omitempty"`
-		Documentation string                    `json:"resource_documentation,omitempty"`
-		DPoPAlgs      []jose.SignatureAlgorithm `json:"dpop_signing_alg_values_supported,omitempty"`
-		DPoPRequired  bool                      `json:"dpop_bound_access_tokens_required,omitempty"`
+		Resource string   `json:"resource"`
+		Issuers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported,omitempty"`
+		Methods  []string `json:"bearer_methods_supported"`
+		Name     string   `json:"resource_name,omitempty"`
 	}{
 		Resource: g.opts.Resource, Scopes: g.opts.Supported, Methods: []string{"header"},
-		Name: g.opts.Name, Documentation: g.opts.Documentation,
-	}
-	if g.proofs != nil {
-		document.DPoPAlgs, document.DPoPRequired = g.algorithms, g.proofs.Required
+		Name: g.opts.Name,
 	}
 	for _, issuer := range g.opts.Issuers {
 		at := cmp.Or(issuer.LoginURL, issuer.URL)

@@ -12,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
-	defaultLeeway          = time.Minute
+	// leeway bounds the difference of the clocks of an issuer and of the server. Clocks are set by
+	// the network today, and more would let tokens live on that have expired.
+	leeway                 = time.Minute
 	defaultMaxCachedTokens = 4096
 	// maxTokenBytes bounds a token. Tokens with many claims have 2 or 3 KiB.
 	maxTokenBytes = 16 << 10
@@ -51,26 +51,14 @@ type Options struct {
 	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token. A token
 	// without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
-	// DPoP accepts tokens that are bound to a key. Nil: they are refused.
-	DPoP *DPoP
 	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
 	// a token that is refused is still refused. It cannot be combined with Scopes.
 	Anonymous bool
 
-	// Name and Documentation are resource_name and resource_documentation of the metadata, which
-	// are shown to people: the name of the resource, and the URL of a page about it. Both may be
-	// empty.
-	Name, Documentation string
+	// Name is resource_name of the metadata, the name of the resource that people are shown. It may
+	// be empty.
+	Name string
 
-	// Algorithms are the accepted signature algorithms, of RS256, RS384, RS512, PS256, PS384,
-	// PS512, ES256, ES384, ES512 and EdDSA (RFC 7518, RFC 8037). Nil: all of these.
-	Algorithms []string
-	// StrictType accepts JSON Web Tokens of the type at+jwt alone (RFC 9068). Without it the type
-	// JWT and a missing type are accepted as well, which many authorization servers send.
-	StrictType bool
-	// Leeway bounds the difference of the clocks of an issuer and of the server. 0: a minute;
-	// negative: none is accepted.
-	Leeway time.Duration
 	// MaxCachedTokens bounds the verified tokens in the cache, of 2 to 3 KiB each: a token is
 	// cached for up to five minutes, an introspected one for up to 30 seconds. 0: 4096; negative:
 	// each request verifies its token.
@@ -106,7 +94,8 @@ type Issuer struct {
 	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
 	// token was issued to. The server compares them with Options.Resource and Audiences: a token
 	// that the issuer gave to somebody else's client must not be accepted because it is valid.
-	// A token that is bound to a key is ErrInactive, since its proof could not be checked.
+	// A token that is bound to a key is ErrInactive, since its sender has to prove
+	// more than this server checks.
 	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
 	// shared, and 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
@@ -135,8 +124,8 @@ type Issuer struct {
 	// who use one client would be one principal, so that such tokens are refused, unless
 	// Options.Subject names their principal.
 	Machines bool
-	// Type is a type in the header of JSON Web Tokens that is accepted besides those that
-	// Options.StrictType tells of, in any case of letters, such as "Bearer". Empty: none.
+	// Type is a type in the header of JSON Web Tokens that is accepted besides at+jwt (RFC 9068),
+	// JWT and a missing one, in any case of letters, such as "Bearer". Empty: none.
 	Type string
 	// Unmarked accepts JSON Web Tokens that nothing tells from ID tokens: their type is not at+jwt,
 	// and they have none of the claims scope, scp, client_id, cid, appid and azpacr. An ID token
@@ -172,13 +161,6 @@ func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.formatR
 // formatRedacted returns the printed form of the introspection.
 func (i Introspection) formatRedacted() string { return "introspection by client " + i.ClientID }
 
-// supportedAlgorithms returns the asymmetric signature algorithms: neither "none" nor those for
-// which the server would need the secret of the issuer.
-func supportedAlgorithms() []string {
-	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
-		"EdDSA"}
-}
-
 // check returns the first mistake in the options, or nil.
 func (o *Options) check() error {
 	if err := checkIdentifier("Resource", o.Resource); err != nil {
@@ -190,7 +172,7 @@ func (o *Options) check() error {
 	if o.Anonymous && len(o.Scopes) > 0 {
 		return errors.New("bearer: Options.Anonymous and Options.Scopes exclude each other")
 	}
-	return errors.Join(o.checkScopes(), o.checkAlgorithms())
+	return o.checkScopes()
 }
 
 // checkIssuers returns the first mistake in Issuers, or nil.
@@ -300,27 +282,4 @@ func (o *Options) checkScopes() error {
 		}
 	}
 	return nil
-}
-
-// checkAlgorithms returns the first mistake in Algorithms, or nil.
-func (o *Options) checkAlgorithms() error {
-	for _, name := range o.Algorithms {
-		if !slices.Contains(supportedAlgorithms(), name) {
-			return fmt.Errorf("bearer: Options.Algorithms has %q; accepted are %s", name,
-				strings.Join(supportedAlgorithms(), ", "))
-		}
-	}
-	return nil
-}
-
-// signatureAlgorithms returns the accepted algorithms in the type of package jose.
-func (o *Options) signatureAlgorithms() (accepted []jose.SignatureAlgorithm) {
-	names := o.Algorithms
-	if names == nil {
-		names = supportedAlgorithms()
-	}
-	for _, name := range names {
-		accepted = append(accepted, jose.SignatureAlgorithm(name))
-	}
-	return accepted
 }

@@ -31,12 +31,8 @@ const (
 	wrongAudience     reason = "audience"
 	wrongSubject      reason = "subject"
 	badScopes         reason = "scopes"
-	badProof          reason = "proof"
-	noNonce           reason = "the proof needs the nonce"
 	inactive          reason = "inactive"
 	issuerUnreachable reason = "the authorization server does not answer as it must"
-	proofsFull        reason = "too many proofs are remembered"
-	proofsLost        reason = "the store of proofs cannot be used"
 	lookUpsSpent      reason = "too many tokens were looked up that did not count"
 	hostSilent        reason = "a function of the host has not returned"
 	keyNotPublished   reason = "the authorization server has not published the key of the token"
@@ -53,15 +49,12 @@ const (
 		"Issuer.Introspection, Issuer.Verify)"
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
 		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
-	hintAlgorithm hint = "its signature algorithm is not accepted (see Options.Algorithms)"
-	hintType      hint = "typ in its header is not that of an access token (see Issuer.Type, " +
-		"Options.StrictType)"
+	hintAlgorithm  hint = "its signature algorithm is not accepted"
+	hintType       hint = "typ in its header is not that of an access token (see Issuer.Type)"
 	hintNotAccess  hint = "it is an ID token, or another that is not for access"
 	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
 	hintTokenType  hint = "the issuer says that it is no bearer token"
-	hintBound      hint = "it is bound to a key (see Options.DPoP)"
-	hintBearer     hint = "it is bound to a key, and came without its proof, as Bearer"
-	hintNotBound   hint = "it is not bound to a key (see DPoP.Required)"
+	hintBound      hint = "it is bound to a key, so that it is no bearer token"
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
 	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
 	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
@@ -75,7 +68,7 @@ const (
 	hintClientName hint = "its sub looks like a client (see Options.Subject)"
 	hintScopes     hint = "Issuer.ScopesOf refused it"
 	hintNoExpiry   hint = "it has no exp"
-	hintClock      hint = "compare the clocks (see Options.Leeway)"
+	hintClock      hint = "compare the clocks"
 )
 
 // A refusedError refuses a token, or a request without one: for good, with 400 or 401, or because
@@ -143,20 +136,12 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 		return &serverhttp.AuthError{Status: http.StatusBadRequest,
 			Challenge: g.formatChallenge("invalid_request", string(refused.why), nil), Err: err}
 	}
-	code, nonce := "invalid_token", ""
-	if refused.why == badProof || refused.why == noNonce {
-		code, nonce = "invalid_dpop_proof", g.proofs.newNonce()
-		if refused.why == noNonce {
-			code = "use_dpop_nonce"
-		}
-	}
 	description := string(refused.why)
 	if refused.hint != "" {
 		description += ": " + string(refused.hint)
 	}
-	challenge := g.formatChallenge(code, description, g.opts.Scopes)
-	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge,
-		DPoPNonce: nonce, Err: err}
+	challenge := g.formatChallenge("invalid_token", description, g.opts.Scopes)
+	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
 }
 
 // nameResource returns a hint about the audience with Options.Resource, which is public, escaped so
@@ -210,16 +195,5 @@ func (g *ResourceServer) formatChallenge(code, description string, scopes []stri
 	add("error_description", description)
 	add("scope", strings.Join(scopes, " "))
 	add("resource_metadata", g.metadataURL)
-	if g.proofs == nil {
-		return "Bearer " + strings.Join(params, ", ")
-	}
-	names := make([]string, len(g.algorithms))
-	for n, algorithm := range g.algorithms {
-		names[n] = string(algorithm)
-	}
-	algorithms := `algs="` + strings.Join(names, " ") + `"`
-	if g.proofs.Required || strings.Contains(code, "dpop") {
-		return dpopScheme + " " + strings.Join(append(params, algorithms), ", ")
-	}
-	return "Bearer " + strings.Join(params, ", ") + ", " + dpopScheme + " " + algorithms
+	return "Bearer " + strings.Join(params, ", ")
 }

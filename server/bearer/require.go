@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/server"
@@ -21,7 +20,7 @@ import (
 // header is removed. Requests are handled concurrently.
 func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := g.identify(r, g.urlOf(r))
+		id, err := g.Identify(r)
 		if err == nil && id.Access.Check(scopes...) != nil {
 			err = g.Challenge(id, &server.ScopeError{Need: scopes})
 		}
@@ -36,14 +35,8 @@ func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http
 		r = r.WithContext(ctx)
 		r.Header = r.Header.Clone()
 		r.Header.Del("Authorization")
-		r.Header.Del("DPoP")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// urlOf returns the URL of a request on the origin of Options.Resource.
-func (g *ResourceServer) urlOf(r *http.Request) string {
-	return strings.TrimSuffix(g.metadataURL, g.metadataPath) + r.URL.EscapedPath()
 }
 
 // writeRefusal sends the response to a refused request. An err that is no AuthError is 401.
@@ -55,9 +48,6 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	h := w.Header()
 	if refused.Challenge != "" {
 		h.Set("WWW-Authenticate", refused.Challenge)
-	}
-	if refused.DPoPNonce != "" {
-		h.Set("DPoP-Nonce", refused.DPoPNonce)
 	}
 	if refused.Status == http.StatusServiceUnavailable {
 		seconds := math.Ceil(max(refused.RetryAfter, time.Second).Seconds())

@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-
-	"github.com/go-jose/go-jose/v4"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
@@ -20,10 +19,9 @@ import (
 // methods may be called concurrently.
 type ResourceServer struct {
 	opts         Options
-	algorithms   []jose.SignatureAlgorithm
+	leeway       time.Duration
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
-	proofs       *proofChecker      // nil: tokens that are bound to a key are refused
 	hostCalls    chan struct{}      // semaphore: an element for each function of the host that runs
 
 	metadataURL, metadataPath string
@@ -46,14 +44,8 @@ func New(opts Options) (*ResourceServer, error) {
 	if opts.Supported == nil {
 		opts.Supported = opts.Scopes
 	}
-	if opts.Leeway == 0 {
-		opts.Leeway = defaultLeeway
-	}
-	opts.Leeway = max(opts.Leeway, 0)
-	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
-		issuers: map[string]*issuer{},
-		proofs:  newProofChecker(&opts), hostCalls: make(chan struct{}, maxHostCalls),
-		inFlight: map[digest]*verification{},
+	g := &ResourceServer{opts: opts, leeway: leeway, issuers: map[string]*issuer{},
+		hostCalls: make(chan struct{}, maxHostCalls), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	client := newHTTPClient(opts.HTTPClient)
 	for _, configured := range opts.Issuers {
@@ -78,12 +70,7 @@ func New(opts Options) (*ResourceServer, error) {
 // [Options].Scopes. A request that is refused gets a [*serverhttp.AuthError], whose status is 400,
 // 401 or 403 (RFC 6750, section 3.1), or 503 where the token cannot be verified now.
 func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) {
-	return g.identify(r, g.opts.Resource)
-}
-
-// identify identifies a request whose URL is at, as clients know it.
-func (g *ResourceServer) identify(r *http.Request, at string) (serverhttp.Identity, error) {
-	id, err := g.authenticateRequest(r, at)
+	id, err := g.authenticateRequest(r)
 	if err != nil {
 		return serverhttp.Identity{}, g.authError(err)
 	}
@@ -107,10 +94,8 @@ func (g *ResourceServer) identify(r *http.Request, at string) (serverhttp.Identi
 //	          verifyByLookUp        introspection, or Issuer.Verify
 //	        → checkClaims           time, audience, tenant, type
 //	        → resolveIdentity       scopes, principal and access
-//	  → checkProof                  of each request, where the token is bound to a key
-func (g *ResourceServer) authenticateRequest(r *http.Request, at string) (
-	serverhttp.Identity, error) {
-	scheme, token, err := g.readToken(r.Header)
+func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
+	token, err := readToken(r.Header)
 	if err != nil {
 		if refused, ok := errors.AsType[*refusedError](err); g.opts.Anonymous && ok &&
 			refused.why == noToken {
@@ -127,38 +112,31 @@ func (g *ResourceServer) authenticateRequest(r *http.Request, at string) (
 		}
 		d = g.verifyOnce(r.Context(), &presented{token, sum, sourceOf(r), known})
 	}
-	if d.err == nil {
-		d.err = g.checkProof(r, at, scheme, sum, d.thumbprint)
-	}
 	if d.err != nil {
 		return serverhttp.Identity{}, d.err
 	}
 	return d.identity, nil
 }
 
-// dpopScheme is the scheme of tokens that are bound to a key.
-const dpopScheme = "DPoP"
-
-// readToken returns the token of a request and its scheme: those of its only Authorization header.
-// The URL and the body are not read. The token may have characters that [authhttp.IsToken] refuses.
-func (g *ResourceServer) readToken(h http.Header) (scheme, token string, err error) {
+// readToken returns the bearer token of a request: that of its only Authorization header. The URL
+// and the body are not read. The token may have characters that [authhttp.IsToken] refuses.
+func readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return "", "", refuse(noToken, "", nil)
+		return "", refuse(noToken, "", nil)
 	case len(values) > 1:
-		return "", "", refuse(severalHeaders, "", nil)
+		return "", refuse(severalHeaders, "", nil)
 	}
-	scheme, token, _ = strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") &&
-		(g.proofs == nil || !strings.EqualFold(scheme, dpopScheme)) {
-		return "", "", refuse(noToken, "", nil)
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", refuse(noToken, "", nil)
 	}
 	token = strings.Trim(token, " ")
 	if len(token) > maxTokenBytes {
-		return "", "", refuse(badHeader, "", nil)
+		return "", refuse(badHeader, "", nil)
 	}
-	return scheme, token, nil
+	return token, nil
 }
 
 // A digest is the SHA-256 of a token. It is the key of the cache, which holds no tokens.

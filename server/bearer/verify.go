@@ -103,7 +103,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
-	now, leeway := time.Now(), g.opts.Leeway
+	now, leeway := time.Now(), g.leeway
 	switch {
 	case c.expiry.IsZero() && needExpiry:
 		return refuse(expired, hintNoExpiry, nil)
@@ -120,8 +120,11 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	if err := g.checkAudience(i, c); err != nil {
 		return err
 	}
-	if c.isNotAccessToken() {
+	switch {
+	case c.isNotAccessToken():
 		return refuse(badType, hintNotAccess, nil)
+	case c.hasClaim("cnf"): // whoever sends it has to prove something (RFC 7800)
+		return refuse(badType, hintBound, nil)
 	}
 	return nil
 }
@@ -149,10 +152,6 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if err != nil {
 		return decision{err: err}
 	}
-	thumbprint, err := g.readBinding(c)
-	if err != nil {
-		return decision{err: err}
-	}
 	granted := *t // ScopesOf may have kept t
 	granted.Scopes = scopes
 	p, err := g.findPrincipal(ctx, i, &granted)
@@ -160,10 +159,10 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 		return decision{err: err}
 	}
 	until := time.Now().Add(keep)
-	if end := c.expiry.Add(g.opts.Leeway); !c.expiry.IsZero() && end.Before(until) {
+	if end := c.expiry.Add(g.leeway); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
-	return decision{until: until, thumbprint: thumbprint, identity: serverhttp.Identity{
+	return decision{until: until, identity: serverhttp.Identity{
 		Principal: p,
 		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {

@@ -251,10 +251,7 @@ func dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
 		web.Close()
 	})
 	peer, err := clienthttp.New(web.URL, &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: transport},
-		Authorize: func(context.Context) (http.Header, error) {
-			return http.Header{"X-User": {user}}, nil
-		},
+		HTTPClient: &http.Client{Transport: transport}, Header: http.Header{"X-User": {user}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 			f.State = string(e.How)
 		}
 	}
-	if isRefusal(e) {
+	if event.IsRefusal(e) {
 		r.refusals[r.refused%maxRefusals] = added
 		r.refused++
 	}
@@ -158,22 +158,6 @@ func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *
 	*f = flow{ID: added.Flow, Method: added.Method, Target: added.Target,
 		Version: string(where.Version), Began: added.At}
 	return f
-}
-
-// isRefusal reports whether somebody did not get what they asked for.
-func isRefusal(e event.Event) bool {
-	switch e := e.(type) {
-	case event.RequestRefused, event.StateRejected, event.CapabilityRefused, event.QuotaExceeded,
-		event.StoreFailed, event.ServerBug, event.HandlerPanicked, event.AnswerInvalid:
-		return true
-	case event.HandlerFailed:
-		return !e.Abandoned
-	case event.PushFailed:
-		return !e.Tolerated
-	case event.FlowEnded:
-		return e.How != event.EndComplete && e.How != event.EndReplayed
-	}
-	return false
 }
 
 // flows returns copies of what is kept, the newest first: of one flow, or of all if id is empty.

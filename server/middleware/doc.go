@@ -53,7 +53,7 @@
 //
 // Each entry of a [Log] has its name as its message:
 //
-//	mcp.request             info   a leg ended; warn: with an internal error; see LogOptions.Level
+//	mcp.request             info   a leg ended; warn: with an internal error; see Options.Level
 //	mcp.request_refused     info   a transport refused it; warn: no room, wrong host or origin
 //	mcp.requests_refused    warn   how many more were refused in the last second
 //	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
@@ -90,7 +90,7 @@
 // Logs and metrics hold no arguments, answers, author's state, requestState,
 // tool results or URL queries. The texts of handlers' errors and panics are
 // logged, without the strings that the call has brought and without what looks
-// like a credential; LogOptions.OmitErrors leaves them out, and
+// like a credential; Options.OmitErrors leaves them out, and
 // roundtrip.Options.HideErrors keeps them from clients. What an authentication
 // hook says about a request that it refuses is logged with the request's
 // credentials masked. Names and messages that a peer can choose are escaped and

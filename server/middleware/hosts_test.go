@@ -101,7 +101,7 @@ func TestHostsThatShowNothing(t *testing.T) {
 					funnel.HumanTimeout = 10 * time.Millisecond
 				}
 				w := newWire(t, version, wireOptions{funnel: funnel,
-					log: middleware.LogOptions{
+					log: middleware.Options{
 						Subject: func(p protocol.Principal) string { return p.Subject }}})
 				var read string
 				s.scene(w, fmt.Sprintf("A host that %s: %s, %s", h.name, tool, version),

@@ -24,7 +24,7 @@ const (
 )
 
 // seriesOfLegs lists the metrics of a middleware, and that of the program.
-func seriesOfLegs(o MetricsOptions) []event.Series {
+func seriesOfLegs(o Options) []event.Series {
 	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
 	if o.Targets != nil {
 		count, timed = append(count, "target"), append(timed, "target")
@@ -36,7 +36,7 @@ func seriesOfLegs(o MetricsOptions) []event.Series {
 			Buckets: durationBuckets(),
 			Help: "Time from the arrival of a request to its answer, less that for which it " +
 				"waited for people, each leg of a flow for itself."},
-		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: waitBuckets(),
+		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
 			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
 				"for itself."},
 		seriesInFlight: {Name: "requests_in_flight", Gauge: true,

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The defaults of [LimitOptions].
+// The defaults of [Options].
 const (
 	// defaultMaxCalls is how many requests may run at once. With bodies of a
 	// few megabytes they fit into the memory of a small machine; legs that
@@ -29,16 +29,6 @@ const (
 	// retryAfter is when a refused client may try again. Most legs are over in less.
 	retryAfter = time.Second
 )
-
-// LimitOptions configure [Limit]. Numbers: 0 is the default, negative is no
-// limit.
-type LimitOptions struct {
-	// Calls is how many requests may run at once, 0: 256.
-	Calls int
-	// CallsPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 32.
-	CallsPerPrincipal int
-}
 
 // Limit returns a middleware that bounds how many requests run at once, in all
 // and for each authenticated principal. Nobody can tell anonymous callers apart,
@@ -61,11 +51,8 @@ type LimitOptions struct {
 //
 // The limits are those of the returned value: servers that share it share them.
 // Place it above [Timeout] and below what sets the principal.
-func Limit(opts *LimitOptions) server.Middleware {
-	var o LimitOptions
-	if opts != nil {
-		o = *opts
-	}
+func Limit(opts *Options) server.Middleware {
+	o := opts.orDefault()
 	total := cmp.Or(o.Calls, defaultMaxCalls)
 	share := cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal)
 	calls := newSlots(total, share)

@@ -72,7 +72,7 @@ func (c *crowd) wantFull(err error, limit string) {
 func TestLimit(t *testing.T) {
 	ann := protocol.Principal{Issuer: "https://id.example", Subject: "ann"}
 	bob := protocol.Principal{Issuer: "https://id.example", Subject: "bob"}
-	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 2}))
+	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3, CallsPerPrincipal: 2}))
 	for round := range 3 { // slots come back
 		for i, who := range []protocol.Principal{ann, ann} {
 			if err := c.enter(protocol.MethodCallTool, who); err != nil {
@@ -104,7 +104,7 @@ func TestLimitDoesNotTellStrangersApart(t *testing.T) {
 		"nobody": {}, "local": protocol.LocalPrincipal(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3,
+			c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3,
 				CallsPerPrincipal: 1}))
 			for range 3 {
 				if err := c.enter(protocol.MethodCallTool, who); err != nil {
@@ -118,7 +118,7 @@ func TestLimitDoesNotTellStrangersApart(t *testing.T) {
 
 func TestLimitOff(t *testing.T) {
 	ann := protocol.Principal{Subject: "ann"}
-	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: -1, CallsPerPrincipal: -1}))
+	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: -1, CallsPerPrincipal: -1}))
 	for range 2 * 256 {
 		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestLimitDefaults(t *testing.T) {
 
 func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 	ann := protocol.Principal{Subject: "ann"}
-	limit := middleware.Limit(&middleware.LimitOptions{CallsPerPrincipal: 1})
+	limit := middleware.Limit(&middleware.Options{CallsPerPrincipal: 1})
 	h := middleware.Recover(nil)(limit(func(context.Context, *server.Request) (protocol.Result,
 		error) {
 		panic("broken")
@@ -153,7 +153,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 }
 
 func TestLimitLetsRefusalsPass(t *testing.T) {
-	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 1}))
+	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 1}))
 	if err := c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,29 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// LogOptions configure a [Log]. The zero value works.
-type LogOptions struct {
-	// Level is that of the entry for each leg, info by default. Legs that end
-	// in an internal error are logged as warnings whatever it is.
-	Level event.Level
-	// OmitErrors leaves out the messages of JSON-RPC errors and the texts of the errors
-	// that handlers return and of what they panic with, of which it logs the types. The
-	// texts are logged without the strings of the call's arguments, answers and state and
-	// without credentials, but a handler may put together what is not recognised, or
-	// quote what it was told in the protocol errors that it returns.
-	OmitErrors bool
-	// Subject names the authenticated principal of a request or an answer, in
-	// the field "subject". Nil: only what kind of principal it is is logged. Return
-	// p.Subject, or a digest of it where logs must not name people.
-	Subject func(p protocol.Principal) string
-	// RemoteAddr logs the address that a request came from, "remote_addr", as
-	// the transport knows it.
-	RemoteAddr bool
-	// TraceID logs the trace that the client says a request belongs to,
-	// "trace_id" (W3C Trace Context): from _meta, or else from the header.
-	TraceID bool
-}
-
 // A Log writes structured log entries: one for each leg ("mcp.request"),
 // as a middleware, and one for each event ("mcp.state_rejected",
 // "mcp.input_required" and so on), as an observer. The package comment lists all
@@ -59,8 +36,8 @@ type LogOptions struct {
 // The text of a handler's plain error is logged ("mcp.handler_failed"), and so
 // is that of a panic: escaped, cut at 512 bytes, and without the strings of the
 // call's arguments, answers and state and without credentials; see
-// LogOptions.OmitErrors. The message of a [*protocol.Error] is logged, since it
-// names what was wrong with a request; see LogOptions.OmitErrors, too. Otherwise no
+// Options.OmitErrors. The message of a [*protocol.Error] is logged, since it
+// names what was wrong with a request; see Options.OmitErrors, too. Otherwise no
 // entry holds arguments, answers, author's state, requestState, results, or the
 // query, fragment or user part of a URI. What peers can choose is escaped and
 // cut at 256 bytes.
@@ -73,18 +50,15 @@ type LogOptions struct {
 // ("mcp.requests_refused").
 type Log struct {
 	sink     event.LogSink // nil: silent
-	opts     LogOptions
+	opts     Options
 	fields   event.FieldOptions // of opts
 	refusals refusalLog
 }
 
 // NewLog returns a log that writes to sink, such as zaplog.New(logger); nil is silent. opts may
 // be nil.
-func NewLog(sink event.LogSink, opts *LogOptions) *Log {
-	l := &Log{sink: sink}
-	if opts != nil {
-		l.opts = *opts
-	}
+func NewLog(sink event.LogSink, opts *Options) *Log {
+	l := &Log{sink: sink, opts: opts.orDefault()}
 	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitErrors,
 		OmitErrors: l.opts.OmitErrors, Subject: l.opts.Subject}
 	l.refusals.write = l.writeOmitted

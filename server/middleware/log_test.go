@@ -275,7 +275,7 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 
 func TestLogOptions(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.LogOptions{
+	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{
 		Level: event.LevelDebug, OmitErrors: true,
 	})
 	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())

@@ -71,7 +71,7 @@ func (l *refusalLog) writeSummary() {
 //go:noinline
 func (l *Log) admitRefusal(refused event.Event) event.Event {
 	e := refused.(event.RequestRefused)
-	e.Reason = knownRefusal(e.Reason)
+	e.Reason = e.Reason.Known()
 	if !l.refusals.admitLine(string(e.Reason)) {
 		return nil
 	}

@@ -14,17 +14,6 @@ import (
 // namespace is the first part of the names of metrics.
 const namespace = "rondo"
 
-// MetricsOptions configure [Metrics]. The zero value works.
-type MetricsOptions struct {
-	// Targets are the names of tools and prompts, and the URIs of resources, that
-	// get series of their own: rondo_requests_total,
-	// rondo_request_duration_seconds and rondo_request_waiting_seconds then have
-	// the label "target", which is "other" for what is not listed and empty for
-	// methods that have no target.
-	// Each adds a series for each outcome and a histogram. Nil: no such label.
-	Targets []string
-}
-
 // Metrics counts and times requests, as a middleware, and what
 // happens in flows, as an observer. Name it in the server's options for both:
 //
@@ -45,7 +34,7 @@ type MetricsOptions struct {
 // the metrics of requests that wait come from events, and each wait of a call is
 // observed for itself.
 //
-// With MetricsOptions.Targets the first three have the label target, too. And once:
+// With Options.Targets the first three have the label target, too. And once:
 //
 //	rondo_build_info{version,goversion,revision}
 //
@@ -90,7 +79,7 @@ type Metrics struct {
 	inFlight      event.Instrument
 	waiting       event.Instrument
 	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
-	events        eventSeries
+	events        *event.Counters
 }
 
 // NewMetrics makes the metrics in sink, such as prom.New(registerer); nil is none. Metrics of a
@@ -99,16 +88,10 @@ type Metrics struct {
 //
 // It is an error when a name is taken by something else, naming it, and nothing
 // is left registered. opts may be nil.
-func NewMetrics(sink event.MetricSink, opts *MetricsOptions) (*Metrics, error) {
-	var o MetricsOptions
-	if opts != nil {
-		o = *opts
-	}
-	legs, events := seriesOfLegs(o), seriesOfEvents()
-	table := slices.Clone(legs)
-	for _, s := range events {
-		table = append(table, s.Series)
-	}
+func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
+	o := opts.orDefault()
+	legs, events := seriesOfLegs(o), event.NewCounters()
+	table := slices.Concat(legs, events.Series())
 	for i := range table {
 		table[i].Name = namespace + "_" + table[i].Name
 	}
@@ -118,7 +101,8 @@ func NewMetrics(sink event.MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	}
 	vectors[seriesBuild](buildInfo()...)
 	m := &Metrics{inFlight: vectors[seriesInFlight](), waiting: vectors[seriesWaiting](),
-		events: newEventSeries(events, vectors[len(legs):])}
+		events: events}
+	events.Bind(vectors[len(legs):])
 	m.legs.init(o.Targets, vectors)
 	return m, nil
 }
@@ -156,7 +140,7 @@ func (m *Metrics) Observe(_ context.Context, e event.Event) {
 	case event.WaitBegan, event.WaitEnded:
 		m.observeWait(e)
 	default:
-		event.Count(e, m.events)
+		m.events.Count(e)
 	}
 }
 

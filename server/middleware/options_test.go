@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,26 +16,25 @@ import (
 // TestNumbersOfOptions: 0 is the default, a negative number turns something off.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Calls": false, "CallsPerPrincipal": false,
-	}, func(opts *middleware.LimitOptions) error {
-		return newCrowd(t, middleware.Limit(opts)).enter(protocol.MethodPing,
-			protocol.LocalPrincipal())
-	})
-	servertest.CheckNumberFields(t, map[string]bool{
-		"Arguments": false, "Result": false,
-	}, func(opts *middleware.PayloadOptions) error {
-		_, err := run(middleware.Payload(opts),
-			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
+		"Calls": false, "CallsPerPrincipal": false, "ArgumentBytes": false, "ResultBytes": false,
+		"Timeout": false,
+	}, func(opts *middleware.Options) error {
+		observer, chain, err := middleware.Production(nil, nil, opts)
+		if err != nil || observer == nil {
+			return err
+		}
+		wrapped := func(next server.Handler) server.Handler {
+			for _, m := range slices.Backward(chain) {
+				next = m(next)
+			}
+			return next
+		}
+		_, err = run(wrapped, incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 			func(context.Context, *server.Request) (protocol.Result, error) {
 				return server.Text("result"), nil
 			})
 		return err
 	})
-	servertest.CheckNumberFields(t, nil, func(opts *middleware.MetricsOptions) error {
-		_, err := middleware.NewMetrics(nil, opts)
-		return err
-	})
-	servertest.CheckNumberFields(t, nil, func(*middleware.LogOptions) error { return nil })
 }
 
 // TestTimeoutCanBeOff: 0 is the default, a negative limit is none.

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The defaults of [PayloadOptions].
+// The defaults of [Options].
 const (
 	// defaultMaxArguments is far beyond what a model writes into a call, in bytes, and leaves
 	// room for a long message of a model among the answers of a leg.
@@ -20,18 +20,6 @@ const (
 	defaultMaxResult = 8 << 20
 )
 
-// PayloadOptions configure [Payload]. 0 is the default, negative is no limit.
-type PayloadOptions struct {
-	// Arguments bounds the arguments of a call as JSON text, the URI of a
-	// resource to read, the texts of a completion request, and the inputResponses
-	// together, keys included, in bytes. 0: 1 MiB.
-	Arguments int
-	// Result bounds what tools, prompts and resources return, in bytes: text,
-	// binary content as base64, structured content, questions. The syntax
-	// around it does not count. 0: 8 MiB.
-	Result int
-}
-
 // Payload returns a middleware that bounds sizes within requests and results.
 // Whole messages are bounded by transports; these limits are tighter and say
 // which part is too large. There may be 64 inputResponses. opts may be nil.
@@ -42,13 +30,10 @@ type PayloadOptions struct {
 // to return less or a link.
 //
 // Place it above [Limit], so that what is refused takes no slot.
-func Payload(opts *PayloadOptions) server.Middleware {
-	var o PayloadOptions
-	if opts != nil {
-		o = *opts
-	}
-	o.Arguments = cmp.Or(o.Arguments, defaultMaxArguments)
-	o.Result = cmp.Or(o.Result, defaultMaxResult)
+func Payload(opts *Options) server.Middleware {
+	o := opts.orDefault()
+	o.ArgumentBytes = cmp.Or(o.ArgumentBytes, defaultMaxArguments)
+	o.ResultBytes = cmp.Or(o.ResultBytes, defaultMaxResult)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Refusal() == nil {
@@ -60,10 +45,10 @@ func Payload(opts *PayloadOptions) server.Middleware {
 			if err != nil {
 				return result, err
 			}
-			if n := resultSize(result); exceedsLimit(n, o.Result) {
+			if n := resultSize(result); exceedsLimit(n, o.ResultBytes) {
 				return nil, protocol.Errorf(protocol.CodeInternalError,
 					"the result of %d bytes is over the server's limit of %d; ask for less at a "+
-						"time", n, o.Result)
+						"time", n, o.ResultBytes)
 			}
 			return result, nil
 		}
@@ -72,7 +57,7 @@ func Payload(opts *PayloadOptions) server.Middleware {
 
 func exceedsLimit(n, limit int) bool { return limit >= 0 && n > limit }
 
-func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
+func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 	var retry protocol.Retry
 	arguments, name := 0, "arguments"
 	switch p := params.(type) {
@@ -85,10 +70,10 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	case *protocol.CompleteParams:
 		arguments, name = completionSize(p), "argument and context"
 	}
-	if exceedsLimit(arguments, o.Arguments) {
+	if exceedsLimit(arguments, o.ArgumentBytes) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name,
-			arguments, o.Arguments)
+			arguments, o.ArgumentBytes)
 	}
 	if n := len(retry.InputResponses); n > maxAnswers {
 		return protocol.Errorf(protocol.CodeInvalidParams,
@@ -99,10 +84,10 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	for _, r := range retry.InputResponses {
 		answers += len(r.Key) + len(r.Result)
 	}
-	if exceedsLimit(answers, o.Arguments) {
+	if exceedsLimit(answers, o.ArgumentBytes) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: inputResponses: %d bytes are over the server's limit of %d; send "+
-				"shorter ones", answers, o.Arguments)
+				"shorter ones", answers, o.ArgumentBytes)
 	}
 	return nil
 }

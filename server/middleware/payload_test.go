@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-var small = &middleware.PayloadOptions{Arguments: 30, Result: 100}
+var small = &middleware.Options{ArgumentBytes: 30, ResultBytes: 100}
 
 func TestPayloadOfRequests(t *testing.T) {
 	long := strings.Repeat("x", 31)
@@ -138,7 +138,7 @@ func TestPayloadOfResults(t *testing.T) {
 				!strings.Contains(e.Message, "over the server's limit of 100") {
 				t.Errorf("got %v, want an internal error that names the limit", err)
 			}
-			for _, opts := range []*middleware.PayloadOptions{nil, {Result: -1}} {
+			for _, opts := range []*middleware.Options{nil, {ResultBytes: -1}} {
 				if got, err := run(middleware.Payload(opts), request, handler); err != nil ||
 					got != result {
 					t.Errorf("with %v: %v, %v", opts, got, err)

@@ -201,7 +201,7 @@ func TestFloodOfRefusals(t *testing.T) {
 // wants it.
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.LogOptions{OmitErrors: true})
+	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{OmitErrors: true})
 	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedForbidden,
 		Status: 403, Err: errors.New("ann may not"),
 		Principal: protocol.Principal{Subject: "ann"}})

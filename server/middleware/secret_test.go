@@ -120,7 +120,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		Observer: both,
 		Middleware: []server.Middleware{
 			log.Wrap, metrics.Wrap, middleware.Recover(both),
-			middleware.Payload(&middleware.PayloadOptions{Arguments: 4096}), middleware.Limit(nil),
+			middleware.Payload(&middleware.Options{ArgumentBytes: 4096}), middleware.Limit(nil),
 			middleware.Timeout(time.Minute),
 		},
 	})

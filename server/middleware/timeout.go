@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -61,9 +60,9 @@ func Timeout(limit time.Duration) server.Middleware {
 				return next(ctx, request)
 			}
 			c := startClock(ctx, limit)
-			defer c.stopClock()
+			defer c.Release()
 			result, err := next(c, request)
-			if !c.isTimedOut() {
+			if !c.IsExceeded() {
 				return result, err
 			}
 			return applyTimeout(ctx, limit, result, err)
@@ -72,104 +71,24 @@ func Timeout(limit time.Duration) server.Middleware {
 }
 
 // A workClock is the context of a request. It ends when the request has worked for
-// the limit; the timer is stopped while the call waits for a person. Until somebody waits for the
-// end it has no timer, and tells by the time whether it has ended.
+// the limit; its clock stands still while the call waits for a person.
 type workClock struct {
-	inflight.Context
-	watch waiting.LazyWatch
-
-	mu      sync.Mutex
-	timer   *time.Timer   // nil: nobody waits
-	left    time.Duration // as of since, or of when the call began to wait
-	since   time.Time     // zero: the call waits
-	stopped bool
+	humantime.Limit
+	people humantime.Clock
+	watch  waiting.LazyWatch
 }
 
 func startClock(ctx context.Context, limit time.Duration) *workClock {
-	c := &workClock{left: limit, since: time.Now()}
-	c.Init(ctx)
+	c := &workClock{}
+	c.Start(ctx, &c.people, limit, errTimedOut)
 	return c
 }
 
-// Done implements context.Context.
-func (c *workClock) Done() <-chan struct{} {
-	c.startTimer()
-	return c.Context.Done()
-}
-
-func (c *workClock) startTimer() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.timer != nil || c.stopped:
-	case c.since.IsZero(): // it starts when the wait is over
-		c.timer = time.AfterFunc(c.left, c.expireClock)
-		c.timer.Stop()
-	default:
-		c.timer = time.AfterFunc(c.left-time.Since(c.since), c.expireClock)
-	}
-}
-
-// expireClock ends the context if its time is over. The timer may call it after the call began
-// to wait.
-func (c *workClock) expireClock() {
-	c.mu.Lock()
-	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
-	c.mu.Unlock()
-	if passed {
-		c.Cancel(errTimedOut)
-	}
-}
-
-// SetWaiting implements [waiting.Listener].
-func (c *workClock) SetWaiting(waiting bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.stopped || waiting == c.since.IsZero():
-	case waiting:
-		if c.timer != nil {
-			c.timer.Stop()
-		}
-		c.left -= time.Since(c.since)
-		c.since = time.Time{}
-	default:
-		c.since = time.Now()
-		if c.timer != nil {
-			c.timer.Reset(max(c.left, 0))
-		}
-	}
-}
-
-// isTimedOut reports whether the context has ended because its time is over.
-func (c *workClock) isTimedOut() bool {
-	c.expireClock()
-	return context.Cause(&c.Context) == errTimedOut
-}
-
-// stopClock ends the context when the request has been served.
-func (c *workClock) stopClock() {
-	c.mu.Lock()
-	c.stopped = true
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.mu.Unlock()
-	c.Cancel(nil)
-}
-
-// Err implements context.Context.
-func (c *workClock) Err() error {
-	if c.isTimedOut() {
-		return context.DeadlineExceeded
-	}
-	return c.Context.Err()
-}
-
-// Value implements context.Context.
+// Value implements context.Context. The people are those that the watch tells of, and not those
+// whom a client asks that the handler uses, so the clock is not that of [humantime.Pause].
 func (c *workClock) Value(key any) any {
 	if key == waiting.Key() {
-		return c.watch.Ensure(c.Context.Parent(), c)
+		return c.watch.Ensure(c.Parent(), &c.people)
 	}
 	return c.Context.Value(key)
 }

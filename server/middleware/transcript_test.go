@@ -158,7 +158,7 @@ func TestOperatorTranscript(t *testing.T) {
 		}
 		return roundtrip.Options{Sealer: ring, HideErrors: true}
 	}
-	log := middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject },
+	log := middleware.Options{Subject: func(p protocol.Principal) string { return p.Subject },
 		RemoteAddr: true}
 	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k1")})
 	s := &transcript{names: map[string]string{}, count: map[string]int{}}
@@ -207,7 +207,7 @@ func TestOperatorTranscript(t *testing.T) {
 const intro = `# What an operator sees
 
 Each section is something that happens to a server over HTTP, then what [Log] writes, then by how much the series of [Metrics]
-grow. Ids are numbered, and times and sizes left out. The options are ` + "`LogOptions{Subject, RemoteAddr}`" + ` and ` + "`roundtrip.Options{HideErrors}`" + `.
+grow. Ids are numbered, and times and sizes left out. The options are ` + "`middleware.Options{Subject, RemoteAddr}`" + ` and ` + "`roundtrip.Options{HideErrors}`" + `.
 This file is checked by a test.
 
 `

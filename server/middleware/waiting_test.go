@@ -122,7 +122,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					running += n
 					most = max(most, running)
 				}
-				opts := &middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 2}
+				opts := &middleware.Options{Calls: 4, CallsPerPrincipal: 2}
 				handler := middleware.Limit(opts)(
 					func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 						if request.Message.Method == protocol.MethodCallTool {
@@ -180,7 +180,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 func TestLimitEndsWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann := protocol.Principal{Subject: "ann"}
-		limit := middleware.Limit(&middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 1})
+		limit := middleware.Limit(&middleware.Options{Calls: 4, CallsPerPrincipal: 1})
 		handler := limit(middleware.Timeout(3 * time.Second)(
 			func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 				if request.Message.Method == protocol.MethodCallTool {
@@ -254,7 +254,7 @@ func TestLimitIsFair(t *testing.T) {
 				return err
 			}
 			type script struct{ work, think []time.Duration }
-			limit := middleware.Limit(&middleware.LimitOptions{Calls: 16, CallsPerPrincipal: 2})
+			limit := middleware.Limit(&middleware.Options{Calls: 16, CallsPerPrincipal: 2})
 			serve := func(ctx context.Context, who protocol.Principal, s script) error {
 				_, err := limit(func(ctx context.Context,
 					_ *server.Request) (protocol.Result, error) {
@@ -322,7 +322,7 @@ func TestLimitIsFair(t *testing.T) {
 }
 
 func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
-	handler := middleware.Limit(&middleware.LimitOptions{Calls: 1})(
+	handler := middleware.Limit(&middleware.Options{Calls: 1})(
 		func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			end := waiting.Begin(ctx)
 			defer time.AfterFunc(time.Second, end)

@@ -45,8 +45,8 @@ type wire struct {
 
 // wireOptions are what tests change.
 type wireOptions struct {
-	log     middleware.LogOptions
-	metrics middleware.MetricsOptions
+	log     middleware.Options
+	metrics middleware.Options
 	funnel  roundtrip.Options
 }
 
@@ -346,7 +346,7 @@ func (w *wire) wantValue(want float64, name string, labels ...string) {
 
 func TestWireAnswered(t *testing.T) {
 	opts := wireOptions{
-		log: middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject }}}
+		log: middleware.Options{Subject: func(p protocol.Principal) string { return p.Subject }}}
 	for _, tool := range []string{"pay", "pay_guard"} {
 		for action, outcome := range map[string]string{pays("5"): "accepted",
 			`{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
@@ -471,7 +471,7 @@ func TestWireRequestID(t *testing.T) {
 
 func TestWireSenderByOption(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	opts := wireOptions{log: middleware.LogOptions{
+	opts := wireOptions{log: middleware.Options{
 		RemoteAddr: true, TraceID: true,
 		Subject: func(p protocol.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
 	}}
@@ -499,7 +499,7 @@ func TestWireSenderByOption(t *testing.T) {
 
 // TestWireTargets: targets are labels where they are listed, and only those.
 func TestWireTargets(t *testing.T) {
-	opts := wireOptions{metrics: middleware.MetricsOptions{Targets: []string{"pay_guard"}}}
+	opts := wireOptions{metrics: middleware.Options{Targets: []string{"pay_guard"}}}
 	inBothEras(t, opts, func(t *testing.T, w *wire) {
 		var asked []string
 		w.call("pay_guard", answering(&asked, `{"action":"decline"}`))

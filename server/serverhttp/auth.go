@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -33,9 +32,6 @@ type AuthError struct {
 	// RetryAfter is when a client that is refused with 503 may come back, rounded up to
 	// seconds. 0: after 5 seconds.
 	RetryAfter time.Duration
-	// DPoPNonce is the DPoP-Nonce header of a response with status 401 (RFC 9449, section 9).
-	// Empty: it has none.
-	DPoPNonce string
 	// Err tells why. It is not sent; the observer of the server gets it with
 	// [event.RequestRefused], the request's credentials masked in its text.
 	// Nil: nothing more to say.
@@ -85,9 +81,6 @@ func (e *AuthError) responseHeader() (name, value string) {
 func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
 	switch {
 	case h.opts.Authority != nil:
-		if rw.received != nil {
-			r = r.WithContext(hophttp.WithHop(r.Context()))
-		}
 		id, err := h.opts.Authority.Identify(r)
 		if err != nil {
 			return protocol.Principal{}, newAuthFault(r, "Authority", err)
@@ -128,7 +121,6 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 	}
 	f := &fault{status: refused.statusCode(), reason: reasonOf(refused.statusCode()), cause: cause}
 	f.header, f.value = refused.responseHeader()
-	f.nonce = refused.DPoPNonce
 	// The text of the error may tell an attacker what to try next.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
 	return f

@@ -21,13 +21,13 @@ const (
 )
 
 // corsRequestHeaders are the headers that pages may send, beside those that need
-// no permission and Mcp-Param-*: what the protocol has, and what authenticates (DPoP: RFC 9449).
-const corsRequestHeaders = "Accept, Authorization, Content-Type, DPoP, Last-Event-ID, " +
+// no permission and Mcp-Param-*: what the protocol has, and what authenticates.
+const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, " +
 	"Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 
 // corsResponseHeaders are the headers that pages may read. Without them a client
 // in a browser could neither keep a session nor authenticate.
-const corsResponseHeaders = "DPoP-Nonce, Mcp-Session-Id, Retry-After, WWW-Authenticate"
+const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate"
 
 // addCORS adds what lets a page read the response, if its origin is one of
 // AllowedOrigins, to the letter. Others get nothing: those of the same origin

@@ -33,8 +33,7 @@ func wantReadable(t *testing.T, what string, got *reply) {
 	t.Helper()
 	cors := corsHeaders(got.header)
 	if cors["Access-Control-Allow-Origin"] != page ||
-		cors["Access-Control-Expose-Headers"] != "DPoP-Nonce, Mcp-Session-Id, "+
-			"Retry-After, WWW-Authenticate" {
+		cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate" {
 		t.Errorf("%s: got status %d and CORS headers %v", what, got.status, cors)
 	}
 	if vary := strings.Join(got.header["Vary"], ","); !strings.Contains(vary, "Origin") {
@@ -67,7 +66,7 @@ func TestPreflight(t *testing.T) {
 	refuse := func(*http.Request) (protocol.Principal, error) {
 		return protocol.Principal{}, errors.New("no token")
 	}
-	const fixed = "Accept, Authorization, Content-Type, DPoP, Last-Event-ID, Mcp-Method, " +
+	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, " +
 		"Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 	for mode, tt := range map[string]struct {
 		srv     *server.Server

@@ -149,17 +149,16 @@
 // The stream of subscriptions/listen begins at once, with the acknowledgment,
 // and ends with a response when [Handler.Shutdown] or the [server.Server] ends
 // it. In between a comment now and then keeps it from being closed as idle
-// (Options.KeepAlive). A client that leaves is noticed at once, one that is
+// (after 25 s). A client that leaves is noticed at once, one that is
 // there and no longer reads when what is written to it has filled the buffers
 // of the connection and the write timeout has passed. A machine that vanished
 // without a word is found by the operating system, which on Linux takes about a
 // quarter of an hour unless TCP_USER_TIMEOUT is set on the connection; until
-// then the subscription holds its place among Options.MaxSubscriptions of the
-// server.
+// then the subscription holds its place among [server.Options].MaxSubscriptions.
 //
 // # Limits
 //
-// Every limit is a field of [Options] with a default. One principal has a share of
+// Every limit is a field of [Options] with a default, or a constant. One principal has a share of
 // those on sessions, a quarter, and anonymous clients are one account. At the cap on
 // sessions the one that was idle longest, and for a minute at least, makes room.
 // Limits.RequestsPerSession leaves out calls that wait for a person, which have limits of

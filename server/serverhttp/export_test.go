@@ -1,8 +1,22 @@
 package serverhttp
 
 import (
+	"time"
+
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+// Tuning is what only tests set; 0 is the constant.
+type Tuning struct {
+	WriteTimeout, KeepAlive     time.Duration
+	BytesPerSession, EventBytes int64
+}
+
+// Tune returns o with other constants.
+func Tune(o *Options, t Tuning) *Options {
+	o.tuning = tuning{t.WriteTimeout, t.KeepAlive, t.BytesPerSession, t.EventBytes}
+	return o
+}
 
 // EventBytes returns how many bytes of events are kept for all sessions.
 func EventBytes(h *Handler) int64 { return h.sessions.events.Used() }

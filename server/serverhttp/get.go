@@ -112,8 +112,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
 				"is not kept any more")
 		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
-			"is not kept any more " +
-			"(serverhttp.Options.Limits.BytesPerSession, Limits.EventBytes)")
+			"is not kept any more (1 MiB of a session, 64 MiB of all)")
 		rw.refuseRequest(f)
 	default:
 		rw.refuseRequest(sessionGoneFault())

@@ -281,32 +281,6 @@ func TestMiddlewareSeesRefusals(t *testing.T) {
 	}
 }
 
-// TestDraftErrorCodes holds that other numbers do not change the status.
-func TestDraftErrorCodes(t *testing.T) {
-	ts, _ := serve(t, newServer(t, &server.Options{DraftErrorCodes: true}), nil)
-	tests := []struct {
-		name   string
-		header http.Header
-		body   string
-		code   int64
-	}{
-		{"capability", headers("tools/call", "sample"),
-			body("tools/call", `"name":"sample"`), -32003},
-		{"header", headers("tools/call", "other"), body("tools/call", `"name":"sample"`), -32001},
-		{"version", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"),
-			strings.Replace(body("a", ""), "2026-07-28", "2030-01-01", 1), -32004},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 ||
-				got.code() != tt.code {
-				t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status,
-					got.code(), tt.code)
-			}
-		})
-	}
-}
-
 func TestLargeResponse(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("tools/call", "large"), body("tools/call", `"name":"large"`))

@@ -26,7 +26,7 @@ func (h *Handler) Inspect(ctx context.Context) {
 	used, bound = t.bytes.Usage()
 	report.AddLimit("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
 	used, bound = t.events.Usage()
-	report.AddLimit("bytes of their events", "serverhttp.Limits.EventBytes", used, bound)
+	report.AddLimit("bytes of their events", "serverhttp", used, bound)
 	t.mu.Lock()
 	all := t.listLocked()
 	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+

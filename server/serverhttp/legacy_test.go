@@ -464,8 +464,8 @@ func TestLegacySlowReader(t *testing.T) {
 				return server.Text("flooded"), nil
 			})
 		const most = 2 << 20
-		ts, h := servePipes(t, srv, &serverhttp.Options{WriteTimeout: time.Second,
-			Limits: serverhttp.Limits{BytesPerSession: most}})
+		ts, h := servePipes(t, srv, serverhttp.Tune(&serverhttp.Options{},
+			serverhttp.Tuning{WriteTimeout: time.Second, BytesPerSession: most}))
 		c := openSession(t, ts, "2025-11-25")
 		conn, err := ts.Client().Transport.(*http.Transport).DialContext(t.Context(), "", "")
 		if err != nil {

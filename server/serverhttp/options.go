@@ -21,12 +21,13 @@ const (
 	// defaultReadTimeout is how long a body may take to arrive. At its end
 	// even the largest body needs no more than a slow phone line.
 	defaultReadTimeout = 30 * time.Second
-	// defaultWriteTimeout is how long one write may take. A client that reads
-	// nothing for that long has stopped.
-	defaultWriteTimeout = 30 * time.Second
-	// defaultKeepAlive is how long a stream may be quiet. Proxies commonly
-	// close what has been idle for 30 or 60 seconds.
-	defaultKeepAlive = 25 * time.Second
+	// writeTimeout is how long a client may leave what is written to it unread: each write, not
+	// the response, for streams may be long. A client that reads nothing for that long has
+	// stopped.
+	writeTimeout = 30 * time.Second
+	// keepAlive is after how much quiet a comment is sent on a stream, which finds out whether
+	// the client is still there. Proxies commonly close what has been idle for 30 or 60 seconds.
+	keepAlive = 25 * time.Second
 
 	// defaultSessionTimeout is how long a legacy session may be idle. Clients
 	// that crash leave theirs behind; people come back from lunch.
@@ -41,11 +42,13 @@ const (
 	// defaultMaxSessionRequests is how many requests of one legacy session run
 	// at once. They go on without a connection, so nothing else bounds them.
 	defaultMaxSessionRequests = 64
-	// defaultMaxSessionBytes is how much of what a legacy session has said is
-	// kept for its client to ask for again: minutes of chatter, or one picture.
-	defaultMaxSessionBytes = 1 << 20
-	// defaultMaxEventBytes is the same for all sessions together.
-	defaultMaxEventBytes = 64 << 20
+	// maxSessionBytes is how much of what a legacy session has said is kept for its client to
+	// ask for again: minutes of chatter, or one picture. The oldest is dropped first; a client
+	// that wants it is refused.
+	maxSessionBytes = 1 << 20
+	// maxEventBytes is the same for all sessions together. One principal may use a quarter of it,
+	// anonymous clients as many sessions as they may have.
+	maxEventBytes = 64 << 20
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
@@ -97,14 +100,6 @@ type Options struct {
 	// 30 s, negative: as long as the [http.Server] says. Those
 	// that take longer are given up within another eighth of it.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a client may leave what is written to it
-	// unread, 0: 30 s, negative: as long as the [http.Server]
-	// says. It bounds each write, not the response: streams may be long.
-	WriteTimeout time.Duration
-	// KeepAlive is after how much quiet a comment is sent on a stream, which
-	// keeps what lies between from closing it and finds out whether the client
-	// is still there. 0: 25 s, negative: never.
-	KeepAlive time.Duration
 
 	// Replicas lets any replica take the requests of legacy sessions: one that is not the
 	// owner of a session passes them on; see "Several replicas" above. Nil: a session is
@@ -126,6 +121,14 @@ type Options struct {
 	// running and no stream open, before it ends. 0: 30 minutes,
 	// negative: for ever.
 	SessionTimeout time.Duration
+
+	tuning tuning
+}
+
+// tuning is what only tests set; 0 is the constant.
+type tuning struct {
+	writeTimeout, keepAlive   time.Duration
+	bytesPerSession, allBytes int64
 }
 
 // Limits bound what clients may send, and what legacy sessions may use. Of each number 0 is the
@@ -155,13 +158,6 @@ type Limits struct {
 	// that wait for a person do not run; those have a limit of their own, see
 	// [roundtrip.Limits].WaitingPerSession.
 	RequestsPerSession int
-	// BytesPerSession is how much is kept of what was said on the streams of
-	// one legacy session, for clients whose connection breaks. The oldest is
-	// dropped first; a client that wants it is refused. 0: 1 MiB.
-	BytesPerSession int64
-	// EventBytes is the same for all sessions together, 0: 64 MiB. One principal may use a
-	// quarter of it, anonymous clients as above.
-	EventBytes int64
 }
 
 // withDefaults returns a copy that can be relied on.
@@ -181,16 +177,16 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.Limits.BodyBytes = jsonx.MaxSize
 	}
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, defaultReadTimeout)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
+	opts.tuning.writeTimeout = cmp.Or(opts.tuning.writeTimeout, writeTimeout)
+	opts.tuning.keepAlive = cmp.Or(opts.tuning.keepAlive, keepAlive)
 	opts.SessionTimeout = cmp.Or(opts.SessionTimeout, defaultSessionTimeout)
 	opts.Limits.Sessions = cmp.Or(opts.Limits.Sessions, defaultMaxSessions)
 	opts.Limits.SessionsPerPrincipal = cmp.Or(opts.Limits.SessionsPerPrincipal,
 		int(quota.ShareOf(int64(opts.Limits.Sessions))))
 	opts.Limits.RequestsPerSession = cmp.Or(opts.Limits.RequestsPerSession,
 		defaultMaxSessionRequests)
-	opts.Limits.BytesPerSession = cmp.Or(opts.Limits.BytesPerSession, defaultMaxSessionBytes)
-	opts.Limits.EventBytes = cmp.Or(opts.Limits.EventBytes, defaultMaxEventBytes)
+	opts.tuning.bytesPerSession = cmp.Or(opts.tuning.bytesPerSession, maxSessionBytes)
+	opts.tuning.allBytes = cmp.Or(opts.tuning.allBytes, maxEventBytes)
 	return opts, nil
 }
 
@@ -202,8 +198,6 @@ func (o *Options) checkBounds() error {
 	}{
 		{"Limits.Sessions", int64(o.Limits.Sessions)},
 		{"Limits.RequestsPerSession", int64(o.Limits.RequestsPerSession)},
-		{"Limits.BytesPerSession", o.Limits.BytesPerSession},
-		{"Limits.EventBytes", o.Limits.EventBytes},
 	} {
 		if bound.value < 0 {
 			return errPrefix.Errorf("%s: must not be negative, got %d; 0 is the default",

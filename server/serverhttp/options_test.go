@@ -11,10 +11,9 @@ import (
 // nothing else bounds the memory that clients can take.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"Limits.BodyBytes": false, "ReadTimeout": false, "WriteTimeout": false, "KeepAlive": false,
+		"Limits.BodyBytes": false, "ReadTimeout": false,
 		"SessionTimeout": false, "Limits.SessionsPerPrincipal": false,
 		"Limits.Sessions": true, "Limits.RequestsPerSession": true,
-		"Limits.BytesPerSession": true, "Limits.EventBytes": true,
 	}, func(opts *serverhttp.Options) error {
 		_, err := serverhttp.New(newServer(t, nil), opts)
 		return err

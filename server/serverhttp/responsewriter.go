@@ -130,10 +130,10 @@ func (rw *responseWriter) sendLocked(p []byte) error {
 			rw.err = nil // such a writer delivers late, but it delivers
 		}
 	}
-	switch interval := rw.h.opts.KeepAlive; {
+	switch interval := rw.h.opts.tuning.keepAlive; {
 	case rw.err != nil:
 		rw.giveUpLocked()
-	case rw.ended || interval < 0:
+	case rw.ended:
 	case rw.keepAliveTimer == nil:
 		rw.keepAliveTimer = time.AfterFunc(interval, rw.sendKeepAlive)
 	default:
@@ -165,9 +165,9 @@ func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	rw.streamWriter = c
-	if rw.h.opts.KeepAlive >= 0 && !rw.jsonOnly {
+	if !rw.jsonOnly {
 		c.timed.Store(rw)
-		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.KeepAlive, c.sendKeepAlive)
+		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.tuning.keepAlive, c.sendKeepAlive)
 	}
 }
 
@@ -312,16 +312,13 @@ func (rw *responseWriter) writeFault(f *fault) {
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
 	}
-	if f.nonce != "" {
-		rw.w.Header().Set("DPoP-Nonce", f.nonce)
-	}
 	if f.text != "" {
 		_ = rw.writeJSONText(f.status, []byte(f.text)) // nobody is left to tell if it fails
 	} else {
 		rw.writeResponse(f.status, &protocol.Response{ID: f.id, Error: f.err})
 	}
-	if readsOn && opts.WriteTimeout > 0 {
-		rw.deadline.setWrite(time.Now().Add(opts.ReadTimeout + opts.WriteTimeout))
+	if readsOn {
+		rw.deadline.setWrite(time.Now().Add(opts.ReadTimeout + opts.tuning.writeTimeout))
 	}
 }
 
@@ -352,8 +349,8 @@ func (rw *responseWriter) writeLocked(p []byte) error {
 // extendWriteDeadline starts the write timeout anew. The deadline also covers what
 // net/http writes when the handler has returned.
 func (rw *responseWriter) extendWriteDeadline() {
-	if rw.h.opts.WriteTimeout > 0 && rw.deadline.exist() {
-		rw.deadline.setWrite(time.Now().Add(rw.h.opts.WriteTimeout))
+	if rw.deadline.exist() {
+		rw.deadline.setWrite(time.Now().Add(rw.h.opts.tuning.writeTimeout))
 	}
 }
 

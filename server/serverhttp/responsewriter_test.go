@@ -163,7 +163,8 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 						tc.tool()
 						return nil, nil
 					})
-				h := servertest.NewHandler(t, srv, &serverhttp.Options{KeepAlive: time.Second})
+				h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
+					serverhttp.Tuning{KeepAlive: time.Second}))
 				r := httptest.NewRequest("POST", "/mcp",
 					strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
 				r.Header = headers(protocol.MethodCallTool, "fall")

@@ -178,12 +178,12 @@ func TestEvicted(t *testing.T) {
 			}
 			return server.Text("chatted"), nil
 		})
-	for name, opts := range map[string]*serverhttp.Options{
-		"session": {Limits: serverhttp.Limits{BytesPerSession: 10 * size}},
-		"total":   {Limits: serverhttp.Limits{EventBytes: 10 * size}},
+	for name, tuning := range map[string]serverhttp.Tuning{
+		"session": {BytesPerSession: 10 * size},
+		"total":   {EventBytes: 10 * size},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ts, h := serve(t, srv, opts)
+			ts, h := serve(t, srv, serverhttp.Tune(&serverhttp.Options{}, tuning))
 			c := openSession(t, ts, "2025-11-25")
 			f := c.callFlow(1, "chatter")
 			f.expect("first")

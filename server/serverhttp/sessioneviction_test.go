@@ -249,8 +249,8 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 // what others have not received yet.
 func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t, serverhttp.Options{Authenticate: byBearer,
-			Limits: serverhttp.Limits{EventBytes: 100_000}})
+		tb := newTable(t, *serverhttp.Tune(&serverhttp.Options{Authenticate: byBearer},
+			serverhttp.Tuning{EventBytes: 100_000}))
 		say := func(name string) (session, last string) {
 			session, _ = tb.open(name)
 			w := tb.do(t.Context(), "POST", name, session, toolCall(1, "notify"))

@@ -78,8 +78,8 @@ func newSessions(o *Options) *sessionTable {
 		maxRunning: o.Limits.RequestsPerSession,
 		count:      pool(int64(o.Limits.Sessions), int64(o.Limits.SessionsPerPrincipal)),
 		bytes:      pool(handshakes, quota.ShareOf(handshakes)),
-		logs:       replay.NewShared(o.Limits.BytesPerSession, eventLife),
-		events:     pool(o.Limits.EventBytes, quota.ShareOf(o.Limits.EventBytes)),
+		logs:       replay.NewShared(o.tuning.bytesPerSession, eventLife),
+		events:     pool(o.tuning.allBytes, quota.ShareOf(o.tuning.allBytes)),
 		byID:       map[string]*session{},
 		newID:      rand.Text, // 130 bits
 		idleOf:     map[protocol.Principal]*recent.List[*session]{},

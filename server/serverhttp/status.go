@@ -20,7 +20,6 @@ type fault struct {
 	text          string          // err as the body spells it; empty: as usual
 	id            protocol.ID     // where it could be read
 	header, value string          // one more header, none if empty
-	nonce         string          // the DPoP-Nonce header, none if empty
 
 	// The following is for the operator alone.
 	cause     error              // why; nil: what the client is told says it all
@@ -55,9 +54,6 @@ func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Respon
 		return http.StatusOK
 	}
 	e := response.Error
-	if h.srv.DraftErrorCodes() {
-		e = e.Final()
-	}
 	switch {
 	case e.Code == protocol.CodeMissingRequiredClientCapability:
 		return http.StatusBadRequest

@@ -270,7 +270,8 @@ func checkSlowReader(t *testing.T, tool string) {
 		})
 	// It is over before a comment is due: what waits for a mutex stops the clock of a bubble.
 	const limit = time.Second
-	h := servertest.NewHandler(t, srv, &serverhttp.Options{WriteTimeout: limit})
+	h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
+		serverhttp.Tuning{WriteTimeout: limit}))
 	conn := pipehttp.Serve(t, h).Dial()
 	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)

@@ -40,8 +40,8 @@ func benchServer(b *testing.B, s *toldStore, f toolFunc) (*server.Server,
 	if err != nil {
 		b.Fatal(err)
 	}
-	added, err := tasks.New(srv, &tasks.Options{Store: s, Keys: testRing(b),
-		Tasks: 1 << 20, TasksPerPrincipal: 1 << 20})
+	added, err := tasks.New(srv, tasks.WithTasks(&tasks.Options{Store: s, Keys: testRing(b),
+		TasksPerPrincipal: 1 << 20}, 1<<20))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 // Package tasks lets tools answer with work that outlives the request, the connection and the
 // process (the tasks extension, io.modelcontextprotocol/tasks).
 //
-//	tasks, err := tasks.New(srv, &tasks.Options{Store: db, Keys: ring})
+//	background, err := tasks.New(srv, &tasks.Options{Store: db, Keys: ring})
 //	…
-//	defer tasks.Shutdown(ctx)
+//	defer background.Shutdown(ctx)
 //
 //	server.AddTool(srv, server.Tool{Name: "reindex", Task: server.TaskCan}, reindex)
 //

@@ -482,7 +482,7 @@ func TestInline(t *testing.T) {
 			commits := 0
 			// The limits of the request do not hold for the run.
 			w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
-				middleware.Limit(&middleware.LimitOptions{Calls: 1}),
+				middleware.Limit(&middleware.Options{Calls: 1}),
 				middleware.Timeout(time.Second / 2)}}, &tasks.Options{Inline: 5 * time.Second})
 			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
 				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -541,7 +541,7 @@ func TestMiddlewareOfRuns(t *testing.T) {
 			}
 		}
 		w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
-			middleware.Recover(nil), note, middleware.Limit(&middleware.LimitOptions{Calls: 2}),
+			middleware.Recover(nil), note, middleware.Limit(&middleware.Options{Calls: 2}),
 			middleware.Timeout(time.Second)}}, nil)
 		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
 			protocol.CallToolOutcome, error) {

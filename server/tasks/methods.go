@@ -101,7 +101,7 @@ func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 // reportStore tells the observer that the store failed, and returns what the client gets: never
 // that the task is unknown, since it would give up.
 func (t *Tasks) reportStore(ctx context.Context, operation string, err error) error {
-	t.opts.Observer.Observe(ctx, event.StoreFailed{Resource: "tasks", Operation: operation,
+	t.server.Report(ctx, event.StoreFailed{Resource: "tasks", Operation: operation,
 		Err: err})
 	return protocol.Errorf(protocol.CodeInternalError,
 		"the server cannot reach what it keeps of tasks; ask again later")
@@ -284,7 +284,7 @@ func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r 
 		dropped.Dropped = append(dropped.Dropped,
 			event.Dropped{Key: key, Reason: event.DropUnsolicited})
 	}
-	t.opts.Observer.Observe(ctx, dropped)
+	t.server.Report(ctx, dropped)
 }
 
 // cancel answers tasks/cancel. A task that nobody runs is over at once; a run learns of it, here

@@ -273,7 +273,7 @@ func (t *Tasks) seal(ctx context.Context, r *record, number int64) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > t.opts.RecordBytes {
+	if len(text) > maxRecord {
 		return nil, errTooLarge
 	}
 	sealed, err := t.sealer.Seal(ctx, append(sealHead(digestID(r.ID), number), text...))

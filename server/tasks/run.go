@@ -107,7 +107,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	}
 	// A client that goes away must not leave a task that is claimed and does not run.
 	err = t.store.CreateTask(context.WithoutCancel(ctx), task, times,
-		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.Tasks})
+		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.tasks})
 	switch full, isFull := errors.AsType[*store.QuotaError](err); {
 	case errors.Is(err, store.ErrTaskExists):
 		begun, err := t.begunBefore(ctx, task.Flow, tool.Request.Principal)
@@ -116,7 +116,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		}
 		return begun, err
 	case isFull:
-		t.opts.Observer.Observe(ctx, event.QuotaExceeded{Where: event.Where{
+		t.server.Report(ctx, event.QuotaExceeded{Where: event.Where{
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
 			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
 		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,
@@ -616,7 +616,7 @@ func (r *run) fits(result []byte) bool {
 	rec.end(statusCompleted, time.Now())
 	rec.Result = result
 	text, err := json.Marshal(&rec)
-	return err == nil && len(text)+metaBytes <= r.tasks.opts.RecordBytes
+	return err == nil && len(text)+metaBytes <= maxRecord
 }
 
 // metaBytes is more than the server adds to a result.

@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -33,6 +32,12 @@ const (
 	// maxDeaths is how often a run may end with its process before the task fails. Progress in
 	// between sets the count to zero.
 	maxDeaths = 5
+	// maxTasks is how many tasks may be unfinished in all: with the longest records they are 10 GB
+	// of the store.
+	maxTasks = 10_000
+	// maxRecord is how long the record of a task may be, as JSON: arguments, answers, memos and
+	// result together. Longer ones belong where a link leads.
+	maxRecord = 1 << 20
 	// maxQuestions is how many questions a task may ask in all.
 	maxQuestions = 256
 	// cancelPoll is how often a run looks whether its task was cancelled on another replica.
@@ -67,13 +72,10 @@ type Options struct {
 	// Runs is how many handlers may run at once in this process, 0: 64. Further tasks wait for
 	// their turn.
 	Runs int
-	// TasksPerPrincipal and Tasks are how many tasks may be unfinished, of one principal and in
-	// all, 0: 100 and 10,000. A call that would begin another is refused as busy. Anonymous
-	// callers together are one principal.
-	TasksPerPrincipal, Tasks int
-	// RecordBytes is how long the record of a task may be: arguments, answers, memos and result
-	// together, as JSON; 0: 1 MiB.
-	RecordBytes int
+	// TasksPerPrincipal is how many tasks of one principal may be unfinished, 0: 100; of all
+	// together 10,000 may. A call that would begin another is refused as busy. Anonymous callers
+	// together are one principal.
+	TasksPerPrincipal int
 	// Lease is how long a task belongs to the process that runs it, 0: 30 s. Then another takes
 	// over. It is renewed each Lease/3.
 	Lease time.Duration
@@ -92,8 +94,8 @@ type Options struct {
 	// Allowed is asked at each poll, update and cancel whether a principal may still have its
 	// tasks of a tool; where it may not there is no such task. Nil: it may. Calls overlap.
 	Allowed func(ctx context.Context, p protocol.Principal, tool string) bool
-	// Observer is told what happens, beside what observes the server. Nil: nobody.
-	Observer event.Observer
+
+	tasks int // of tests alone; 0: maxTasks
 }
 
 // A RunInfo describes a run of a task.
@@ -142,10 +144,8 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	}
 	o.RunTimeout = cmp.Or(o.RunTimeout, time.Hour)
 	o.Runs = cmp.Or(o.Runs, 64)
-	o.TasksPerPrincipal, o.Tasks = cmp.Or(o.TasksPerPrincipal, 100), cmp.Or(o.Tasks, 10_000)
-	o.RecordBytes = cmp.Or(o.RecordBytes, 1<<20)
+	o.TasksPerPrincipal, o.tasks = cmp.Or(o.TasksPerPrincipal, 100), cmp.Or(o.tasks, maxTasks)
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
-	o.Observer = event.Observers(o.Observer)
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
 		slots: make(chan struct{}, o.Runs), closed: make(chan struct{}),
 		running: map[[32]byte]*run{}, changes: map[[32]byte]map[chan struct{}]bool{},
@@ -177,9 +177,8 @@ func (o *Options) check() error {
 			"for example with keys.KeyringFromEnv")
 	}
 	for name, n := range map[string]int64{"RunTimeout": int64(o.RunTimeout), "Runs": int64(o.Runs),
-		"TasksPerPrincipal": int64(o.TasksPerPrincipal), "Tasks": int64(o.Tasks),
-		"RecordBytes": int64(o.RecordBytes), "Lease": int64(o.Lease), "Sweep": int64(o.Sweep),
-		"Inline": int64(o.Inline)} {
+		"TasksPerPrincipal": int64(o.TasksPerPrincipal), "Lease": int64(o.Lease),
+		"Sweep": int64(o.Sweep), "Inline": int64(o.Inline)} {
 		if n < 0 {
 			return fmt.Errorf("tasks: %s: must not be negative", name)
 		}

@@ -117,7 +117,7 @@ func TestLogTellsNoAnswers(t *testing.T) {
 		log := middleware.NewLog(zaplog.New(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(
 			zap.NewProductionEncoderConfig()), zapcore.AddSync(out), zap.DebugLevel))), nil)
 		w := newServerWorld(t, server.Options{Observer: log,
-			Middleware: []server.Middleware{log.Wrap}}, &tasks.Options{Observer: log})
+			Middleware: []server.Middleware{log.Wrap}}, nil)
 		var how string
 		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
 			call *server.ToolCall) (protocol.CallToolOutcome, error) {

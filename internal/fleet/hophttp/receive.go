@@ -1,7 +1,6 @@
 package hophttp
 
 import (
-	"context"
 	"encoding/binary"
 	"net/http"
 	"strings"
@@ -75,15 +74,6 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-type hopKey struct{}
-
-// WithHop returns the context of a request that another replica has passed on, by which an
-// authority knows that it was admitted there.
-func WithHop(ctx context.Context) context.Context { return context.WithValue(ctx, hopKey{}, true) }
-
-// IsHop reports whether a context is one of [WithHop].
-func IsHop(ctx context.Context) bool { return ctx.Value(hopKey{}) != nil }
 
 // A Received is a request that another replica has passed on.
 type Received struct{ body string }

@@ -4,12 +4,11 @@
 //	node authserver.mjs FOLDER-WITH-NODE_MODULES [SETTINGS]
 //
 // SETTINGS is JSON: with "pages" the person logs in and consents on the pages that oidc-provider brings, by any name; "key" is the
-// public JWK of the client "keyed" (private_key_jwt), and with "nonces" proofs of DPoP need a nonce.
+// public JWK of the client "keyed" (private_key_jwt).
 //
 // It prints its issuer, and then a line for each command that it has carried out: "rotate" replaces the key that it signs with, and
 // from "brief" on access tokens end after a second. They are opaque for a resource whose path ends with /opaque, and JSON Web Tokens
 // for all others. It ends with its standard input.
-import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -17,7 +16,7 @@ import { pathToFileURL } from 'node:url';
 
 console.warn = console.info = () => {}; // it warns of what tests have no use for: memory, http, development keys
 const folder = process.argv[2] + '/';
-const { pages = false, key, nonces = false } = JSON.parse(process.argv[3] ?? '{}');
+const { pages = false, key } = JSON.parse(process.argv[3] ?? '{}');
 const load = async name => import(pathToFileURL(createRequire(folder).resolve(name)));
 const { default: Provider } = await load('oidc-provider');
 // With its own store each provider would forget what the one before has issued.
@@ -30,7 +29,6 @@ async function newKey() {
     return { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig' };
 }
 
-const nonceSecret = randomBytes(32);
 
 const tokenFormat = resource => ({
     scope: 'read write',
@@ -69,7 +67,6 @@ async function newProvider(issuer) {
             clientCredentials: { enabled: true },
             clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
             devInteractions: { enabled: pages },
-            dPoP: { enabled: true, nonceSecret, requireNonce: () => nonces },
             introspection: { enabled: true },
             registration: { enabled: true },
             revocation: { enabled: true },

@@ -7,15 +7,19 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 )
 
 // A Clock measures the time in which at least one person is waited for. The zero value is
-// ready. All methods may be called concurrently.
+// ready. It must not be copied. All methods may be called concurrently.
 type Clock struct {
 	mu      sync.Mutex
 	waiting int       // how often Begin was called without End
 	since   time.Time // when waiting last rose from 0
 	total   time.Duration
+	timers  []*Timer // that run, or stand still while waiting is not 0
+	room    [1]*Timer
 }
 
 // Begin counts time as a person's until End is called. Calls may overlap: each Begin needs an
@@ -23,8 +27,12 @@ type Clock struct {
 func (c *Clock) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting++; c.waiting == 1 {
-		c.since = time.Now()
+	if c.waiting++; c.waiting > 1 {
+		return
+	}
+	c.since = time.Now()
+	for _, t := range c.timers {
+		t.timer.Stop()
 	}
 }
 
@@ -32,65 +40,102 @@ func (c *Clock) Begin() {
 func (c *Clock) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting--; c.waiting == 0 {
-		c.total += time.Since(c.since)
+	if c.waiting--; c.waiting > 0 {
+		return
+	}
+	c.total += time.Since(c.since)
+	for _, t := range c.timers {
+		t.timer.Reset(max(t.leftLocked(), 0))
 	}
 }
 
-// isWaiting reports whether a person is waited for.
-func (c *Clock) isWaiting() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting > 0
+// SetWaiting implements [waiting.Listener]: it is Begin and End.
+func (c *Clock) SetWaiting(waiting bool) {
+	if waiting {
+		c.Begin()
+	} else {
+		c.End()
+	}
 }
 
-// elapsed returns the total time in which a person was waited for.
-func (c *Clock) elapsed() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// elapsedLocked returns the total time in which a person was waited for.
+func (c *Clock) elapsedLocked() time.Duration {
 	if c.waiting > 0 {
 		return c.total + time.Since(c.since)
 	}
 	return c.total
 }
 
-// recheck is the interval at which a timer looks again while a person is waited for.
-const recheck = 100 * time.Millisecond
-
-// A Timer calls a function after a time in which no person is waited for.
+// A Timer calls a function after a time in which no person is waited for. The mutex of the clock
+// guards it.
 type Timer struct {
 	clock  *Clock
 	limit  time.Duration
 	start  time.Time
 	before time.Duration // what the clock said at start
 	expire func()
-
-	mu      sync.Mutex // the timer may fire before the field is set
-	timer   *time.Timer
-	stopped bool
+	timer  *time.Timer // nil: it does not run
+	at     int         // where it stands among those of the clock
 }
 
 // AfterFunc returns a timer that calls f, on a goroutine of its own, after limit.
 func (c *Clock) AfterFunc(limit time.Duration, f func()) *Timer {
 	t := &Timer{}
-	t.begin(c, limit, f)
+	t.init(c, limit)
+	t.run(f)
 	return t
 }
 
-func (t *Timer) begin(c *Clock, limit time.Duration, f func()) {
-	t.clock, t.limit, t.expire = c, limit, f
-	t.start, t.before = time.Now(), c.elapsed()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.timer = time.AfterFunc(limit, t.check)
+// init begins to measure.
+func (t *Timer) init(c *Clock, limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.clock, t.limit, t.start, t.before = c, limit, time.Now(), c.elapsedLocked()
 }
+
+// run has the timer call f, unless it runs already or is stopped.
+func (t *Timer) run(f func()) {
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.timer != nil || t.limit == stopped {
+		return
+	}
+	t.expire = f
+	t.timer = time.AfterFunc(max(t.leftLocked(), 0), t.check)
+	if c.waiting > 0 {
+		t.timer.Stop() // until the wait is over
+	}
+	if c.timers == nil {
+		c.timers = c.room[:0]
+	}
+	t.at, c.timers = len(c.timers), append(c.timers, t)
+}
+
+// runs reports whether the timer would call its function.
+func (t *Timer) runs() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return t.timer != nil
+}
+
+// stopped is the limit of a timer that never fires.
+const stopped = -1 << 63
+
+func (t *Timer) usedLocked() time.Duration {
+	return time.Since(t.start) - (t.clock.elapsedLocked() - t.before)
+}
+
+func (t *Timer) leftLocked() time.Duration { return t.limit - t.usedLocked() }
 
 // Used returns the time that has counted so far.
 func (t *Timer) Used() time.Duration {
-	return time.Since(t.start) - (t.clock.elapsed() - t.before)
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return t.usedLocked()
 }
 
-// check calls the function if the time is up, else it sets the timer anew.
+// check calls the function if the time is up. It may be called when a wait has just begun.
 func (t *Timer) check() {
 	if t.isDue() {
 		t.expire()
@@ -98,51 +143,84 @@ func (t *Timer) check() {
 }
 
 func (t *Timer) isDue() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	more := t.limit - t.Used()
-	switch {
-	case t.stopped:
-	case more <= 0:
-		return true
-	case t.clock.isWaiting():
-		t.timer.Reset(max(more, recheck))
-	default:
-		t.timer.Reset(more)
-	}
-	return false
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return t.limit != stopped && t.clock.waiting == 0 && t.leftLocked() <= 0
 }
 
 // Stop keeps the timer from firing, if it has not fired.
 func (t *Timer) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopped = true
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.limit = stopped
+	if t.timer == nil {
+		return
+	}
 	t.timer.Stop()
+	t.timer = nil
+	last := len(c.timers) - 1
+	c.timers[t.at] = c.timers[last]
+	c.timers[t.at].at = t.at
+	c.timers[last] = nil
+	c.timers = c.timers[:last]
 }
 
-// A Limit is a context that is cancelled, with the cause [context.DeadlineExceeded], after a
-// time in which no person is waited for. It has no deadline.
+// A Limit is a context that is cancelled after a time in which no person is waited for. It has no
+// deadline. Until somebody waits for its end it has no timer, and tells by the time whether it has
+// ended; its Err is then [context.DeadlineExceeded].
 type Limit struct {
-	context.Context
-	cancel context.CancelCauseFunc
+	inflight.Context
 	Timer
+	cause error
 }
 
-// WithTimeout returns a limit. The caller must call Release.
+// WithTimeout returns a limit whose cause is [context.DeadlineExceeded]. The caller must call
+// Release.
 func (c *Clock) WithTimeout(ctx context.Context, limit time.Duration) *Limit {
 	l := &Limit{}
-	l.Context, l.cancel = context.WithCancelCause(ctx)
-	l.begin(c, limit, l.exceed)
+	l.Start(ctx, c, limit, context.DeadlineExceeded)
 	return l
 }
 
-func (l *Limit) exceed() { l.cancel(context.DeadlineExceeded) }
+// Start makes l a child of parent that ends after limit on the clock, with a cause. The caller must
+// call Release. It is called once, before any other method.
+func (l *Limit) Start(parent context.Context, c *Clock, limit time.Duration, cause error) {
+	l.cause = cause
+	l.Context.Init(parent)
+	l.Timer.init(c, limit)
+}
 
 // Release ends the context and stops the timer.
 func (l *Limit) Release() {
-	l.cancel(nil)
 	l.Stop()
+	l.Cancel(nil)
+}
+
+// Done implements [context.Context].
+func (l *Limit) Done() <-chan struct{} {
+	if !l.runs() { // the function is made once
+		l.run(l.exceed)
+	}
+	return l.Context.Done()
+}
+
+func (l *Limit) exceed() { l.Cancel(l.cause) }
+
+// IsExceeded reports whether the context has ended because its time is over.
+func (l *Limit) IsExceeded() bool {
+	if l.isDue() {
+		l.exceed()
+	}
+	return context.Cause(&l.Context) == l.cause
+}
+
+// Err implements [context.Context].
+func (l *Limit) Err() error {
+	if l.IsExceeded() {
+		return context.DeadlineExceeded
+	}
+	return l.Context.Err()
 }
 
 type clockKey struct{}
@@ -150,7 +228,7 @@ type clockKey struct{}
 // Value implements [context.Context]. Contexts that are derived from the limit find its clock.
 func (l *Limit) Value(key any) any {
 	if key == (clockKey{}) {
-		return carrier{l.clock, l.Context}
+		return carrier{l.clock, l.Parent()}
 	}
 	return l.Context.Value(key)
 }

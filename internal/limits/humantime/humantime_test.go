@@ -2,6 +2,7 @@ package humantime_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +67,55 @@ func TestStoppedTimerDoesNotFire(t *testing.T) {
 		timer := clock.AfterFunc(time.Second, func() { t.Error("the timer fired") })
 		timer.Stop()
 		time.Sleep(time.Minute)
+	})
+}
+
+// TestTimersOfOneClock: some end and begin while a person is waited for; the others go on.
+func TestTimersOfOneClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock humantime.Clock
+		start := time.Now()
+		fired := make(chan time.Duration, 4)
+		after := func(limit time.Duration) *humantime.Timer {
+			return clock.AfterFunc(limit, func() { fired <- time.Since(start) })
+		}
+		first, second, third := after(time.Second), after(2*time.Second), after(3*time.Second)
+		clock.Begin()
+		first.Stop()
+		fourth := after(time.Second / 2)
+		clock.Begin() // another question
+		time.Sleep(time.Hour)
+		clock.End()
+		time.Sleep(time.Hour)
+		clock.End()
+		for _, want := range []time.Duration{time.Second / 2, 2 * time.Second, 3 * time.Second} {
+			if got := <-fired; got != 2*time.Hour+want {
+				t.Errorf("a timer fired after %v, want two hours and %v", got, want)
+			}
+		}
+		for _, timer := range []*humantime.Timer{first, second, third, fourth} {
+			timer.Stop()
+		}
+	})
+}
+
+// TestLimitWithoutATimer: a limit that nobody waits for tells by the time that it is over.
+func TestLimitWithoutATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock humantime.Clock
+		var limit humantime.Limit
+		over := errors.New("over")
+		limit.Start(t.Context(), &clock, time.Second, over)
+		defer limit.Release()
+		clock.SetWaiting(true)
+		time.Sleep(time.Minute)
+		clock.SetWaiting(false)
+		if limit.IsExceeded() || limit.Err() != nil {
+			t.Error("a person's time counted")
+		}
+		time.Sleep(time.Second)
+		if limit.Err() != context.DeadlineExceeded || context.Cause(&limit) != over {
+			t.Errorf("got %v, %v", limit.Err(), context.Cause(&limit))
+		}
 	})
 }

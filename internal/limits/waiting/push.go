@@ -1,6 +1,10 @@
 package waiting
 
-import "context"
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
 
 // A Push is who wants to know of the questions that are pushed in a context. Calls may overlap.
 type Push struct {
@@ -23,3 +27,13 @@ func PushOf(ctx context.Context) *Push {
 	p, _ := ctx.Value(pushKey{}).(*Push)
 	return p
 }
+
+// A ClientError is the cause with which a call ends because its client has answered a question with
+// an error.
+type ClientError struct {
+	Said *protocol.Error
+	Err  error // what the call has ended with
+}
+
+func (e *ClientError) Error() string { return e.Err.Error() }
+func (e *ClientError) Unwrap() error { return e.Err }

@@ -79,24 +79,10 @@ type watchKey struct{}
 // Key is the key under which a context carries a [Watch].
 func Key() any { return watchKey{} }
 
-// Init prepares a Watch for a context below parent, which answers [Key] with it.
-// listener may be nil. It is called once, before anything else.
-func (w *Watch) Init(parent context.Context, listener Listener) {
-	w.parent, w.listener = parent, listener
-}
-
-// Value returns w for [Key], and nil for other keys, so that a context can take its values from w.
-func (w *Watch) Value(key any) any {
-	if key == (watchKey{}) {
-		return w
-	}
-	return nil
-}
-
-// Attach is [Watch.Init] for those who have no context of their own: it returns
-// one that carries the watch.
+// Attach prepares a Watch and returns a context that carries it, for those who have no context of
+// their own. listener may be nil. It is called once, before anything else.
 func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
-	w.Init(parent, listener)
+	w.parent, w.listener = parent, listener
 	return context.WithValue(parent, watchKey{}, w)
 }
 
@@ -104,14 +90,13 @@ func (w *Watch) Attach(parent context.Context, listener Listener) context.Contex
 // a person. The zero value is ready. It must not be copied.
 type LazyWatch struct{ watch atomic.Pointer[Watch] }
 
-// Ensure returns the watch. The first call creates it with what [Watch.Init] takes. Calls
-// may overlap.
+// Ensure returns the watch for a context below parent, which answers [Key] with it. listener may be
+// nil. The first call creates it. Calls may overlap.
 func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
 	if w := l.watch.Load(); w != nil {
 		return w
 	}
-	w := &Watch{}
-	w.Init(parent, listener)
+	w := &Watch{parent: parent, listener: listener}
 	if !l.watch.CompareAndSwap(nil, w) {
 		return l.watch.Load()
 	}

@@ -82,7 +82,7 @@ func (v *Victim) runAttack(a attack) []error {
 		return []error{err}
 	}
 	defer peer.Close() // the connection is of no more use
-	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), v.subject.timeout())
 	defer cancel()
 	s := &attempt{Victim: v, conn: v.subject.newConnection(peer, v.flow)}
 	if err := s.restartFlow(ctx); err != nil {
@@ -203,7 +203,7 @@ func answerAttacks() []attack {
 const (
 	noRoots      = `{"roots":[]}`
 	otherMessage = `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`
-	refusal      = `{"action":"decline"}`
+	decline      = `{"action":"decline"}`
 )
 
 // expireState sends a state when it is older than any flow lasts by default, and than our patience.
@@ -404,7 +404,7 @@ func forkState(ctx context.Context, s *attempt) []error {
 		case protocol.KindListRoots:
 			return json.RawMessage(noRoots)
 		}
-		return json.RawMessage(refusal)
+		return json.RawMessage(decline)
 	})
 	if _, err := s.conn.sendLeg(ctx, l); err != nil {
 		return []error{err}

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,7 +11,7 @@ import (
 )
 
 // A Target is a server under test. Connect alone is required. The fields have the meaning that
-// the documentation of roundtriptest.Target gives them.
+// the documentation of roundtriptest.Subject gives them.
 type Target struct {
 	Connect func(user string) (protocol.Peer, error)
 	Eras    []protocol.Era
@@ -26,7 +27,11 @@ type Target struct {
 	SingleUse bool
 	Later     func(time.Duration)
 	Lossy     bool
+
+	Timeout time.Duration // bounds a flow that hangs, 0: a minute
 }
+
+func (s *Target) timeout() time.Duration { return cmp.Or(s.Timeout, time.Minute) }
 
 // ServesEra reports whether the server serves an era.
 func (s *Target) ServesEra(era protocol.Era) bool {
@@ -42,6 +47,9 @@ type Flow struct {
 	Fails        string
 	Never        []string
 	Capabilities *protocol.ClientCapabilities
+
+	// Fill answers the questions that Answers has nothing for. Nil: there must be none.
+	Fill func(protocol.InputRequest) (json.RawMessage, error)
 }
 
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {

@@ -13,16 +13,20 @@ import (
 )
 
 // PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
-// there; they are matched with those of modern by their words and their order.
+// there; they are matched with those of modern by their words and their order. Where the flow has a
+// Fill, it answers them, and modern is nil.
 func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	peer, err := s.Connect("")
 	if err != nil {
 		return nil, err
 	}
 	defer peer.Close() // the connection is of no more use
-	person := &person{effects: s.Effects, expected: slices.Clone(modern.asked)}
+	person := &person{effects: s.Effects, fill: flow.Fill}
+	if modern != nil {
+		person.expected = slices.Clone(modern.asked)
+	}
 	session, err := openSession(ctx, peer, person, flow.clientCapabilities())
 	if err != nil {
 		return nil, err
@@ -128,7 +132,8 @@ func replyInSession(req *protocol.Request,
 	return &protocol.Response{ID: req.ID, Result: result}
 }
 
-// A person answers the questions of a session as those of the modern flow were answered.
+// A person answers the questions of a session as those of the modern flow were answered, or as fill
+// does.
 type person struct {
 	mu       sync.Mutex
 	expected []askedQuestion
@@ -136,6 +141,7 @@ type person struct {
 	problem  error
 	reworded []rewording
 	effects  *Effects
+	fill     func(protocol.InputRequest) (json.RawMessage, error) // nil: as expected says
 }
 
 // Notify ignores progress, logs and changes of lists.
@@ -153,6 +159,14 @@ func (p *person) answerQuestion(question protocol.InputRequest) (json.RawMessage
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.fill != nil {
+		a, err := fillQuestion(p.fill, question, "", words, p.asked)
+		if errors.Is(err, ErrAsksAgain) {
+			p.problem = err
+		}
+		p.asked = append(p.asked, askedQuestion{"", words, question, a})
+		return a.Result, err
+	}
 	i := p.findExpected(question, words)
 	if i < 0 {
 		p.problem = fmt.Errorf("a session is asked what revision 2026-07-28 is not, or not as "+

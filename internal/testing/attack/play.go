@@ -2,21 +2,18 @@ package attack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // maxLegs bounds flows that do not end.
 const maxLegs = 20
-
-// flowTimeout bounds a flow that hangs.
-const flowTimeout = time.Minute
 
 // PlayModern plays the flow in revision 2026-07-28, in which questions have keys.
 func (s *Target) PlayModern(flow Flow) (*Played, error) {
@@ -41,6 +38,8 @@ type Played struct {
 	reworded []rewording     // questions of a session
 	unasked  []askedQuestion // by a session
 
+	fill func(protocol.InputRequest) (json.RawMessage, error) // of the flow
+
 	task string            // the id, where the flow has become a task
 	left map[string]Answer // for what it asks then
 
@@ -62,7 +61,7 @@ func (s *Target) playToEnd(flow Flow) (*Played, error) {
 		return nil, err
 	}
 	defer peer.Close() // the connection is of no more use
-	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	p, err := s.playLegs(ctx, s.newConnection(peer, flow), flow, maxLegs)
 	if err != nil {
@@ -80,7 +79,8 @@ func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow,
 	if err != nil {
 		return nil, err
 	}
-	p := &Played{request: flow.Request, next: leg{request: flow.Request, arguments: arguments}}
+	p := &Played{request: flow.Request, fill: flow.Fill,
+		next: leg{request: flow.Request, arguments: arguments}}
 	answers := maps.Clone(flow.Answers)
 	for p.legs < legs {
 		s.Effects.startRound()
@@ -127,6 +127,12 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 		}
 		key := handlerKey(q.Key, answers)
 		a, ok := answers[key]
+		if !ok && p.fill != nil {
+			if a, err = fillQuestion(p.fill, q.Request, key, words, p.asked); err != nil {
+				return leg{}, err
+			}
+			ok = true
+		}
 		switch {
 		case !ok:
 			return leg{}, fmt.Errorf("question %q has no answer in the flow: %s", q.Key, words)
@@ -144,6 +150,18 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 		}
 	}
 	return next, nil
+}
+
+// fillQuestion returns what fill answers to a question that has not been asked before.
+func fillQuestion(fill func(protocol.InputRequest) (json.RawMessage, error),
+	q protocol.InputRequest, key, words string, asked []askedQuestion) (Answer, error) {
+	if slices.ContainsFunc(asked, func(a askedQuestion) bool {
+		return a.description == words || key != "" && a.key == key // sessions have no keys
+	}) {
+		return Answer{}, fmt.Errorf("%w: %s", ErrAsksAgain, words)
+	}
+	result, err := fill(q)
+	return Answer{Kinds: []protocol.InputKind{q.Kind()}, Result: result}, err
 }
 
 // listKinds names the kinds of questions that an answer is for.

@@ -89,7 +89,7 @@ func (p *Played) IsTask() bool { return p.task != "" }
 // writes to the store, 0: never; another process goes on then. It reports whether it came to that.
 // The questions are compared with those of modern, unless that is nil.
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	s.Tasks.start(s.Effects, writes)
 	defer s.Tasks.end()

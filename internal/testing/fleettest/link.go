@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -28,10 +29,14 @@ func NewLink(t testing.TB) *Link {
 	return l
 }
 
-// URL returns where the link is entered. It stays the same.
+// Address returns where the link is entered, host and port. It stays the same.
+func (l *Link) Address() string { return l.address }
+
+// URL returns the address as a URL.
 func (l *Link) URL() string { return "http://" + l.address }
 
-// Open has new connections go to a target, host and port, and opens the link if it is closed.
+// Open has new connections go to a target, host and port or the path of a socket, and opens the
+// link if it is closed.
 func (l *Link) Open(target string) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -63,7 +68,11 @@ func (l *Link) carry(from net.Conn) {
 	l.mu.Lock()
 	target := l.target
 	l.mu.Unlock()
-	to, err := net.Dial("tcp", target)
+	network := "tcp"
+	if strings.HasPrefix(target, "/") {
+		network = "unix"
+	}
+	to, err := net.Dial(network, target)
 	if err != nil {
 		from.Close()
 		return

@@ -24,7 +24,6 @@ type Grant struct {
 	Subject  string
 	Resource string
 	Scopes   []string
-	Key      string // the thumbprint of the key that its tokens are bound to; empty: to none
 }
 
 // serveAuthorize plays the pages of the authorization server: the person is logged in and consents

@@ -149,7 +149,7 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticateClient returns the client of a request at the token, introspection or revocation
+// authenticateClient returns the client of a request at the token or revocation
 // endpoint. It must use the method that it is registered with and no other.
 func (s *Server) authenticateClient(r Request) (*Client, bool) {
 	method, id, secret := "none", r.Form.Get("client_id"), r.Form.Get("client_secret")

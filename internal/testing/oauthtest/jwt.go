@@ -52,7 +52,7 @@ func (s *Server) serveKeys(w http.ResponseWriter) {
 
 // accessClaims returns the claims of RFC 9068.
 func (s *Server) accessClaims(t *token) Document {
-	d := Document{
+	return Document{
 		{"iss", s.URL},
 		{"sub", t.grant.Subject},
 		{"aud", t.grant.Resource},
@@ -62,10 +62,6 @@ func (s *Server) accessClaims(t *token) Document {
 		{"client_id", t.grant.Client},
 		{"scope", strings.Join(t.grant.Scopes, " ")},
 	}
-	if t.grant.Key != "" {
-		d.Add("cnf", map[string]string{"jkt": t.grant.Key})
-	}
-	return d
 }
 
 // signLocked returns an access token as a JWT of the key that signs.

@@ -357,61 +357,6 @@ func TestRegistrationOfLoopbackRedirectNeedsNativeType(t *testing.T) {
 	}
 }
 
-func TestPersonSaysNo(t *testing.T) {
-	as := oauthtest.NewServer(t, nil)
-	p := newParty(t, as)
-	p.login("read")
-	as.Deny(true)
-	callback, _, err := p.authorize("read", nil)
-	if err != nil || callback.Get("error") != "access_denied" || callback.Get("iss") != as.URL ||
-		callback.Get("state") != "the state" {
-		t.Errorf("callback %v, %v", callback, err)
-	}
-}
-
-func TestScopesAreNarrowed(t *testing.T) {
-	as := oauthtest.NewServer(t, nil)
-	p := newParty(t, as)
-	if a := p.login("read write"); a.Scope != "read write" {
-		t.Errorf("scope %q", a.Scope)
-	}
-	as.Narrow("read")
-	if a := p.login("read write"); a.Scope != "read" {
-		t.Errorf("scope %q", a.Scope)
-	}
-}
-
-func TestIntrospectionAndRevocation(t *testing.T) {
-	as := oauthtest.NewServer(t, &oauthtest.Options{Opaque: true,
-		Clients: []oauthtest.Client{{ID: "api", Secret: "the secret of the API"}}})
-	p := newParty(t, as)
-	api := newParty(t, as)
-	api.id, api.secret, api.method = "api", "the secret of the API", "client_secret_basic"
-	active := func(token string) bool {
-		t.Helper()
-		a := api.send(http.MethodPost, "/introspect", "application/x-www-form-urlencoded",
-			[]byte(url.Values{"token": {token}}.Encode()))
-		if a.status != http.StatusOK {
-			t.Fatalf("status %d %s", a.status, a.Error)
-		}
-		return a.Active
-	}
-	first := p.login("read")
-	if strings.Contains(first.Access, ".") || !active(first.Access) || active("another") {
-		t.Error("introspection of an opaque token")
-	}
-	as.Expire()
-	if active(first.Access) {
-		t.Error("an expired token is active")
-	}
-	second := p.refresh(first.Refresh)
-	p.send(http.MethodPost, "/revoke", "application/x-www-form-urlencoded",
-		[]byte(url.Values{"token": {second.Refresh}, "client_id": {p.id}}.Encode()))
-	if active(second.Access) || p.refresh(second.Refresh).Error != "invalid_grant" {
-		t.Error("the tokens of a revoked login are valid")
-	}
-}
-
 func TestSecretsListsEverything(t *testing.T) {
 	as := oauthtest.NewServer(t, &oauthtest.Options{AuthMethods: []string{"client_secret_basic"}})
 	p := newParty(t, as)

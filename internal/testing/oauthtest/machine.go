@@ -55,7 +55,7 @@ func (s *Server) authorizeMachine(client *Client, r Request) (Grant, string) {
 	if !ok {
 		return Grant{}, "invalid_target"
 	}
-	grant := Grant{Client: client.ID, Subject: client.ID, Resource: resource, Key: r.key,
+	grant := Grant{Client: client.ID, Subject: client.ID, Resource: resource,
 		Scopes: d.scopesOf(r.Form)}
 	if r.Form.Get("grant_type") == clientCredentials {
 		if client.Method == "none" {

@@ -23,7 +23,6 @@ func (s *Server) serverMetadata() Document {
 		{"authorization_endpoint", s.URL + "/authorize"},
 		{"token_endpoint", s.URL + "/token"},
 		{"jwks_uri", s.URL + "/jwks"},
-		{"introspection_endpoint", s.URL + "/introspect"},
 		{"revocation_endpoint", s.URL + "/revoke"},
 		{"response_types_supported", []string{"code"}},
 		{"grant_types_supported", []string{"authorization_code", "refresh_token"}},

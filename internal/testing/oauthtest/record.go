@@ -16,15 +16,14 @@ type Endpoint string
 
 // The endpoints of a [Server] and, from ResourceMetadata on, of a [Resource].
 const (
-	Metadata   Endpoint = "metadata" // any well-known address, also where nothing lies
-	Authorize  Endpoint = "authorize"
-	Token      Endpoint = "token"   // every grant except refresh_token
-	Refresh    Endpoint = "refresh" // the token endpoint with grant_type refresh_token
-	Register   Endpoint = "register"
-	Introspect Endpoint = "introspect"
-	Revoke     Endpoint = "revoke"
-	JWKS       Endpoint = "jwks"
-	Other      Endpoint = "other" // any other path
+	Metadata  Endpoint = "metadata" // any well-known address, also where nothing lies
+	Authorize Endpoint = "authorize"
+	Token     Endpoint = "token"   // every grant except refresh_token
+	Refresh   Endpoint = "refresh" // the token endpoint with grant_type refresh_token
+	Register  Endpoint = "register"
+	Revoke    Endpoint = "revoke"
+	JWKS      Endpoint = "jwks"
+	Other     Endpoint = "other" // any other path
 
 	ResourceMetadata Endpoint = "resource metadata" // any well-known address
 	Call             Endpoint = "call"              // the resource itself
@@ -38,8 +37,6 @@ type Request struct {
 	Header   http.Header
 	Form     url.Values // parameters of the body or, without a form in the body, of the URL
 	Body     []byte
-
-	key string // the thumbprint of the key of its proof
 }
 
 // A Gate keeps requests for an endpoint waiting. See Hold.

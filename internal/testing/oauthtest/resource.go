@@ -71,7 +71,7 @@ func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	if r.opts.Handler == nil {
 		r.opts.Handler = http.HandlerFunc(serveEmptyResult)
 	}
-	r.Origin = listen(t, r.recorder, r, nil)
+	r.Origin = listen(t, r.recorder, r)
 	r.URL = r.Origin + resourcePath
 	r.Identifier = r.URL
 	if r.opts.Location == rootMetadata {

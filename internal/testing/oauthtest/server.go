@@ -27,14 +27,10 @@ type Options struct {
 	NoDocuments   bool // client id metadata documents are not promised; none is ever fetched
 	NoRefresh     bool // refresh tokens are never given
 	ExactRedirect bool // the port of a loopback redirect URI has to be the registered one
-	Opaque        bool // access tokens are random strings, to be introspected
+	Opaque        bool // access tokens are random strings
 
 	// Lifetime is the lifetime of access tokens. Zero: an hour.
 	Lifetime time.Duration
-
-	// Listen makes the handler reachable and returns the origin without a terminating slash. Nil: a
-	// server on a loopback port. It is called once, and the handler may be called when it returns.
-	Listen func(h http.Handler) string
 }
 
 // Elsewhere is a path for redirects. Metadata lies there.
@@ -65,10 +61,6 @@ type Server struct {
 	assertions   map[string]Assertion
 	assertionIDs map[string]bool // jti of client assertions
 	idp          *Server         // nil: the server itself
-
-	proofs   Proofs
-	nonce    string          // of the next proof
-	proofIDs map[string]bool // jti
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
@@ -76,8 +68,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{recorder: newRecorder(), subject: "alice", clients: make(map[string]*Client),
 		codes: make(map[string]*code), tokens: make(map[string]*token),
-		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool),
-		proofIDs: make(map[string]bool)}
+		assertions: make(map[string]Assertion), assertionIDs: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -90,7 +81,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 		s.AddClient(c)
 	}
 	s.RotateKeys()
-	origin := listen(t, s.recorder, http.HandlerFunc(s.serveHTTP), s.opts.Listen)
+	origin := listen(t, s.recorder, http.HandlerFunc(s.serveHTTP))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.origin, s.URL = origin, origin+s.opts.Path
@@ -98,11 +89,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 }
 
 // listen makes a handler reachable until the test ends, and returns the origin.
-func listen(t testing.TB, l *recorder, h http.Handler, by func(h http.Handler) string) string {
-	if by != nil {
-		t.Cleanup(l.releaseAll)
-		return by(h)
-	}
+func listen(t testing.TB, l *recorder, h http.Handler) string {
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		l.releaseAll()
@@ -156,8 +143,6 @@ func (s *Server) dispatchRequest(w http.ResponseWriter, r Request) {
 		s.serveToken(w, r)
 	case Register:
 		s.serveRegister(w, r)
-	case Introspect:
-		s.serveIntrospect(w, r)
 	case Revoke:
 		s.serveRevoke(w, r)
 	case JWKS:
@@ -181,7 +166,7 @@ func (s *Server) endpointOf(r Request) Endpoint {
 		return Other
 	case e == Token && r.Form.Get("grant_type") == "refresh_token":
 		return Refresh
-	case slices.Contains([]Endpoint{Authorize, Token, Register, Introspect, Revoke, JWKS}, e):
+	case slices.Contains([]Endpoint{Authorize, Token, Register, Revoke, JWKS}, e):
 		return e
 	}
 	return Other

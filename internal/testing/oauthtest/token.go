@@ -40,14 +40,6 @@ func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 		s.refuseRequest(w, r.Endpoint, "unauthorized_client")
 		return
 	}
-	s.mu.Lock()
-	key, refused := s.checkProofLocked(w, r)
-	s.mu.Unlock()
-	if refused != "" {
-		s.refuseRequest(w, r.Endpoint, refused)
-		return
-	}
-	r.key = key
 	if isMachine(r.Form.Get("grant_type")) {
 		s.serveMachine(w, r, client)
 		return
@@ -93,7 +85,6 @@ func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 	}
 	s.families++
 	found.used, found.family = true, s.families
-	found.grant.Key = r.key
 	d := s.issueLocked(client, found.grant, found.grant.Scopes, s.families)
 	if found.noRefresh {
 		Remove("refresh_token")(&d)
@@ -104,8 +95,7 @@ func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 // refreshLocked exchanges a refresh token for new tokens, or returns the code of an error.
 func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
 	found := s.tokens[r.Form.Get("refresh_token")]
-	if found == nil || !found.refresh || found.grant.Client != client.ID ||
-		found.grant.Key != r.key {
+	if found == nil || !found.refresh || found.grant.Client != client.ID {
 		return nil, "invalid_grant"
 	}
 	if found.used {
@@ -133,13 +123,9 @@ func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string, family int) Document {
 	narrow := grant
 	narrow.Scopes = scopes
-	kind := "Bearer"
-	if grant.Key != "" {
-		kind = "DPoP"
-	}
 	d := Document{
 		{"access_token", s.makeAccessLocked(narrow, family)},
-		{"token_type", kind},
+		{"token_type", "Bearer"},
 		{"expires_in", int(s.opts.Lifetime / time.Second)},
 		{"scope", s.deviations.joinScopes(scopes)},
 	}
@@ -217,24 +203,6 @@ func (s *Server) Families() int {
 		}
 	}
 	return len(alive)
-}
-
-// serveIntrospect implements RFC 7662, for confidential clients only.
-func (s *Server) serveIntrospect(w http.ResponseWriter, r Request) {
-	client, ok := s.authenticateClient(r)
-	if !ok || client.Secret == "" {
-		s.refuseRequest(w, r.Endpoint, "invalid_client")
-		return
-	}
-	s.mu.Lock()
-	found := s.tokens[r.Form.Get("token")]
-	d := Document{{"active", found.isValid()}}
-	if found.isValid() {
-		d = append(d, s.accessClaims(found)...)
-		d.Add("token_type", "Bearer")
-	}
-	s.mu.Unlock()
-	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
 }
 
 // serveRevoke implements RFC 7009: unknown tokens get 200, too.

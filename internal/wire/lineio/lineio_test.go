@@ -159,3 +159,42 @@ func TestReaderCostIsLinear(t *testing.T) {
 			RefusedFrom: most + 1},
 	)
 }
+
+type cancelled bool
+
+func (c cancelled) IsCancelled() bool { return bool(c) }
+
+func TestOutbox(t *testing.T) {
+	var out strings.Builder
+	o := lineio.NewOutbox()
+	ran := make(chan error, 1)
+	go func() { ran <- o.Run(&out) }()
+	for line, unless := range map[string]lineio.Cancellable{
+		"kept": cancelled(false), "dropped": cancelled(true)} {
+		if err := o.Send(t.Context(), []byte(line), unless); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.End()
+	if err := <-ran; err != nil || o.Err() != nil || out.String() != "kept\n" {
+		t.Errorf("got %v, %v and wrote %q", err, o.Err(), &out)
+	}
+	if err := o.Send(t.Context(), nil, nil); err != lineio.ErrEnded {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestOutboxWhoseWriterFails(t *testing.T) {
+	r, w := io.Pipe()
+	broken := errors.New("broken")
+	_ = r.CloseWithError(broken)
+	o := lineio.NewOutbox()
+	go func() { _ = o.Run(w) }()
+	if err := o.Send(t.Context(), []byte("a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-o.Done()
+	if err := o.Send(t.Context(), []byte("b"), nil); !errors.Is(err, broken) || err != o.Err() {
+		t.Errorf("got %v and %v, want %v", err, o.Err(), broken)
+	}
+}

@@ -77,7 +77,7 @@ func (r *batchReplies) addReply(response *protocol.Response) {
 		return
 	}
 	if line := appendBatch(nil, r.list); line != nil {
-		_ = r.stream.sendLine(context.Background(), outgoingLine{line: line})
+		_ = r.stream.sendLine(context.Background(), line, nil)
 	}
 }
 

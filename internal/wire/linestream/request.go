@@ -188,7 +188,7 @@ func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
 	if err := jsonx.Check(line); err != nil {
 		return fmt.Errorf("server: notify: %.64q: %w", methodOf(m), err)
 	}
-	return r.stream.sendLine(ctx, outgoingLine{line, unless})
+	return r.stream.sendLine(ctx, line, unless)
 }
 
 func methodOf(m protocol.Message) string {

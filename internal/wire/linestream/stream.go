@@ -69,40 +69,23 @@ const stopGrace = time.Second
 
 // A Stream is one client on a stream of lines. [New] makes one, for one call of Serve.
 //
-//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ writeLines ─▶ out
+//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ out
 type Stream struct {
-	opts       Options
-	in         io.Reader
-	out        io.Writer
-	peer       protocol.Peer
-	session    SessionPeer       // peer, if it is one
-	outbox     chan outgoingLine // to writeLines; unbuffered, for back-pressure
-	ended      chan struct{}     // closed when writeLines takes no more lines
-	writerDone chan struct{}     // closed when writeLines has returned
-	writeError error             // set by writeLines before it returns
+	opts    Options
+	in      io.Reader
+	out     io.Writer
+	peer    protocol.Peer
+	session SessionPeer // peer, if it is one
+	outbox  *lineio.Outbox
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
 	waitingCount int // how many requests wait for a person
 }
 
-// An outgoingLine is a line for the writer. It is dropped when its request, if it
-// has one, is cancelled before the line is written.
-type outgoingLine struct {
-	line    []byte
-	request *request
-}
-
 // New returns a stream that reads in and writes out.
 func New(in io.Reader, out io.Writer, opts Options) *Stream {
-	return &Stream{
-		opts:       opts,
-		in:         in,
-		out:        out,
-		outbox:     make(chan outgoingLine),
-		ended:      make(chan struct{}),
-		writerDone: make(chan struct{}),
-	}
+	return &Stream{opts: opts, in: in, out: out, outbox: lineio.NewOutbox()}
 }
 
 // Serve serves the client with peer, which it closes in the end. It returns nil when in
@@ -117,7 +100,7 @@ func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
 	// Requests outlive ctx for as long as it takes to end them in good order.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	go st.writeLines(lineio.NewWriter(st.out))
+	go func() { _ = st.outbox.Run(st.out) }() // writeFailure has the error
 	read := make(chan error, 1)
 	go func() { read <- st.readLines(life, lineio.NewReader(st.in, st.opts.MaxLineBytes)) }()
 
@@ -127,7 +110,7 @@ func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		st.requests.Drain(false) // people are not waited for
-	case <-st.writerDone:
+	case <-st.outbox.Done():
 	}
 	idle := st.requests.Drain(true)
 	if ctx.Err() == nil && st.session != nil {
@@ -148,7 +131,7 @@ func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error 
 	select {
 	case <-idle:
 	case <-timer.C:
-	case <-st.writerDone:
+	case <-st.outbox.Done():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -159,8 +142,8 @@ func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error 
 // writer, each for at most stopGrace.
 func (st *Stream) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
-	close(st.ended)
-	return cmp.Or(err, waitAtMost(stopGrace, st.writerDone))
+	st.outbox.End()
+	return cmp.Or(err, waitAtMost(stopGrace, st.outbox.Done()))
 }
 
 func waitAtMost(limit time.Duration, done <-chan struct{}) error {
@@ -253,34 +236,12 @@ func (st *Stream) refuseLine(ctx context.Context, why event.RefusalReason, id pr
 	return &protocol.Response{ID: id, Error: e}
 }
 
-// writeLines writes the messages of all requests. It is the one goroutine that
-// blocks while the client does not read.
-func (st *Stream) writeLines(lines *lineio.Writer) {
-	defer close(st.writerDone)
-	for {
-		select {
-		case o := <-st.outbox:
-			if o.request != nil && o.request.task.IsCancelled() {
-				continue
-			}
-			if err := lines.Write(o.line); err != nil {
-				st.writeError = fmt.Errorf("server: write: %w", err)
-				return
-			}
-		case <-st.ended:
-			return
-		}
-	}
-}
-
 // writeFailure returns why writing failed, nil when it did not.
 func (st *Stream) writeFailure() error {
-	select {
-	case <-st.writerDone:
-		return st.writeError
-	default:
-		return nil
+	if err := st.outbox.Err(); err != nil {
+		return fmt.Errorf("server: write: %w", err)
 	}
+	return nil
 }
 
 // Send sends a message that belongs to no request, so that no cancellation can stop it.
@@ -289,7 +250,7 @@ func (st *Stream) Send(ctx context.Context, m protocol.Message) error {
 	if err != nil {
 		return err
 	}
-	return st.sendLine(ctx, outgoingLine{line: line})
+	return st.sendLine(ctx, line, nil)
 }
 
 // sendResponse sends a response. One that cannot be written is the server's
@@ -301,20 +262,20 @@ func (st *Stream) sendResponse(response *protocol.Response) {
 			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
 	}
 	if err == nil {
-		_ = st.sendLine(context.Background(), outgoingLine{line: line})
+		_ = st.sendLine(context.Background(), line, nil)
 	}
 }
 
-// sendLine hands a line to the writer, unless ctx or the stream ends first.
-func (st *Stream) sendLine(ctx context.Context, o outgoingLine) error {
-	select {
-	case st.outbox <- o:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-st.writerDone:
-		return cmp.Or(st.writeError, errEnded)
-	case <-st.ended:
-		return errEnded
+// sendLine hands a line to the writer, unless ctx or the stream ends first. The line is
+// dropped when unless, if it is not nil, is cancelled before it is written.
+func (st *Stream) sendLine(ctx context.Context, line []byte, unless *request) error {
+	var task lineio.Cancellable
+	if unless != nil {
+		task = &unless.task
 	}
+	err := st.outbox.Send(ctx, line, task)
+	if err == nil || ctx.Err() != nil && err == context.Cause(ctx) {
+		return err
+	}
+	return cmp.Or(st.writeFailure(), errEnded)
 }

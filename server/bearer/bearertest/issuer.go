@@ -11,8 +11,7 @@
 //		Subject: "ann", Audience: resource, Scopes: []string{"files:read"}})
 //
 // A server that runs in another process, and is told the URL of its issuer alone, gets one that
-// listens: [Start]. To test that a person can log in, let the client play against the login service
-// that you have, in a realm for tests.
+// listens: [Start]. A client can log its person in there, too.
 package bearertest
 
 import (
@@ -56,32 +55,16 @@ func NewIssuer(url string) *Issuer {
 	return &Issuer{url: url, keys: keys, signer: signer}
 }
 
-// Start returns an issuer that serves its metadata (RFC 8414) and its keys on a loopback address
-// until the test ends.
+// Start returns an issuer that serves its Handler on a loopback address until the test ends. Its
+// person is ann.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	mux := http.NewServeMux()
 	listening := httptest.NewServer(mux)
 	t.Cleanup(listening.Close)
 	issuer := NewIssuer(listening.URL)
-	mux.HandleFunc("GET /.well-known/oauth-authorization-server",
-		func(w http.ResponseWriter, _ *http.Request) {
-			metadata, err := json.Marshal(map[string]any{
-				"issuer": issuer.url, "jwks_uri": issuer.url + "/keys",
-				"response_types_supported": []string{"code"},
-			})
-			must(err)
-			sendJSON(w, metadata)
-		})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		sendJSON(w, issuer.keys)
-	})
+	mux.Handle("/", issuer.Handler("ann"))
 	return issuer
-}
-
-func sendJSON(w http.ResponseWriter, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // a client that went away needs none
 }
 
 // URL returns the identifier of the issuer, the iss of its tokens.

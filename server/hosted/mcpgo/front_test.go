@@ -49,9 +49,7 @@ func connect(t *testing.T, endpoint, token string, era protocol.Era) *client.Cli
 	through := &http.Transport{}
 	over, err := clienthttp.New(endpoint, &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: through},
-		Authorize: func(context.Context) (http.Header, error) {
-			return http.Header{"Authorization": {token}}, nil
-		},
+		Header:     http.Header{"Authorization": {token}},
 	})
 	if err != nil {
 		t.Fatal(err)

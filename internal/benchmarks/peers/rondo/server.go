@@ -66,8 +66,8 @@ func NewProduction() http.Handler {
 	authority := NewAuthority(0)
 	token := authority.Token("ann")
 	logs, metrics := newSinks()
-	observer, chain, err := middleware.Production(logs, metrics, &middleware.ProductionOptions{
-		Log: middleware.LogOptions{TraceID: true}, Timeout: 30 * time.Second})
+	observer, chain, err := middleware.Production(logs, metrics, &middleware.Options{
+		TraceID: true, Timeout: 30 * time.Second})
 	if err != nil {
 		panic(err) // internal error: the registry is empty
 	}

@@ -1,7 +1,7 @@
-// Mcpattack calls tools of an MCP server, in any language, and shows what they make of answers
-// that are none: era by era, which tools ask, which give after a decline, a cancel, a forged or a
-// missing answer the result that they give after an accept, which lose answers, and which ask in
-// one era and act without asking in the other.
+// Mcpattack calls tools of an MCP server, in any language, with answers that are none, and with the
+// attacks of package roundtriptest. It shows, era by era, which tools ask, which give after a
+// decline, a cancel or a forged answer the result that they give after an accept, which lose
+// answers, and which ask in one era and act without asking in the other.
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack \
 //		[-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
@@ -11,13 +11,16 @@
 // tools are listed and none is called. Forms are filled from their schemas.
 //
 // A server behind OAuth gets what the environment variable MCPATTACK_AUTHORIZATION holds in the
-// header Authorization, such as "Bearer" and a token.
+// header Authorization, such as "Bearer" and a token. With MCPATTACK_OTHER_AUTHORIZATION, the token
+// of somebody else, the attack "other user" is run as well, and with -single-use those that need a
+// server whose states work once.
 //
 // The exit status is 1 if a tool fails open, loses answers or asks in one era alone, 2 if the
 // server could not be judged.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -25,6 +28,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +52,11 @@ const defaultTimeout = 20 * time.Second
 // end of their input, and nothing of theirs is wanted any more.
 const exitGrace = 200 * time.Millisecond
 
-// envAuthorization is a variable and no flag: everybody may read the arguments of a process.
-const envAuthorization = "MCPATTACK_AUTHORIZATION"
+// Variables and no flags: everybody may read the arguments of a process.
+const (
+	envAuthorization = "MCPATTACK_AUTHORIZATION"
+	envOther         = "MCPATTACK_OTHER_AUTHORIZATION"
+)
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -76,23 +83,26 @@ func run(args []string, out, errOut io.Writer) int {
 
 // A config is what the arguments ask for.
 type config struct {
-	survey *attack.Survey
-	tools  []attack.ToolCall
+	target *attack.Target
+	tools  []attack.Request
 }
 
 func parseArgs(args []string, errOut io.Writer) (*config, error) {
-	c := &config{}
+	c := &config{target: &attack.Target{}}
 	flags := flag.NewFlagSet("mcpattack", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	flags.Usage = func() {
 		fmt.Fprintln(errOut, "usage: mcpattack [-tool NAME=ARGUMENTS]... URL | -- COMMAND "+
 			"[ARGUMENT]...\nWithout -tool the tools are listed and none is called.\n"+
-			envAuthorization+" in the environment is sent to a URL as the header Authorization.")
+			envAuthorization+" in the environment is sent to a URL as the header Authorization.\n"+
+			envOther+" is that of another user.")
 		flags.PrintDefaults()
 	}
 	flags.Func("tool", "call the tool with these arguments: `NAME=ARGUMENTS`, a JSON object",
 		c.addTool)
-	timeout := flags.Duration("timeout", defaultTimeout, "give a call up after this time")
+	flags.DurationVar(&c.target.Timeout, "timeout", defaultTimeout,
+		"give a call up after this time")
+	flags.BoolVar(&c.target.SingleUse, "single-use", false, "states of the server work once")
 	stderr := flags.Bool("stderr", false, "pass on what the command writes to standard error")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -102,25 +112,27 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 		flags.Usage()
 		return nil, errors.New("name a URL, or a command after --")
 	}
-	header := map[string][]string{}
-	if credentials := os.Getenv(envAuthorization); credentials != "" {
-		header["Authorization"] = []string{credentials}
-	}
-	target := &attack.Target{}
 	if len(rest) == 1 && isURL(rest[0]) {
-		target.Connect = func(string) (protocol.Peer, error) {
+		c.target.TwoUsers = os.Getenv(envOther) != ""
+		c.target.Connect = func(user string) (protocol.Peer, error) {
+			header, credentials := map[string][]string{}, os.Getenv(envAuthorization)
+			if user != "" {
+				credentials = os.Getenv(envOther)
+			}
+			if credentials != "" {
+				header["Authorization"] = []string{credentials}
+			}
 			return clienthttp.New(rest[0], &clienthttp.Options{Header: header})
 		}
-	} else {
-		target.Connect = func(string) (protocol.Peer, error) {
-			cmd := exec.Command(rest[0], rest[1:]...)
-			if *stderr {
-				cmd.Stderr = errOut
-			}
-			return client.Command(cmd, &client.CommandOptions{Grace: exitGrace})
-		}
+		return c, nil
 	}
-	c.survey = &attack.Survey{Target: target, Timeout: *timeout}
+	c.target.Connect = func(string) (protocol.Peer, error) {
+		cmd := exec.Command(rest[0], rest[1:]...)
+		if *stderr {
+			cmd.Stderr = errOut
+		}
+		return client.Command(cmd, &client.CommandOptions{Grace: exitGrace})
+	}
 	return c, nil
 }
 
@@ -138,22 +150,159 @@ func (c *config) addTool(text string) error {
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
 		return errors.New("the arguments must be a JSON object")
 	}
-	c.tools = append(c.tools, attack.ToolCall{Name: name,
+	c.tools = append(c.tools, attack.Request{Method: protocol.MethodCallTool, Target: name,
 		Arguments: json.RawMessage(arguments)})
 	return nil
 }
 
-// attackServer prints a table, and reports whether it has a finding.
+// attackServer prints a line for each tool and era, and reports whether there is a finding.
 func (c *config) attackServer(out io.Writer) (found bool, err error) {
-	r, err := c.survey.Report(c.tools)
+	asks := map[string][]protocol.Era{} // eras in which a tool asks
+	acts := map[string][]protocol.Era{} // and acts unasked
+	judged := map[string]bool{}
+	var failed []error
+	served := 0
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		names, err := c.listTools(era)
+		if err != nil {
+			printLine(out, era, "(not served)", err.Error())
+			continue
+		}
+		served++
+		for _, name := range names {
+			if len(c.tools) == 0 {
+				printLine(out, era, name, "not called: name it with -tool")
+			}
+		}
+		for _, tool := range c.tools {
+			if !slices.Contains(names, tool.Target) {
+				printLine(out, era, tool.Target, "(not listed)")
+				continue
+			}
+			judged[tool.Target] = true
+			v, err := c.target.Judge(era, tool)
+			switch {
+			case errors.Is(err, attack.ErrAsksAgain):
+				found = true
+				printLine(out, era, tool.Target, "LOST: "+err.Error())
+			case err != nil:
+				failed = append(failed, err)
+				printLine(out, era, tool.Target, "not judged: "+err.Error())
+			default:
+				found = printVerdict(out, era, tool.Target, v) || found
+				if v.Asks > 0 {
+					asks[tool.Target] = append(asks[tool.Target], era)
+				} else if v.Complete {
+					acts[tool.Target] = append(acts[tool.Target], era)
+				} else {
+					failed = append(failed, fmt.Errorf("%s: %s", tool.Target, v.Result))
+				}
+			}
+		}
+	}
+	if served == 0 {
+		return false, errors.New("the server serves neither era")
+	}
+	for _, tool := range c.tools {
+		if !judged[tool.Target] {
+			failed = append(failed, fmt.Errorf("%s is not listed", tool.Target))
+		}
+		if len(asks[tool.Target]) > 0 && len(acts[tool.Target]) > 0 {
+			found = true
+			printLine(out, acts[tool.Target][0], tool.Target, "OPEN: acts without asking, but "+
+				"asks in "+eraName(asks[tool.Target][0]))
+		}
+	}
+	if found {
+		return true, nil
+	}
+	return false, errors.Join(failed...)
+}
+
+// printVerdict reports whether the tool failed open.
+func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdict) (open bool) {
+	summary := fmt.Sprintf("asks %d, held %d of %d", v.Asks, v.Tried-len(v.Open), v.Tried)
+	switch {
+	case !v.Complete:
+		summary = fmt.Sprintf("asks %d, no result: %s", v.Asks, v.Result)
+	case v.Asks == 0:
+		summary = "asks nothing"
+	}
+	printLine(out, era, tool, summary)
+	for _, what := range v.Skipped {
+		printLine(out, era, tool, "  not tried: "+what)
+	}
+	for _, what := range v.Open {
+		printLine(out, era, tool, "  OPEN: "+what)
+	}
+	return len(v.Open) > 0
+}
+
+func printLine(out io.Writer, era protocol.Era, tool, text string) {
+	fmt.Fprintf(out, "%s  %s  %s\n", eraName(era), oneLine(tool, 60), oneLine(text, 240))
+}
+
+func eraName(era protocol.Era) string {
+	if era == protocol.Modern {
+		return "2026-07-28"
+	}
+	return "2025-11-25"
+}
+
+// listTools names the tools in an era, and calls none. The client can be asked everything, and is
+// not: servers may hide tools that ask from other clients.
+func (c *config) listTools(era protocol.Era) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.target.Timeout)
+	defer cancel()
+	peer, err := c.target.Connect("")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if err := r.Print(out); err != nil {
-		return false, err
+	defer peer.Close() // a client that could not be made leaves it open
+	unasked := errors.New("nobody answers while tools are listed")
+	asked, err := client.New(peer, &client.Options{Era: era,
+		Sampling: protocol.SamplingCapability{Tools: true},
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return nil, unasked
+		},
+		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return nil, unasked
+		},
+		CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return nil, unasked
+		},
+		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return nil, unasked
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
-	if r.Failed && !r.Found {
-		return false, errors.New("some tools could not be judged")
+	defer asked.Close() // the connection is of no more use
+	for tool, err := range asked.Tools(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, tool.Name)
 	}
-	return r.Found, nil
+	return names, nil
+}
+
+// oneLine returns a text of the server as one line of at most limit characters that a terminal
+// shows as they are.
+func oneLine(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit]) + "…"
+	}
+	return text
 }

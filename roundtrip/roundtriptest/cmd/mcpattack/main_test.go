@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,17 +103,14 @@ func runCommand(t *testing.T, args ...string) (status int, output string) {
 	return status, out.String() + errOut.String()
 }
 
-// rowOf returns the cells of a tool in an era.
-func rowOf(t *testing.T, output, era, tool string) string {
-	t.Helper()
+// linesOf returns what is said of a tool in an era.
+func linesOf(output, era, tool string) (lines []string) {
 	for line := range strings.Lines(output) {
-		cells := strings.Fields(line)
-		if len(cells) > 1 && cells[0] == era && cells[1] == tool {
-			return strings.Join(cells[2:], " ")
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), era+"  "+tool+"  "); ok {
+			lines = append(lines, strings.TrimSpace(rest))
 		}
 	}
-	t.Fatalf("no row of %s in %s", tool, era)
-	return ""
+	return lines
 }
 
 func TestToolThatFailsOpenIsFound(t *testing.T) {
@@ -120,22 +118,30 @@ func TestToolThatFailsOpenIsFound(t *testing.T) {
 	if status != statusFound {
 		t.Errorf("exit status %d, want %d", status, statusFound)
 	}
-	for name, row := range map[string][3]string{
-		"modern holds": {"2026-07-28", "holds", "1 result ok ok ok ok ok kept"},
-		"modern open":  {"2026-07-28", "open", "1 result OPEN OPEN ok ok ok kept"},
-		"modern plain": {"2026-07-28", "plain", "0 result - - - - - -"},
-		"legacy holds": {"2025-11-25", "holds", "1 result ok ok ok ok - kept"},
-		"legacy open":  {"2025-11-25", "open", "1 result OPEN OPEN ok ok - kept"},
-		"legacy plain": {"2025-11-25", "plain", "0 result - - - - - -"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := rowOf(t, output, row[0], row[1]); got != row[2] {
-				t.Errorf("got %q, want %q", got, row[2])
+	open := []string{`OPEN: a decline to "form: Delete it?"`,
+		`OPEN: a decline at once to "form: Delete it?"`, `OPEN: a cancel to "form: Delete it?"`}
+	for _, era := range []string{"2026-07-28", "2025-11-25"} {
+		for tool, want := range map[string][]string{"holds": nil, "open": open, "plain": nil} {
+			lines := linesOf(output, era, tool)
+			var found []string
+			for _, line := range lines {
+				if strings.HasPrefix(line, "OPEN") {
+					found = append(found, line)
+				}
 			}
-		})
+			if !slices.Equal(found, want) || len(lines) == 0 {
+				t.Errorf("%s of %s: %q, want %q", tool, era, found, want)
+			}
+			says := strings.Contains(fmt.Sprint(lines), "asks nothing")
+			if says != (tool == "plain") {
+				t.Errorf("%s of %s: %q", tool, era, lines)
+			}
+		}
 	}
-	if !strings.Contains(output, `a decline to "form: Delete it?"`) {
-		t.Errorf("no note says what failed open")
+	// Of the 13 attacks, those that need nothing of the server were run.
+	if lines := linesOf(output, "2026-07-28", "holds"); len(lines) != 5 ||
+		lines[0] != "asks 1, held 18 of 18" {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -145,8 +151,9 @@ func TestToolThatLosesAnswersIsFound(t *testing.T) {
 		t.Errorf("exit status %d, want %d", status, statusFound)
 	}
 	for _, era := range []string{"2026-07-28", "2025-11-25"} {
-		if row := rowOf(t, output, era, "forgets"); !strings.HasSuffix(row, " LOST") {
-			t.Errorf("%s: got %q, want LOST", era, row)
+		if lines := linesOf(output, era, "forgets"); len(lines) != 1 ||
+			!strings.HasPrefix(lines[0], "LOST") {
+			t.Errorf("%s: got %q, want LOST", era, lines)
 		}
 	}
 }
@@ -156,7 +163,7 @@ func TestToolThatAsksInOneEraAloneIsFound(t *testing.T) {
 	if status != statusFound {
 		t.Errorf("exit status %d, want %d", status, statusFound)
 	}
-	const want = "2025-11-25 sometimes: acts without asking, but asks in 2026-07-28"
+	const want = "2025-11-25  sometimes  OPEN: acts without asking, but asks in 2026-07-28"
 	if !strings.Contains(output, want) {
 		t.Errorf("no note %q", want)
 	}
@@ -168,7 +175,7 @@ func TestWithoutToolNothingIsCalled(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	for _, want := range []string{"2026-07-28  forgets", "2025-11-25  holds",
-		"Nothing was called"} {
+		"not called"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("the list does not say %q", want)
 		}

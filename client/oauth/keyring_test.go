@@ -1,0 +1,75 @@
+package oauth_test
+
+// This file has the code of the page README.md for a key in the keyring, with what it needs.
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+)
+
+// openLogins keeps logins in a folder, whose key is in the keyring of the operating system.
+func openLogins(folder string) (*oauth.FileStore, error) {
+	text, err := keyring.Get("Notes", "logins")
+	if errors.Is(err, keyring.ErrNotFound) {
+		if err = keyring.Set("Notes", "logins", rand.Text()); err == nil {
+			text, err = keyring.Get("Notes", "logins") // some keep nothing and return no error
+		}
+	}
+	if err == nil && len(text) < len(rand.Text()) {
+		err = errors.New("the entry in the keyring is no key; remove it to log in anew")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return oauth.NewFileStore(folder, sha256.Sum256([]byte(text)))
+}
+
+// keyring has what package github.com/zalando/go-keyring has, in memory.
+var keyring memoryKeyring
+
+type memoryKeyring struct {
+	ErrNotFound error
+	entries     map[[2]string]string // by service and user; nil: it keeps nothing
+}
+
+func (k *memoryKeyring) Get(service, user string) (string, error) {
+	if text, ok := k.entries[[2]string{service, user}]; ok {
+		return text, nil
+	}
+	return "", k.ErrNotFound
+}
+
+func (k *memoryKeyring) Set(service, user, text string) error {
+	if k.entries != nil {
+		k.entries[[2]string{service, user}] = text
+	}
+	return nil
+}
+
+// TestKeyInTheKeyring: a login outlives the program, and is never sealed with a key that the
+// keyring does not have.
+func TestKeyInTheKeyring(t *testing.T) {
+	s, folder := newSite(t, nil, nil), t.TempDir()
+	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}
+	for range 2 { // the program starts again
+		store, err := openLogins(folder)
+		noError.check(t, err)
+		noError.check(t, s.call(t.Context(), s.source(t, func(o *oauth.Options) {
+			o.Store = store
+		}), "search"))
+	}
+	s.wantCounts(t, counts{oauthtest.Authorize: 1})
+	keyring.entries[[2]string{"Notes", "logins"}] = ""
+	if store, err := openLogins(folder); err == nil {
+		t.Errorf("got %v for an entry that is no key", store)
+	}
+	keyring.entries = nil
+	if store, err := openLogins(folder); !errors.Is(err, keyring.ErrNotFound) {
+		t.Errorf("got %v, %v where the key was not kept", store, err)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !keyring
-
-package keyringstore_test
-
-func runAsProgram() bool { return false }

@@ -1,0 +1,14 @@
+package gateway
+
+import "time"
+
+// WithEntries and WithCallTime set limits that are constants but for tests.
+func (o *Options) WithEntries(n int) *Options {
+	o.entries = n
+	return o
+}
+
+func (o *Options) WithCallTime(d time.Duration) *Options {
+	o.callTime = d
+	return o
+}

@@ -1,0 +1,123 @@
+package archtest_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sizeRow is a row of the table of sizes.
+var sizeRow = regexp.MustCompile(`(?m)^\| size: ([a-z ]+) \| ([\d,]+) \|$`)
+
+// TestSizeGrowsOnPurpose fails when something of the project has grown by more than a hundredth
+// over what the page says, so that who adds it decides it, and changes the page by hand. It fails
+// as well when something has become smaller by a twentieth, which is to last.
+func TestSizeGrowsOnPurpose(t *testing.T) {
+	sizes := measureSizes(t)
+	rows := sizeRow.FindAllStringSubmatch(readPage(t, housePage), -1)
+	if len(rows) != len(sizes) {
+		t.Errorf("%s has %d sizes, want %d", housePage, len(rows), len(sizes))
+	}
+	for _, row := range rows {
+		told, err := strconv.Atoi(strings.ReplaceAll(row[2], ",", ""))
+		size, ok := sizes[row[1]]
+		switch {
+		case err != nil, !ok:
+			t.Errorf("%s: cannot read %q", housePage, row[0])
+		case size*100 > told*101:
+			t.Errorf("%d %s, and %s allows %d and a hundredth", size, row[1], housePage, told)
+		case size*20 < told*19:
+			t.Errorf("%d %s: say so in %s, which has %d", size, row[1], housePage, told)
+		}
+	}
+}
+
+// measureSizes counts what there is to know. Names and options are those that users import.
+func measureSizes(t *testing.T) map[string]int {
+	t.Helper()
+	sizes := make(map[string]int)
+	packages := make(map[string]bool)
+	for _, file := range written(t) {
+		if path.Base(file) == "go.mod" {
+			sizes["modules"]++
+		}
+		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.Count(src, []byte("\n"))
+		if strings.HasSuffix(file, "_test.go") {
+			sizes["lines of tests"] += lines
+			continue
+		}
+		sizes["lines of code"] += lines
+		f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := path.Dir(file)
+		if f.Name.Name == "main" || strings.HasPrefix(dir, "examples") {
+			continue
+		}
+		packages[dir] = true
+		if !strings.Contains("/"+dir+"/", "/internal/") {
+			names, options := countExported(f)
+			sizes["exported names"] += names
+			sizes["option fields"] += options
+		}
+	}
+	sizes["packages"] = len(packages)
+	return sizes
+}
+
+// countExported counts the exported declarations of a file, methods left out, and the exported
+// fields of its structs whose names end in Options.
+func countExported(f *ast.File) (names, options int) {
+	count := func(name *ast.Ident) {
+		if name.IsExported() {
+			names++
+		}
+	}
+	for _, decl := range f.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+			count(f.Name)
+		}
+		group, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range group.Specs {
+			switch spec := spec.(type) {
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					count(name)
+				}
+			case *ast.TypeSpec:
+				count(spec.Name)
+				fields, ok := spec.Type.(*ast.StructType)
+				if !ok || !strings.HasSuffix(spec.Name.Name, "Options") {
+					continue
+				}
+				for _, field := range fields.Fields.List {
+					for _, name := range field.Names {
+						if name.IsExported() {
+							options++
+						}
+					}
+				}
+			}
+		}
+	}
+	return names, options
+}

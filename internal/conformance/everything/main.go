@@ -1,0 +1,138 @@
+// Everything: a server with one of each: every kind of content, progress and
+// log messages, every kind of question, prompts, resources, completion, and
+// lists that change while it runs. The names and texts are those that the
+// protocol's conformance suite asks for; run.sh starts it.
+//
+//	go run ./internal/conformance/everything                        # standard input and output
+//	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
+//
+// Several processes behind a balancer are one server when they share a key and know each
+// other; see replicas.go:
+//
+//	RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
+//	RONDO_REPLICA=a
+//	RONDO_REPLICAS=a=http://127.0.0.1:8081/mcp,b=http://127.0.0.1:8082/mcp
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// patience is how long requests may go on after the program was told to stop.
+const patience = 5 * time.Second
+
+func main() {
+	addr := flag.String("http", "", "serve over HTTP at this `address`, port 0 for any that is free; empty: standard input and output")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *addr); err != nil {
+		fmt.Fprintln(os.Stderr, "everything:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, addr string) error {
+	ring, err := keysFromEnv()
+	if err != nil {
+		return err
+	}
+	srv, err := newServer(ring)
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		return srv.ServeStdio(ctx)
+	}
+	replicas, err := replicasFromEnv(ring)
+	if err != nil {
+		return err
+	}
+	if replicas != nil {
+		addReplica(srv, replicas.Name)
+	}
+	return serveHTTP(ctx, srv, addr, replicas)
+}
+
+// newServer registers everything, a family at a time. ring seals the state of flows, nil: a
+// key of this process.
+func newServer(ring *keys.Keyring) (*server.Server, error) {
+	opts := &server.Options{
+		Info: protocol.Implementation{Name: "everything", Title: "Everything",
+			Version: "1.0.0"},
+		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
+		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
+	}
+	opts.Roundtrip.MinHumanTime = -1 // programs try every answer here, at once
+	if ring != nil {
+		opts.Roundtrip.Sealer = ring
+	}
+	srv, err := server.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	addContent(srv)
+	addNotifying(srv)
+	addSchemas(srv)
+	addQuestions(srv)
+	addWizards(srv)
+	addForms(srv)
+	addPrompts(srv)
+	addResources(srv)
+	addChanges(srv)
+	_, err = addTasks(srv)
+	return srv, err
+}
+
+// serveHTTP serves until ctx ends, then lets go in good order: where other replicas can
+// take new clients the sessions that are open may finish, subscriptions are ended and
+// running requests waited for, then connections are closed.
+func serveHTTP(ctx context.Context, srv *server.Server, addr string,
+	replicas *replicas.Options) error {
+	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- httpServer.Serve(listener) }()
+	// On standard output, alone, so that a script can read it.
+	fmt.Printf("http://%s/mcp\n", listener.Addr())
+
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ctx = context.WithoutCancel(ctx)
+	if replicas != nil {
+		drainCtx, cancel := context.WithTimeout(ctx, patience)
+		_ = handler.Drain(drainCtx) // what is open then is ended below
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return errors.Join(handler.Shutdown(ctx), srv.Shutdown(ctx), httpServer.Shutdown(ctx))
+}

@@ -1,0 +1,224 @@
+package attack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// ErrAsksAgain means that a question was asked again after it had been answered.
+var ErrAsksAgain = errors.New("asks again after an answer")
+
+// errNobody is the reply of a session where a question gets no answer.
+var errNobody = errors.New("nobody answered")
+
+// thinkingSlack is for the clocks of the server, which may be coarse.
+const thinkingSlack = 50 * time.Millisecond
+
+// A Verdict is what a tool does in an era.
+type Verdict struct {
+	// Asks is the number of questions of a call in which everything is accepted. Result is what
+	// the call ends with, and Complete reports that it is no error.
+	Asks     int
+	Result   string
+	Complete bool
+	// Tried is how many answers that are none, and attacks, were tried. Open says which of them
+	// gave the result of an accept, or did other harm; Skipped why an attack was not tried.
+	Tried         int
+	Open, Skipped []string
+}
+
+// A judge calls a tool in an era again and again.
+type judge struct {
+	target  *Target
+	era     protocol.Era
+	request Request
+	verdict Verdict
+	// filled are the texts that accepted answers brought. texts are the results of two calls in
+	// which everything was accepted.
+	filled []string
+	texts  [2]string
+}
+
+// Judge calls a tool without a flow: forms are filled from their schemas. It answers each question
+// with what is no acceptance, and runs the attacks, which revision 2026-07-28 has alone. An error
+// means that nothing can be said, and is ErrAsksAgain where the tool loses answers.
+func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
+	j := &judge{target: s, era: era, request: request}
+	first, err := j.play(Flow{Fill: fillAnswer})
+	if err != nil {
+		return nil, err
+	}
+	v := &j.verdict
+	v.Asks, v.Result, v.Complete = len(first.asked), first.out.String(), first.out.isComplete()
+	if v.Asks == 0 || !v.Complete {
+		return v, nil
+	}
+	second, err := j.play(Flow{Fill: fillAnswer})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range first.asked {
+		j.filled = append(j.filled, filledTexts(a.answer.Result)...)
+	}
+	for i, p := range []*Played{first, second} {
+		if !p.out.isComplete() {
+			return nil, fmt.Errorf("a second call, with the same answers, ends with %s", p.out)
+		}
+		if j.texts[i], err = j.textOf(p); err != nil {
+			return nil, err
+		}
+	}
+	for i, a := range first.asked {
+		for _, r := range refusals(a) {
+			if r.answer == "" && era == protocol.Modern {
+				continue // a client that has no answer does not send the leg
+			}
+			j.tryFlow(r.what+" to "+quoteQuestion(a), Flow{Fill: r.fillAt(i, v.Asks)})
+		}
+	}
+	nobody := func(protocol.InputRequest) (json.RawMessage, error) { return nil, errNobody }
+	j.tryFlow("a client that cannot be asked",
+		Flow{Fill: nobody, Capabilities: &protocol.ClientCapabilities{}})
+	if era == protocol.Modern {
+		err = j.runAttacks()
+	}
+	return v, err
+}
+
+func (j *judge) play(flow Flow) (*Played, error) {
+	flow.Request = j.request
+	if j.era == protocol.Modern {
+		return j.target.PlayModern(flow)
+	}
+	return j.target.PlayLegacy(flow, nil)
+}
+
+// tryFlow plays a flow that must not get the result of a call in which everything is accepted. A
+// call that is not answered got nothing.
+func (j *judge) tryFlow(what string, flow Flow) {
+	j.verdict.Tried++
+	hasty := *j.target
+	hasty.Timeout = min(hasty.timeout(), answerTimeout) // servers drop what they cannot read
+	p, err := (&judge{target: &hasty, era: j.era, request: j.request}).play(flow)
+	if err != nil || !p.out.isComplete() {
+		return
+	}
+	if text, err := j.textOf(p); err == nil && sameButFresh(text, j.texts[0], j.texts[1]) {
+		j.verdict.Open = append(j.verdict.Open, what)
+	}
+}
+
+// runAttacks runs all that the target has what is needed for.
+func (j *judge) runAttacks() error {
+	victim, err := NewVictim(j.target, Flow{Request: j.request, Fill: fillAnswer})
+	if err != nil {
+		return err
+	}
+	for _, name := range Names() {
+		problems, skipped := victim.Attack(j.target, name)
+		if skipped != "" {
+			j.verdict.Skipped = append(j.verdict.Skipped, name+": "+skipped)
+			continue
+		}
+		j.verdict.Tried++
+		for _, problem := range problems {
+			j.verdict.Open = append(j.verdict.Open, name+": "+problem.Error())
+		}
+	}
+	return nil
+}
+
+// textOf returns a result as text, without what the answers brought: a result that repeats an
+// answer is no other result when there is none to repeat.
+func (j *judge) textOf(p *Played) (string, error) {
+	data, err := encodeComparable(j.request.Method, p.out.result)
+	text := string(data)
+	for _, value := range j.filled {
+		text = strings.ReplaceAll(text, value, "")
+	}
+	return text, err
+}
+
+// filledTexts returns the texts of an answer that no result has by accident: shorter ones may be
+// part of any word.
+func filledTexts(answer json.RawMessage) (texts []string) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(contentOf(answer), &values) == nil {
+		for _, value := range values {
+			var text string
+			if json.Unmarshal(value, &text) == nil && len(text) >= 4 {
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) }) // "x" may be in "xy"
+	return append(texts, filling)
+}
+
+// A refusal is an answer that is no acceptance.
+type refusal struct {
+	what   string
+	answer string
+	thinks bool // it comes as late as a person's
+}
+
+// fillAt answers the question with a number so, and accepts the others, as many as there are. One
+// more is the refused one in other words: accepting that is no way around it.
+func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.RawMessage, error) {
+	asked := 0
+	return func(q protocol.InputRequest) (json.RawMessage, error) {
+		switch asked++; {
+		case asked > count:
+			return nil, ErrAsksAgain
+		case asked != number+1:
+			return fillAnswer(q)
+		}
+		if r.thinks {
+			time.Sleep(humantime.DefaultMin + thinkingSlack)
+		}
+		if r.answer == "" {
+			return nil, errNobody
+		}
+		return json.RawMessage(r.answer), nil
+	}
+}
+
+// refusals returns those that fit a question.
+func refusals(a askedQuestion) []refusal {
+	found := []refusal{
+		{"no answer", "", false},
+		{"a decline", decline, true}, {"a decline at once", decline, false},
+		{"a cancel", `{"action":"cancel"}`, true},
+		{"null", `null`, false}, {"{}", `{}`, false}, {`"accept"`, `"accept"`, false},
+	}
+	content := contentOf(a.answer.Result)
+	var values map[string]json.RawMessage
+	if a.question.Kind() != protocol.KindElicitForm || json.Unmarshal(content, &values) != nil {
+		return found
+	}
+	for name := range values {
+		values[name] = json.RawMessage(`{"evil":true}`)
+	}
+	if data, err := json.Marshal(values); err == nil && len(values) > 0 {
+		found = append(found, refusal{"objects as values",
+			`{"action":"accept","content":` + string(data) + `}`, false})
+	}
+	return append(found, refusal{"the action accepted",
+		`{"action":"accepted","content":` + string(content) + `}`, false})
+}
+
+// quoteQuestion names a question on one line.
+func quoteQuestion(a askedQuestion) string {
+	text := strings.Join(strings.Fields(a.description), " ")
+	if r := []rune(text); len(r) > 60 {
+		text = string(r[:60]) + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,232 @@
+// Package chaos tests stores under failures: replicas in processes of their own serve over one
+// store, clients call them, and meanwhile processes are killed, the store too, and connections cut.
+//
+// [RunFlows] has flows charged, whose last request is sent several times: each must be charged once
+// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice.
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// These make the test binary a replica: what it serves, the address of its store, and the folder of
+// what handlers leave.
+const (
+	servesVar = "RONDO_CHAOS_SERVES"
+	storeVar  = "RONDO_CHAOS_STORE"
+	dirVar    = "RONDO_CHAOS_DIR"
+)
+
+// Stores open the store at an address. Nil: no test asks for it.
+type Stores struct {
+	Guard func(ctx context.Context, address string) (store.Guard, error)
+	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
+}
+
+// ServeReplica runs the test binary as a replica until its standard input ends, and reports
+// whether it was started as one. TestMain calls it first.
+func ServeReplica(stores Stores) bool {
+	newHandler := map[string]func(ctx context.Context, address string) (http.Handler, error){
+		charges: func(ctx context.Context, address string) (http.Handler, error) {
+			guard, err := stores.Guard(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			return newTill(guard)
+		},
+		work: func(ctx context.Context, address string) (http.Handler, error) {
+			kept, err := stores.Tasks(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			return newWorker(kept)
+		},
+	}[os.Getenv(servesVar)]
+	if newHandler == nil {
+		return false
+	}
+	var handler http.Handler
+	var err error
+	for range 100 { // the store may be down when the replica starts
+		handler, err = newHandler(context.Background(), os.Getenv(storeVar))
+		if err == nil {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	var listener net.Listener
+	if err == nil {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(listener.Addr())
+	go func() { _ = http.Serve(listener, handler) }() // ends with the process
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	return true
+}
+
+// newKeyring returns the keys that all replicas have.
+func newKeyring() *keys.Keyring { return fleettest.NewKeyring("k1") }
+
+const replicas = 3
+
+// A fleet is replicas that are killed and started again.
+type fleet struct {
+	t    *testing.T
+	env  []string
+	dir  string
+	http *http.Client
+
+	mu        sync.Mutex
+	hosts     [replicas]string
+	processes [replicas]*proctest.Process
+}
+
+// startFleet starts replicas that serve something over the store at an address.
+func startFleet(t *testing.T, serves, store string) *fleet {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 50}
+	t.Cleanup(transport.CloseIdleConnections)
+	f := &fleet{t: t, dir: t.TempDir(),
+		http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
+	f.env = []string{servesVar + "=" + serves, storeVar + "=" + store, dirVar + "=" + f.dir}
+	for i := range replicas {
+		f.startReplica(i)
+	}
+	return f
+}
+
+// startReplica starts the process of a replica. It is called on the goroutine of the test.
+func (f *fleet) startReplica(i int) {
+	f.t.Helper()
+	process := proctest.Start(f.t, proctest.Self(f.t, f.env...))
+	host := process.Line()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts[i], f.processes[i] = host, process
+}
+
+// makeTrouble makes one failure after the other until stop is closed: what next returns for their
+// number, or the death of a replica where that is nil. It is called on the goroutine of the test,
+// where processes may be started.
+func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
+	next func(number int) func()) (failures int) {
+	for ; ; failures++ {
+		select {
+		case <-stop:
+			return failures
+		case <-time.After(every):
+		}
+		if trouble := next(failures); trouble != nil {
+			trouble()
+			continue
+		}
+		i := rand.IntN(replicas)
+		f.processes[i].Kill()
+		f.startReplica(i)
+	}
+}
+
+// send sends a request to any replica, and returns the result, or the error that the replica sent.
+func (f *fleet) send(ctx context.Context, method, name, params string) (json.RawMessage, error) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},`+
+		`"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
+	f.mu.Lock()
+	host := f.hosts[rand.IntN(replicas)]
+	f.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/",
+		strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range map[string]string{"Content-Type": "application/json",
+		"Accept": "application/json, text/event-stream", "Mcp-Method": method, "Mcp-Name": name,
+		"MCP-Protocol-Version": "2026-07-28"} {
+		req.Header.Set(key, value)
+	}
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var r struct {
+		Result json.RawMessage
+		Error  *protocol.Error
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %q", resp.Status, text)
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return r.Result, nil
+}
+
+// withAnswer returns the parameters of a retry: those of the call, with the state of its result and
+// an answer.
+func withAnswer(params string, result json.RawMessage, key, answer string) (string, error) {
+	var asks struct{ RequestState string }
+	if err := json.Unmarshal(result, &asks); err != nil || asks.RequestState == "" {
+		return "", fmt.Errorf("no state: %s", result)
+	}
+	return fmt.Sprintf(`%s,"requestState":%q,"inputResponses":{%q:%s}`, params, asks.RequestState,
+		key, answer), nil
+}
+
+const notesFile = "notes"
+
+// note appends a line in one write, which outlives the process.
+func note(what, which, value string) error {
+	file, err := os.OpenFile(filepath.Join(os.Getenv(dirVar), notesFile),
+		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = fmt.Fprintln(file, what, which, value)
+	return err
+}
+
+// eachNote reads what the handlers have noted.
+func (f *fleet) eachNote(do func(what, which, value string)) {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, notesFile))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var what, which, value string
+		if _, err := fmt.Sscan(line, &what, &which, &value); err != nil {
+			f.t.Fatalf("%v: %q", err, line)
+		}
+		do(what, which, value)
+	}
+}

@@ -1,0 +1,238 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A TaskPlan says what happens to tasks.
+type TaskPlan struct {
+	Tasks     int           // how many there are
+	Questions int           // of each, once it is a task
+	Store     string        // the address of the store for the replicas
+	Every     time.Duration // the time between two deaths of replicas
+	Length    time.Duration // how long replicas die
+	Trouble   []func()      // failures of the store, spread over Length
+}
+
+// patience is how long tasks may take once nothing dies any more.
+const patience = 2 * time.Minute
+
+// A taskFleet runs tasks.
+type taskFleet struct {
+	*fleet
+	plan   TaskPlan
+	failed atomic.Int64 // requests that were sent again
+}
+
+// RunTasks runs the tasks among the failures, and fails the test where one does not complete, where
+// an answer is lost, and where anything happens twice.
+func RunTasks(t *testing.T, plan TaskPlan) {
+	t.Helper()
+	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
+	ctx, cancel := context.WithTimeout(t.Context(), plan.Length+patience)
+	defer cancel()
+	began := time.Now()
+	clients := make([]taskClient, plan.Tasks)
+	var wg sync.WaitGroup
+	for i := range clients {
+		c := &clients[i]
+		*c = taskClient{fleet: f, n: i, began: began, accepted: map[string]bool{}}
+		wg.Go(func() {
+			if err := c.run(ctx); err != nil {
+				t.Errorf("task %d: %v", c.n, err)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	time.AfterFunc(plan.Length, func() { close(stop) })
+	left, each := plan.Trouble, plan.Length/time.Duration(len(plan.Trouble)+1)
+	next := began.Add(each)
+	failures := f.makeTrouble(stop, plan.Every, func(int) func() {
+		if len(left) == 0 || time.Now().Before(next) {
+			return nil
+		}
+		trouble := left[0]
+		left, next = left[1:], next.Add(each)
+		return trouble
+	})
+	wg.Wait()
+	t.Logf("%d tasks, %d failures in %v, %d of them of the store, %d requests sent again, %s; "+
+		"over after %v", plan.Tasks, failures, plan.Length, len(plan.Trouble)-len(left),
+		f.failed.Load(), f.checkNotes(), time.Since(began).Round(time.Second))
+	if len(left) > 0 {
+		t.Errorf("%d failures of the store were not made", len(left))
+	}
+}
+
+// A taskClient is who has one task.
+type taskClient struct {
+	fleet    *taskFleet
+	n        int
+	began    time.Time
+	id       string
+	accepted map[string]bool // wire keys whose answers were acknowledged
+}
+
+// think waits for some time in the share of Length that belongs to a step, so that all tasks are
+// under way as long as replicas die.
+func (c *taskClient) think(step int) {
+	share := c.fleet.plan.Length / time.Duration(c.fleet.plan.Questions+1)
+	time.Sleep(time.Until(c.began.Add(time.Duration(step)*share + rand.N(share))))
+}
+
+func (c *taskClient) run(ctx context.Context) error {
+	c.think(0)
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	for {
+		time.Sleep(time.Second/2 + rand.N(time.Second))
+		raw, err := c.ask(ctx, protocol.MethodGetTask, c.id, fmt.Sprintf(`"taskId":%q`, c.id))
+		if err != nil {
+			return err
+		}
+		task, err := protocol.DecodeTask(raw)
+		if err != nil {
+			return err
+		}
+		switch state := task.State.(type) {
+		case protocol.TaskInputRequired:
+			if err := c.answer(ctx, state.Requests); err != nil {
+				return err
+			}
+		case protocol.TaskCompleted:
+			return c.checkResult(state.Result)
+		case protocol.TaskFailed:
+			return fmt.Errorf("failed: %w", state.Error)
+		case protocol.TaskCancelled:
+			return errors.New("cancelled")
+		}
+	}
+}
+
+// begin sends the last request before the task more than once: the handle is always the same.
+func (c *taskClient) begin(ctx context.Context) error {
+	params := fmt.Sprintf(`"name":"work","arguments":{"n":%d,"questions":%d}`, c.n,
+		c.fleet.plan.Questions)
+	raw, err := c.ask(ctx, protocol.MethodCallTool, "work", params)
+	if err != nil {
+		return err
+	}
+	if params, err = withAnswer(params, raw, "first", c.reply("first")); err != nil {
+		return err
+	}
+	for range 2 {
+		raw, err := c.ask(ctx, protocol.MethodCallTool, "work", params)
+		if err != nil {
+			return err
+		}
+		var handle struct{ TaskID string }
+		if err := json.Unmarshal(raw, &handle); err != nil || handle.TaskID == "" {
+			return fmt.Errorf("no handle: %s", raw)
+		}
+		if c.id != "" && handle.TaskID != c.id {
+			return errors.New("a second handle for one call")
+		}
+		c.id = handle.TaskID
+	}
+	return nil
+}
+
+// text is the answer to a question.
+func (c *taskClient) text(key string) string { return fmt.Sprintf("%d-%s", c.n, key) }
+
+func (c *taskClient) reply(key string) string {
+	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, c.text(key))
+}
+
+// answer answers the one question that is outstanding, which must not have been answered before,
+// under this key or under another.
+func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests) error {
+	if len(requests) != 1 {
+		return fmt.Errorf("%d questions", len(requests))
+	}
+	key := requests[0].Key
+	if want := fmt.Sprint("q", len(c.accepted)); key != want {
+		return fmt.Errorf("asked %q, want %q", key, want)
+	}
+	c.think(len(c.accepted) + 1)
+	_, err := c.ask(ctx, protocol.MethodUpdateTask, c.id, fmt.Sprintf(
+		`"taskId":%q,"inputResponses":{%q:%s}`, c.id, key, c.reply(key)))
+	c.accepted[key] = true
+	return err
+}
+
+// checkResult looks for all answers in the result.
+func (c *taskClient) checkResult(result *protocol.CallToolResult) error {
+	want := c.text("first")
+	for i := range c.fleet.plan.Questions {
+		want += " " + c.text(fmt.Sprint("q", i))
+	}
+	if result.IsError || len(result.Content) != 1 {
+		return fmt.Errorf("the result is %+v", result.Content)
+	}
+	if got, ok := result.Content[0].(*protocol.TextContent); !ok || got.Text != want {
+		return fmt.Errorf("the result is %+v, want %q", result.Content[0], want)
+	}
+	return nil
+}
+
+// ask sends a request to any replica, again and again until it is served.
+func (c *taskClient) ask(ctx context.Context, method, name, params string) (
+	json.RawMessage, error) {
+	for {
+		result, err := c.fleet.send(ctx, method, name, params)
+		if refused, ok := protocol.AsError(err); err == nil ||
+			ok && refused.Code == protocol.CodeInvalidParams {
+			return result, err
+		}
+		c.fleet.failed.Add(1)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: not in time, after %w", method, err)
+		case <-time.After(100*time.Millisecond + rand.N(200*time.Millisecond)):
+		}
+	}
+}
+
+// checkNotes holds what the handlers left against what may happen once.
+func (f *taskFleet) checkNotes() string {
+	memos, commits, given := map[string]string{}, map[string]int{}, 0
+	f.eachNote(func(what, which, value string) {
+		if what == "commit" {
+			if commits[which]++; commits[which] == 2 {
+				f.t.Errorf("task %s is committed twice", which)
+			}
+			return
+		}
+		given++
+		if old, ok := memos[which]; ok && old != value {
+			f.t.Errorf("memo %s is %s after %s", which, value, old)
+		}
+		memos[which] = value
+	})
+	for n := range f.plan.Tasks {
+		effects, err := filepath.Glob(filepath.Join(f.dir, fmt.Sprintf("effect.%d.*", n)))
+		if err != nil || len(effects) != 1 {
+			f.t.Errorf("task %d has had its effect %d times: %v", n, len(effects), err)
+		}
+	}
+	if want := f.plan.Tasks * f.plan.Questions; len(memos) != want {
+		f.t.Errorf("%d memos, want %d", len(memos), want)
+	}
+	// Without failures the first memo is given in each run, the second in all but the first, …
+	replays := given - f.plan.Tasks*f.plan.Questions*(f.plan.Questions+3)/2
+	return fmt.Sprintf("%d memos given %d times (%d more than without), %d commits", len(memos),
+		given, replays, len(commits))
+}

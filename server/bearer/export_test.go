@@ -1,0 +1,6 @@
+package bearer
+
+import "time"
+
+// SetLeeway replaces the leeway, before the first request.
+func (g *ResourceServer) SetLeeway(to time.Duration) { g.leeway = to }
