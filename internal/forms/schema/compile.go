@@ -55,7 +55,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		return nil, err
 	}
 	before := scan{limits: limits}
-	if err := before.checkSchema(doc); err != nil {
+	if err := before.check("", doc); err != nil {
 		return nil, err
 	}
 	compiled, err := build(doc)

@@ -38,26 +38,14 @@ func (e *Error) Error() string {
 type fault struct {
 	schema  *jsonschema.Schema // the subschema with the rule
 	keyword string
-	detail  string // the type of the value, how many items are too many, …
-	path    []step // from the value that was checked to the offending one, innermost first
-}
-
-// A step leads into an array by index, or into an object by name, when the index is negative.
-type step struct {
-	name  string
-	index int
+	detail  string   // the type of the value, how many items are too many, …
+	path    []string // from the value that was checked to the offending one, innermost first
 }
 
 // toError returns the error with the text of the fault.
 func (f *fault) toError() *Error {
-	path := make([]string, 0, len(f.path))
-	for _, s := range slices.Backward(f.path) {
-		if s.index >= 0 {
-			s.name = strconv.Itoa(s.index)
-		}
-		path = append(path, s.name)
-	}
-	return newError(path, f.reason())
+	slices.Reverse(f.path)
+	return newError(f.path, f.reason())
 }
 
 func newError(path []string, reason string) *Error {
@@ -68,49 +56,48 @@ func newError(path []string, reason string) *Error {
 // carry them at length.
 const maxField = 200
 
+// plainReasons are those that do not depend on the schema.
+var plainReasons = map[string]string{
+	"false":                "is not allowed",
+	"const":                "must be the one allowed value",
+	"required":             "is required",
+	"additionalProperties": "is not a member the schema allows",
+	"propertyNames":        "is not a name the schema allows",
+	"uniqueItems":          "must not hold the same item twice",
+	"contains":             "must hold more items of the kind the schema asks for",
+	"maxContains":          "must hold fewer items of the kind the schema counts",
+	"not":                  "is excluded by the schema",
+	"anyOf":                "must match one of the alternatives in the schema",
+	"oneOf":                "must match one of the alternatives in the schema",
+}
+
 // reason words the fault. Bounds and formats are the schema's and may be quoted, what the document
 // holds may not.
 func (f *fault) reason() string {
 	s := f.schema
 	switch f.keyword {
-	case "false":
-		return "is not allowed"
 	case "type":
 		return mustBe(s.Types.ToStrings(), f.detail)
 	case "enum":
 		return oneOf(s.Enum.Values)
-	case "const":
-		return "must be the one allowed value"
 	case "format":
-		return cmp.Or(f.detail, "must be a valid "+errtext.Mark(s.Format.Name, 40))
-	case "required":
-		return "is required"
+		return cmp.Or(f.detail, validFormat(s.Format.Name))
 	case "dependentRequired":
 		return "is required beside " + quote(f.detail)
-	case "additionalProperties":
-		return "is not a member the schema allows"
-	case "propertyNames":
-		return "is not a name the schema allows"
 	case "minProperties":
-		return "must have at least " + amount(*s.MinProperties, "member")
+		return atLeast(*s.MinProperties, "member")
 	case "maxProperties":
-		return "must have at most " + amount(*s.MaxProperties, "member")
+		return atMost(*s.MaxProperties, "member")
 	case "minItems":
-		return "must have at least " + amount(*s.MinItems, "item")
+		return atLeast(*s.MinItems, "item")
 	case "maxItems":
-		return "must have at most " + amount(*s.MaxItems, "item")
+		return atMost(*s.MaxItems, "item")
 	case "additionalItems":
 		return "must not have " + f.detail + " more items"
-	case "uniqueItems":
-		return "must not hold the same item twice"
-	case "contains":
-		return "must hold more items of the kind the schema asks for"
-	case "maxContains":
-		return "must hold fewer items of the kind the schema counts"
 	case "minLength":
-		return "must have at least " + amount(*s.MinLength, "character")
+		return atLeast(*s.MinLength, "character")
 	case "maxLength":
-		return "must have at most " + amount(*s.MaxLength, "character")
+		return atMost(*s.MaxLength, "character")
 	case "pattern":
 		return "must match the pattern " + quote(s.Pattern.String())
 	case "minimum":
@@ -123,10 +110,8 @@ func (f *fault) reason() string {
 		return "must be less than " + decimal(s.ExclusiveMaximum)
 	case "multipleOf":
 		return "must be a multiple of " + decimal(s.MultipleOf)
-	case "not":
-		return "is excluded by the schema"
 	}
-	return "must match one of the alternatives in the schema" // anyOf, oneOf
+	return plainReasons[f.keyword]
 }
 
 // patternFault returns the text of a fault of the format regex, "" for others.
@@ -159,18 +144,16 @@ func appendLeaves(leaves []*Error, err *jsonschema.ValidationError) []*Error {
 		reason = mustBe(k.Want, k.Got)
 	case *kind.Enum:
 		reason = oneOf(k.Want)
-	case *kind.AnyOf:
-		reason = "must match one of the alternatives in the schema"
+	case *kind.AnyOf, *kind.UniqueItems:
+		reason = plainReasons[k.KeywordPath()[0]]
 	case *kind.Minimum:
 		reason = "must be at least " + decimal(k.Want)
 	case *kind.ExclusiveMinimum:
 		reason = "must be more than " + decimal(k.Want)
 	case *kind.MinItems:
-		reason = "must have at least " + amount(k.Want, "item")
-	case *kind.UniqueItems:
-		reason = "must not hold the same item twice"
+		reason = atLeast(k.Want, "item")
 	case *kind.Format:
-		reason = cmp.Or(patternFault(k.Err), "must be a valid "+errtext.Mark(k.Want, 40))
+		reason = cmp.Or(patternFault(k.Err), validFormat(k.Want))
 	}
 	return append(leaves, newError(err.InstanceLocation, reason))
 }
@@ -193,6 +176,12 @@ func oneOf(values []any) string {
 	})
 }
 
+func validFormat(name string) string { return "must be a valid " + errtext.Mark(name, 40) }
+
+func atLeast(n int, noun string) string { return "must have at least " + amount(n, noun) }
+
+func atMost(n int, noun string) string { return "must have at most " + amount(n, noun) }
+
 func amount(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -202,22 +191,18 @@ func amount(n int, noun string) string {
 
 // mustBe words a list of type names: "must be an integer, got string".
 func mustBe(types []string, got string) string {
-	var b strings.Builder
-	b.WriteString("must be ")
+	articles := make([]string, len(types))
 	for i, t := range types {
-		if i > 0 {
-			b.WriteString(" or ")
-		}
 		switch t {
 		case "null":
+			articles[i] = t
 		case "integer", "object", "array":
-			b.WriteString("an ")
+			articles[i] = "an " + t
 		default:
-			b.WriteString("a ")
+			articles[i] = "a " + t
 		}
-		b.WriteString(t)
 	}
-	return b.String() + ", got " + got
+	return "must be " + strings.Join(articles, " or ") + ", got " + got
 }
 
 // decimal writes a bound of a schema the way people write numbers.

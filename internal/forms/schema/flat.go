@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -29,7 +28,9 @@ const (
 
 // isFlat reports whether acceptsBytes supports what s has.
 func isFlat(s *jsonschema.Schema, most shape) bool {
-	s = behindRefs(s)
+	for s.Ref != nil && hasOnly(s, "Ref") {
+		s = s.Ref
+	}
 	if !hasOnly(s, "Bool", "Types", "Enum", "Const", "Format", "Required", "Properties",
 		"AdditionalProperties", "MinItems", "MaxItems", "Items", "Items2020", "MinLength",
 		"MaxLength", "Pattern", "Maximum", "Minimum") ||
@@ -50,39 +51,32 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 	return true
 }
 
-// behindRefs returns the schema to which one with nothing but a reference leads.
-func behindRefs(s *jsonschema.Schema) *jsonschema.Schema {
-	for s.Ref != nil && hasOnly(s, "Ref") { // checkSchema has bounded how often
-		s = s.Ref
-	}
-	return s
-}
-
 // flatShare is the part of the budget that patterns may take before a document is decoded. One that
 // is not accepted is not matched twice at length.
 const flatShare = 8
 
-// errStop stops going over members, items or numbers.
+// errStop stops going over members or items.
 var errStop = errors.New("stop")
 
-// acceptsBytes reports whether a value is certain to be valid.
+// acceptsBytes reports whether a value is certain to be valid. s is nil for any value.
 func (w *walker) acceptsBytes(s *jsonschema.Schema, raw []byte) bool {
+	if s == nil {
+		return checkNumbers(raw) == nil
+	}
 	for s.Ref != nil {
 		s = s.Ref
 	}
 	kind := jsonx.KindOf(raw)
 	if s.Bool != nil && !*s.Bool ||
-		s.Types != nil && kind != jsonx.Number && *s.Types&typeOf(kind) == 0 {
-		return false
-	}
-	if kind != jsonx.String && (s.Enum != nil || s.Const != nil) {
+		kind != jsonx.Number && !hasKind(s.Types, kind) ||
+		kind != jsonx.String && (s.Enum != nil || s.Const != nil) {
 		return false
 	}
 	switch kind {
 	case jsonx.String:
 		return w.acceptsText(s, raw)
 	case jsonx.Number:
-		return acceptsNumber(s, raw)
+		return w.acceptsNumber(s, raw)
 	case jsonx.Array:
 		return w.acceptsItems(s, raw)
 	case jsonx.Object:
@@ -127,32 +121,21 @@ func (w *walker) acceptsText(s *jsonschema.Schema, raw []byte) bool {
 	return w.left >= 0 && re.Match(text)
 }
 
-func acceptsNumber(s *jsonschema.Schema, raw []byte) bool {
-	if (s.Types == nil || *s.Types&numberType != 0) && s.Minimum == nil && s.Maximum == nil {
-		return isOrdinary(raw)
+func (w *walker) acceptsNumber(s *jsonschema.Schema, raw []byte) bool {
+	small, isSmall := smallInt(json.Number(raw))
+	if isSmall {
+		return (hasKind(s.Types, jsonx.Number) || *s.Types&integerType != 0) &&
+			w.checkNumber(s, number{isSmall: true, small: small}) == nil && w.left >= 0
 	}
-	n, ok := smallInt(json.Number(raw))
-	if !ok || s.Types != nil && *s.Types&(numberType|integerType) == 0 {
-		return false
-	}
-	if s.Minimum != nil {
-		if order, ok := compareSmall(n, s.Minimum); !ok || order < 0 {
-			return false
-		}
-	}
-	if s.Maximum != nil {
-		if order, ok := compareSmall(n, s.Maximum); !ok || order > 0 {
-			return false
-		}
-	}
-	return true
+	return hasKind(s.Types, jsonx.Number) && s.Minimum == nil && s.Maximum == nil &&
+		CheckNumber(json.Number(raw)) == nil
 }
 
 func (w *walker) acceptsItems(s *jsonschema.Schema, raw []byte) bool {
 	_, items, _ := itemsOf(s)
 	n := 0
 	err := jsonx.Elements(raw, func(_ int, value []byte) error {
-		if n++; items != nil && !w.acceptsBytes(items, value) || items == nil && !isPlain(value) {
+		if n++; !w.acceptsBytes(items, value) {
 			return errStop
 		}
 		return nil
@@ -163,12 +146,11 @@ func (w *walker) acceptsItems(s *jsonschema.Schema, raw []byte) bool {
 func (w *walker) acceptsMembers(s *jsonschema.Schema, raw []byte) bool {
 	required := 0
 	err := jsonx.Members(raw, func(name, value []byte) error {
-		if len(s.Required) > 0 && contains(s.Required, name) {
+		if slices.ContainsFunc(s.Required, func(r string) bool { return r == string(name) }) {
 			required++
 		}
-		sub, ok := s.Properties[string(name)]
-		if ok && !w.acceptsBytes(sub, value) ||
-			!ok && (s.AdditionalProperties == false || !isPlain(value)) {
+		sub := s.Properties[string(name)]
+		if sub == nil && s.AdditionalProperties == false || !w.acceptsBytes(sub, value) {
 			return errStop
 		}
 		return nil
@@ -176,32 +158,9 @@ func (w *walker) acceptsMembers(s *jsonschema.Schema, raw []byte) bool {
 	return err == nil && required == len(s.Required)
 }
 
-func contains(names []string, name []byte) bool {
-	for i := range names {
-		if names[i] == string(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// isPlain reports whether all numbers in raw, at any depth, pass [CheckNumber].
-func isPlain(raw []byte) bool { return checkNumbers(raw) == nil }
-
 // checkNumbers returns what is wrong with the first number in raw that fails [CheckNumber].
 func checkNumbers(raw []byte) error {
-	return jsonx.Numbers(raw, func(number []byte) error {
-		if isOrdinary(number) {
-			return nil
-		}
-		return CheckNumber(json.Number(number))
-	})
-}
-
-// isOrdinary is [CheckNumber] for bytes.
-func isOrdinary(number []byte) bool {
-	return len(number) <= maxDigits && bytes.IndexByte(number, 'e') < 0 &&
-		bytes.IndexByte(number, 'E') < 0 || CheckNumber(json.Number(number)) == nil
+	return jsonx.Numbers(raw, func(number []byte) error { return CheckNumber(json.Number(number)) })
 }
 
 func orElse(n *int, otherwise int) int {

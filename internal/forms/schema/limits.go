@@ -9,10 +9,10 @@ type Limits struct {
 	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's
 	// bookkeeping is quadratic in it.
 	MaxSubschemas int
-	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a quarter of
-	// a second at worst: matching patterns, as most other steps take far less than 100 ns. A value
-	// of a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
-	// instructions, as for an address or a name, may go over 400 KB of text.
+	// MaxSteps is how many steps a whole document may take. Default 2 million, about a fifth of a
+	// second at worst: matching patterns, as most other steps take far less than 100 ns. A value of
+	// a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
+	// instructions, as for an address or a name, may go over 300 KB of text.
 	MaxSteps int
 	// BoundIntegers takes for integers only those that decoders take: spelled with an exponent, an
 	// integer has at most 21 digits. Without it a number of any size without a fraction is one, as

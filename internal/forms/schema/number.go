@@ -32,86 +32,76 @@ func arithmeticSteps(text json.Number) int64 {
 	return int64(digits / 8)
 }
 
-// maxSmall is how many digits a number has at most that is sure to fit an int64.
+// maxSmall is how many bytes a number has at most that is sure to fit an int64.
 const maxSmall = 18
 
-// smallInt returns text as an integer if it has neither fraction nor exponent and is small, as
-// nearly all numbers are. Others need exact arithmetic, which allocates.
+// A number is one of a document. Nearly all have neither fraction nor exponent and are small. Others
+// need exact arithmetic, which allocates.
+type number struct {
+	text    json.Number
+	isSmall bool
+	small   int64
+}
+
+func newNumber(text json.Number) number {
+	small, ok := smallInt(text)
+	return number{text, ok, small}
+}
+
+// smallInt returns text as an integer if it is small and spelled as one.
 func smallInt(text json.Number) (int64, bool) {
-	digits := text
-	if len(digits) > 0 && digits[0] == '-' {
-		digits = digits[1:]
-	}
-	if len(digits) == 0 || len(digits) > maxSmall {
+	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
 		return 0, false
-	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
 }
 
 // checkNumber applies the bounds of a number, of which each is paid for.
-func (w *walker) checkNumber(s *jsonschema.Schema, text json.Number) *fault {
-	if s.MultipleOf == nil && s.Minimum == nil && s.Maximum == nil &&
-		s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil {
-		return nil
-	}
-	small, isSmall := smallInt(text)
-	var exact *big.Rat
-	for _, rule := range [...]struct {
-		keyword string
-		value   *big.Rat
-	}{
-		{"multipleOf", s.MultipleOf}, {"minimum", s.Minimum}, {"maximum", s.Maximum},
-		{"exclusiveMaximum", s.ExclusiveMaximum}, {"exclusiveMinimum", s.ExclusiveMinimum},
-	} {
-		if rule.value == nil {
-			continue
-		}
-		order, ok := 0, false
-		if isSmall && rule.keyword != "multipleOf" {
-			order, ok = compareSmall(small, rule.value)
-		}
-		if !ok {
-			bits := int64(rule.value.Num().BitLen() + rule.value.Denom().BitLen())
-			if w.left -= arithmetic + bits/bitsPerStep + arithmeticSteps(text); w.left < 0 {
-				return anyFault
-			}
-			if exact == nil {
-				exact, _ = new(big.Rat).SetString(string(text)) // a decoder returns numbers only
-			}
-			order = exact.Cmp(rule.value)
-		}
-		broken := false
-		switch rule.keyword {
-		case "multipleOf":
-			broken = !new(big.Rat).Quo(exact, rule.value).IsInt()
-		case "minimum":
-			broken = order < 0
-		case "maximum":
-			broken = order > 0
-		case "exclusiveMinimum":
-			broken = order <= 0
-		case "exclusiveMaximum":
-			broken = order >= 0
-		}
-		if broken {
-			return w.refuse(s, rule.keyword, "")
-		}
+func (w *walker) checkNumber(s *jsonschema.Schema, n number) *fault {
+	switch {
+	case s.MultipleOf != nil && !w.isMultiple(n, s.MultipleOf):
+		return w.refuse(s, "multipleOf", "")
+	case s.Minimum != nil && w.compare(n, s.Minimum) < 0:
+		return w.refuse(s, "minimum", "")
+	case s.Maximum != nil && w.compare(n, s.Maximum) > 0:
+		return w.refuse(s, "maximum", "")
+	case s.ExclusiveMaximum != nil && w.compare(n, s.ExclusiveMaximum) >= 0:
+		return w.refuse(s, "exclusiveMaximum", "")
+	case s.ExclusiveMinimum != nil && w.compare(n, s.ExclusiveMinimum) <= 0:
+		return w.refuse(s, "exclusiveMinimum", "")
 	}
 	return nil
 }
 
-// compareSmall compares a number with a bound, if that is a small integer as well.
-func compareSmall(n int64, bound *big.Rat) (order int, ok bool) {
-	if !bound.IsInt() || !bound.Num().IsInt64() {
-		return 0, false
+func (w *walker) isMultiple(n number, of *big.Rat) bool {
+	exact := w.exact(n, of)
+	return exact != nil && exact.Quo(exact, of).IsInt()
+}
+
+// compare returns 0 for a number that the budget does not allow to compare.
+func (w *walker) compare(n number, bound *big.Rat) int {
+	if n.isSmall && bound.IsInt() && bound.Num().IsInt64() {
+		return cmp.Compare(n.small, bound.Num().Int64())
 	}
-	return cmp.Compare(n, bound.Num().Int64()), true
+	if exact := w.exact(n, bound); exact != nil {
+		return exact.Cmp(bound)
+	}
+	return 0
+}
+
+// exact returns n for arithmetic with another number, nil if the budget does not allow it.
+func (w *walker) exact(n number, other *big.Rat) *big.Rat {
+	bits := int64(other.Num().BitLen() + other.Denom().BitLen())
+	w.left -= arithmetic + bits/bitsPerStep + arithmeticSteps(n.text)
+	if w.left < 0 {
+		return nil
+	}
+	if n.isSmall {
+		return new(big.Rat).SetInt64(n.small)
+	}
+	exact, _ := new(big.Rat).SetString(string(n.text)) // a decoder returns numbers only
+	return exact
 }
 
 // kindOf returns the kind of a decoded value.
@@ -131,19 +121,14 @@ func kindOf(v any) jsonx.Kind {
 	return jsonx.Object
 }
 
-// The bits of the types that numbers can have.
-var numberType, integerType = newTypes("number"), newTypes("integer")
-
-var kindTypes = [128]jsonschema.Types{
-	jsonx.Null: newTypes("null"), jsonx.Bool: newTypes("boolean"), jsonx.Number: numberType,
-	jsonx.String: newTypes("string"), jsonx.Array: newTypes("array"),
-	jsonx.Object: newTypes("object"),
-}
+var integerType = newTypes("integer")
 
 func newTypes(name string) (types jsonschema.Types) {
 	types.Add(name)
 	return types
 }
 
-// typeOf returns the type that all values of a kind have.
-func typeOf(k jsonx.Kind) jsonschema.Types { return kindTypes[k&127] }
+// hasKind reports whether all values of a kind are of one of the types, nil for any.
+func hasKind(types *jsonschema.Types, kind jsonx.Kind) bool {
+	return types == nil || *types&newTypes(kind.String()) != 0
+}

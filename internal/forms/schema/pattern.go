@@ -48,54 +48,21 @@ const (
 // case folded.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
-	if !mayFold(s) {
+	if !foldFlag.MatchString(s) {
 		return sum
 	}
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "-")
-		if !found {
-			return sum
+	for _, after, found := strings.Cut(s, "-"); found; _, after, found = strings.Cut(after, "-") {
+		last, _ := utf8.DecodeRuneInString(after)
+		if strings.HasPrefix(after, `\x{`) {
+			last = lastFold // which it is, is not worth reading
 		}
-		sum += int(min(lastRune(after), lastFold) / foldsPerInstruction)
-		rest = after
+		sum += int(min(last, lastFold) / foldsPerInstruction)
 	}
+	return sum
 }
 
-// mayFold reports whether s sets the flag i anywhere.
-func mayFold(s string) bool {
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "(?")
-		if !found {
-			return false
-		}
-		flags := after[:len(after)-len(strings.TrimLeft(after, "imsU-"))]
-		if strings.Contains(flags, "i") {
-			return true
-		}
-		rest = after
-	}
-}
-
-// lastRune returns an upper bound of the character that ends a range, given what follows the dash.
-func lastRune(s string) int64 {
-	hex, isHex := strings.CutPrefix(s, `\x`)
-	if !isHex {
-		if strings.HasPrefix(s, `\`) {
-			return 0x1ff // octal, the largest of the others
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return int64(r)
-	}
-	digits, _, _ := strings.Cut(strings.TrimPrefix(hex, "{"), "}")
-	if !strings.HasPrefix(hex, "{") {
-		digits = hex[:min(2, len(hex))]
-	}
-	r, err := strconv.ParseInt(digits, 16, 32)
-	if err != nil {
-		return lastFold
-	}
-	return r
-}
+// foldFlag matches what sets the flag i.
+var foldFlag = regexp.MustCompile(`\(\?[imsU-]*i`)
 
 // patternError is the rule that a regular expression breaks. It does not hold the expression, which
 // is the document's where a schema asks for the format regex.

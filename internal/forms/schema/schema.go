@@ -47,6 +47,10 @@ func (s *Schema) validateDecoded(doc []byte) error {
 	if err := checkNumbers(doc); err != nil {
 		return &Error{Reason: err.Error()}
 	}
+	if kind := jsonx.KindOf(doc); kind != jsonx.Number && !hasKind(s.root.Types, kind) {
+		f := fault{schema: s.root, keyword: "type", detail: kind.String()}
+		return f.toError()
+	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
 		return &Error{Reason: err.Error()}

@@ -33,18 +33,27 @@ func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...
 	if w.quiet > 0 || w.left < 0 {
 		return anyFault
 	}
-	f := &fault{schema: s, keyword: keyword, detail: detail}
-	for _, name := range member {
-		f.path = append(f.path, step{name: name, index: -1})
+	return &fault{schema: s, keyword: keyword, detail: detail, path: slices.Clone(member)}
+}
+
+// A step leads into an array by index, or into an object by name, when the index is negative.
+type step struct {
+	name  string
+	index int
+}
+
+func (s step) String() string {
+	if s.index >= 0 {
+		return strconv.Itoa(s.index)
 	}
-	return f
+	return s.name
 }
 
 // evaluateChild checks a value inside of another.
 func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	f := w.evaluate(s, v, nil)
 	if f != nil && f != anyFault {
-		f.path = append(f.path, in)
+		f.path = append(f.path, in.String())
 	}
 	return f
 }
@@ -87,7 +96,7 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, seen *evaluated) *fault {
 	case string:
 		f = w.checkText(s, v)
 	case json.Number:
-		f = w.checkNumber(s, v)
+		f = w.checkNumber(s, newNumber(v))
 	case map[string]any:
 		f = w.checkSize(s, len(v), s.MinProperties, "minProperties", s.MaxProperties, "maxProperties")
 	case []any:
@@ -117,7 +126,7 @@ func (w *walker) checkValue(s *jsonschema.Schema, v any) *fault {
 	switch {
 	case s.Bool != nil && !*s.Bool:
 		return w.refuse(s, "false", "")
-	case s.Types != nil && !w.hasType(*s.Types, v):
+	case !w.hasType(s.Types, v):
 		return w.refuse(s, "type", kindOf(v).String())
 	case s.Const != nil && !w.areEqual(v, *s.Const):
 		return w.refuse(s, "const", "")
@@ -134,12 +143,12 @@ func (w *walker) checkValue(s *jsonschema.Schema, v any) *fault {
 	return nil
 }
 
-func (w *walker) hasType(types jsonschema.Types, v any) bool {
-	if types&typeOf(kindOf(v)) != 0 {
+func (w *walker) hasType(types *jsonschema.Types, v any) bool {
+	if hasKind(types, kindOf(v)) {
 		return true
 	}
 	number, ok := v.(json.Number)
-	return ok && types&integerType != 0 && w.isInteger(number)
+	return ok && *types&integerType != 0 && w.isInteger(number)
 }
 
 func (w *walker) checkText(s *jsonschema.Schema, text string) *fault {
