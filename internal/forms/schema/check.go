@@ -4,18 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A checker looks at every subschema that a compiled schema reaches: for keywords that the walk does
-// not implement, for references in place that lead back, and for enumerations.
+// A checker looks at every subschema that a compiled schema reaches: for keywords that the walk
+// does not implement, for references in place that lead back, and for enumerations.
 type checker struct {
 	found  []*jsonschema.Schema       // to look at
 	depths map[*jsonschema.Schema]int // of the applicators in place; inProgress while it is found
-	sets   map[*jsonschema.Enum]*valueSet
+	sets   valueSets
 }
 
 // inProgress is the depth of a subschema whose own subschemas in place are being looked at.
@@ -29,8 +30,7 @@ var (
 
 // checkAll checks s and all that it reaches.
 func (c *checker) checkAll(s *jsonschema.Schema) error {
-	c.found = append(c.found, s)
-	for len(c.found) > 0 {
+	for c.found = []*jsonschema.Schema{s}; len(c.found) > 0; {
 		next := c.found[len(c.found)-1]
 		c.found = c.found[:len(c.found)-1]
 		if _, err := c.checkSchema(next); err != nil {
@@ -51,6 +51,9 @@ func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 	c.depths[s] = inProgress
 	if s.Enum != nil {
 		c.sets[s.Enum] = newValueSet(s.Enum.Values)
+	}
+	if s.Const != nil {
+		c.sets[s.Const] = newValueSet([]any{*s.Const})
 	}
 	for name, value := range keywordsOf(s) {
 		switch name {
@@ -84,48 +87,40 @@ func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 }
 
 // subschemas returns the subschemas in a field of the compiler's type.
-func subschemas(v any) (list []*jsonschema.Schema) {
+func subschemas(v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:
 		return []*jsonschema.Schema{v}
 	case []*jsonschema.Schema:
 		return v
 	case map[string]*jsonschema.Schema:
-		for _, sub := range v {
-			list = append(list, sub)
-		}
+		return slices.Collect(maps.Values(v))
 	case map[jsonschema.Regexp]*jsonschema.Schema:
-		for _, sub := range v {
-			list = append(list, sub)
-		}
-	case map[string]any:
+		return slices.Collect(maps.Values(v))
+	case map[string]any: // of dependencies, which are schemas or lists of names
+		var list []*jsonschema.Schema
 		for _, either := range v {
 			list = append(list, subschemas(either)...)
 		}
+		return list
 	}
-	return list
+	return nil
 }
 
-// keywordFields are the fields of the compiler's type, without annotations. A keyword that a later
-// version of the compiler adds is among them.
-var keywordFields = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[jsonschema.Schema]()),
-	func(field reflect.StructField) bool {
-		switch field.Name {
-		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor",
-			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples",
-			"Deprecated":
-			return true
-		}
-		return !field.IsExported()
-	})
+// annotations are the fields of the compiler's type that check nothing.
+var annotations = []string{"DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor",
+	"RecursiveAnchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
+	"Examples", "Deprecated"}
 
-// keywordsOf returns the keywords that a subschema has, by the names of their fields.
+// keywordsOf returns the keywords that a subschema has, by the names of their fields. One that a
+// later version of the compiler adds is among them.
 func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(s).Elem()
-		for i := range keywordFields {
-			value := v.FieldByIndex(keywordFields[i].Index)
-			if !value.IsZero() && !yield(keywordFields[i].Name, value.Interface()) {
+		for i := range v.NumField() {
+			field, value := v.Type().Field(i), v.Field(i)
+			if field.IsExported() && !value.IsZero() &&
+				!slices.Contains(annotations, field.Name) && !yield(field.Name, value.Interface()) {
 				return
 			}
 		}

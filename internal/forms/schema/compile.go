@@ -54,7 +54,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err := checkDialect(doc); err != nil {
 		return nil, err
 	}
-	before := scan{limits: limits}
+	before := scan{most: limits.MaxSubschemas}
 	if err := before.check("", doc); err != nil {
 		return nil, err
 	}
@@ -62,9 +62,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	check := checker{
-		depths: map[*jsonschema.Schema]int{}, sets: map[*jsonschema.Enum]*valueSet{},
-	}
+	check := checker{depths: map[*jsonschema.Schema]int{}, sets: valueSets{}}
 	if err := check.checkAll(compiled); err != nil {
 		return nil, err
 	}
@@ -85,7 +83,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.UseLoader(refuse{})
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // has none
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
@@ -111,13 +109,6 @@ func build(doc any) (*jsonschema.Schema, error) {
 		}
 	}
 	return compiled, nil
-}
-
-// refuse is a loader that fetches nothing, whatever the scheme.
-type refuse struct{}
-
-func (refuse) Load(url string) (any, error) {
-	return nil, errors.New("nothing is fetched")
 }
 
 // explain turns an error of the compiler into one for the author of the schema.

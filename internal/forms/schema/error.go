@@ -189,20 +189,18 @@ func amount(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
+// nouns are the types that do not take the article "a".
+var nouns = map[string]string{
+	"null": "null", "integer": "an integer", "object": "an object", "array": "an array",
+}
+
 // mustBe words a list of type names: "must be an integer, got string".
 func mustBe(types []string, got string) string {
-	articles := make([]string, len(types))
-	for i, t := range types {
-		switch t {
-		case "null":
-			articles[i] = t
-		case "integer", "object", "array":
-			articles[i] = "an " + t
-		default:
-			articles[i] = "a " + t
-		}
+	words := make([]string, len(types))
+	for i, name := range types {
+		words[i] = cmp.Or(nouns[name], "a "+name)
 	}
-	return "must be " + strings.Join(articles, " or ") + ", got " + got
+	return "must be " + strings.Join(words, " or ") + ", got " + got
 }
 
 // decimal writes a bound of a schema the way people write numbers.

@@ -19,7 +19,7 @@ func (s *Schema) ValidateDecoded(doc []byte) error { return s.validateDecoded(do
 // there is. The fault is "" for a valid document, or a path and the keyword that is broken there.
 func (s *Schema) Walk(v any) (steps int64, fault string) {
 	w := s.newWalker()
-	f := w.evaluate(s.root, v, nil)
+	f := w.evaluate(s.root, v, false)
 	if f == nil || w.left < 0 {
 		return max(s.maxSteps-w.left, -1), ""
 	}
@@ -70,7 +70,8 @@ func collect(faults []string, err *jsonschema.ValidationError) []string {
 		return append(faults, strings.Join(path, ".")+" "+keyword)
 	}
 	for _, name := range members {
-		faults = append(faults, strings.Join(append(path[:len(path):len(path)], name), ".")+" "+keyword)
+		place := strings.Join(append(path[:len(path):len(path)], name), ".")
+		faults = append(faults, place+" "+keyword)
 	}
 	return faults
 }

@@ -94,15 +94,9 @@ func (w *walker) acceptsText(s *jsonschema.Schema, raw []byte) bool {
 	if err != nil {
 		return false
 	}
-	if s.Enum != nil {
-		if _, ok := w.sets[s.Enum].texts[string(text)]; !ok {
-			return false
-		}
-	}
-	if s.Const != nil {
-		if constant, ok := (*s.Const).(string); !ok || constant != string(text) {
-			return false
-		}
+	if s.Enum != nil && !w.sets[s.Enum].texts[string(text)] ||
+		s.Const != nil && !w.sets[s.Const].texts[string(text)] {
+		return false
 	}
 	least, most := orElse(s.MinLength, 0), orElse(s.MaxLength, math.MaxInt)
 	if least > 0 || most < len(text) {

@@ -21,7 +21,8 @@ func CheckFormat(format, s string) bool {
 	case "uri":
 		return isURI(s)
 	case "date":
-		return isDate(s)
+		_, err := time.Parse(time.DateOnly, s)
+		return err == nil
 	case "date-time":
 		return isDateTime(s)
 	}
@@ -94,13 +95,6 @@ func isEmail(s string) bool {
 func isURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && uriForm.MatchString(s)
-}
-
-// isDate accepts the full-date of RFC 3339, section 5.6: four digits, two, two, and a day that the
-// month has.
-func isDate(s string) bool {
-	_, err := time.Parse(time.DateOnly, s)
-	return err == nil
 }
 
 // isDateTime accepts the date-time of RFC 3339, section 5.6. Package time is lenient about what

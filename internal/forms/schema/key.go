@@ -8,24 +8,31 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A valueSet is the values of an enumeration. Whether one is among them takes as long as encoding
-// it, however many there are.
+// A valueSet is the values of an enumeration, or a constant. Whether one is among them takes as long
+// as encoding it, however many there are.
 type valueSet struct {
-	texts  map[string]struct{} // the strings
-	others map[string]struct{} // the rest, see appendKey
+	texts  map[string]bool  // the strings
+	others map[string]bool  // the rest, see appendKey
+	kinds  jsonschema.Types // of the rest
 }
 
+// valueSets are those of a schema, by its *jsonschema.Enum and by its constants, which are *any.
+type valueSets map[any]*valueSet
+
 func newValueSet(values []any) *valueSet {
-	s := &valueSet{texts: make(map[string]struct{}, len(values)), others: map[string]struct{}{}}
+	s := &valueSet{texts: make(map[string]bool, len(values)), others: map[string]bool{}}
 	free := walker{left: math.MaxInt64}
 	for _, v := range values {
 		if text, ok := v.(string); ok {
-			s.texts[text] = struct{}{}
+			s.texts[text] = true
 		} else {
-			s.others[string(free.appendKey(nil, v))] = struct{}{}
+			s.others[string(free.appendKey(nil, v))] = true
+			s.kinds.Add(kindOf(v).String())
 		}
 	}
 	return s
@@ -35,29 +42,13 @@ func newValueSet(values []any) *valueSet {
 func (w *walker) isAmong(s *valueSet, v any) bool {
 	if text, ok := v.(string); ok {
 		w.left -= int64(len(text) / 64)
-		_, ok := s.texts[text]
-		return ok
+		return s.texts[text]
 	}
-	if len(s.others) == 0 {
+	if !hasKind(&s.kinds, kindOf(v)) {
 		return false
 	}
 	w.key = w.appendKey(w.key[:0], v)
-	_, ok := s.others[string(w.key)]
-	return ok
-}
-
-// areEqual reports whether v is the constant.
-func (w *walker) areEqual(v, constant any) bool {
-	if text, ok := v.(string); ok {
-		return text == constant
-	}
-	if kindOf(v) != kindOf(constant) {
-		return false
-	}
-	w.key = w.appendKey(w.key[:0], v)
-	middle := len(w.key)
-	w.key = w.appendKey(w.key, constant)
-	return bytes.Equal(w.key[:middle], w.key[middle:])
+	return s.others[string(w.key)]
 }
 
 // hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does

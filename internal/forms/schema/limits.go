@@ -25,18 +25,14 @@ const (
 	defaultMaxSubschemas = 2000
 	defaultMaxSteps      = 2_000_000
 
-	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each
-	// evaluation looks back along the chain for a cycle, so a long one is quadratic; people write
-	// single digits.
+	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf), and
+	// with it the stack of a walk. People write single digits.
 	maxInPlaceDepth = 64
 
-	// maxPattern is the longest regular expression, in bytes.
-	maxPattern = 1 << 10
-
-	// maxProgram is the largest compiled regular expression, in instructions: counted repetition
-	// turns a short pattern into a long program (x{1000}{…}), and matching costs program size times
-	// text length.
-	maxProgram = 4 << 10
+	// maxPattern is the longest regular expression, in bytes, and maxProgram the largest compiled
+	// one, in instructions: counted repetition turns a short pattern into a long program
+	// (x{1000}{…}), and matching costs program size times text length.
+	maxPattern, maxProgram = 1 << 10, 4 << 10
 
 	// maxPrograms is what all regular expressions of a schema may take together, in instructions of
 	// about 100 bytes. Each counts twice, as the compiler first checks and then compiles it.
@@ -55,13 +51,12 @@ const (
 
 	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number
 	// of a million digits.
-	maxExponent = 400
-	maxDigits   = 800
-)
+	maxExponent, maxDigits = 400, 800
 
-// maxCount is what a length or item count that a schema names must be below; more than any document
-// holds. Its type is fixed, as it does not fit an int of 32 bits, which holds the counts.
-const maxCount int64 = 1 << 31
+	// maxCount is what a length or item count that a schema names must be below; more than any
+	// document holds. Its type is fixed, as it does not fit an int of 32 bits.
+	maxCount int64 = 1 << 31
+)
 
 func (l Limits) withDefaults() Limits {
 	l.MaxBytes = orDefault(l.MaxBytes, defaultMaxBytes)

@@ -38,7 +38,7 @@ func (w *walker) appendKept(
 		property := s.Properties[string(name)]
 		if jsonx.KindOf(value) == jsonx.Null && property != nil &&
 			!slices.Contains(s.Required, string(name)) &&
-			w.evaluate(property, nil, nil) != nil && w.left >= 0 {
+			w.evaluate(property, nil, false) != nil && w.left >= 0 {
 			dropped = true
 			return nil
 		}

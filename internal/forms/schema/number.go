@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"math/big"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -15,28 +14,17 @@ import (
 // arithmetic is how many steps exact arithmetic on one number of ordinary length takes.
 const arithmetic = 8
 
-// bitsPerStep is how many bits of a number cost one further step: eight digits.
-const bitsPerStep = 27
-
-// arithmeticSteps is how many steps beyond arithmetic the number text takes. An exponent counts as
-// many digits as it adds.
-func arithmeticSteps(text json.Number) int64 {
-	digits := len(text)
-	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
-		exponent, err := strconv.Atoi(string(text[i+1:]))
-		if err != nil {
-			exponent = maxExponent
-		}
-		digits += max(exponent, -exponent)
-	}
-	return int64(digits / 8)
-}
+// bitsPerStep is how many bits of the numbers cost one further step.
+const (
+	bitsPerStep  = 27
+	bitsPerDigit = 4 // from above
+)
 
 // maxSmall is how many bytes a number has at most that is sure to fit an int64.
 const maxSmall = 18
 
-// A number is one of a document. Nearly all have neither fraction nor exponent and are small. Others
-// need exact arithmetic, which allocates.
+// A number is one of a document. Nearly all are small and have neither fraction nor exponent.
+// Others need exact arithmetic, which allocates.
 type number struct {
 	text    json.Number
 	isSmall bool
@@ -49,12 +37,21 @@ func newNumber(text json.Number) number {
 }
 
 // smallInt returns text as an integer if it is small and spelled as one.
-func smallInt(text json.Number) (int64, bool) {
-	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
+func smallInt(text json.Number) (n int64, ok bool) {
+	digits := strings.TrimPrefix(string(text), "-")
+	if len(digits) > maxSmall {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	return n, err == nil
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(digits[i]-'0')
+	}
+	if len(digits) < len(text) {
+		n = -n
+	}
+	return n, true
 }
 
 // checkNumber applies the bounds of a number, of which each is paid for.
@@ -92,9 +89,11 @@ func (w *walker) compare(n number, bound *big.Rat) int {
 
 // exact returns n for arithmetic with another number, nil if the budget does not allow it.
 func (w *walker) exact(n number, other *big.Rat) *big.Rat {
-	bits := int64(other.Num().BitLen() + other.Denom().BitLen())
-	w.left -= arithmetic + bits/bitsPerStep + arithmeticSteps(n.text)
-	if w.left < 0 {
+	size := other.Num().BitLen() + other.Denom().BitLen() + bitsPerDigit*len(n.text)
+	if strings.ContainsAny(string(n.text), "eE") {
+		size += bitsPerDigit * maxExponent
+	}
+	if w.left -= arithmetic + int64(size/bitsPerStep); w.left < 0 {
 		return nil
 	}
 	if n.isSmall {
@@ -123,6 +122,13 @@ func kindOf(v any) jsonx.Kind {
 
 var integerType = newTypes("integer")
 
+// kindTypes are the types that all values of a kind have.
+var kindTypes = [128]jsonschema.Types{
+	jsonx.Null: newTypes("null"), jsonx.Bool: newTypes("boolean"),
+	jsonx.Number: newTypes("number"), jsonx.String: newTypes("string"),
+	jsonx.Array: newTypes("array"), jsonx.Object: newTypes("object"),
+}
+
 func newTypes(name string) (types jsonschema.Types) {
 	types.Add(name)
 	return types
@@ -130,5 +136,5 @@ func newTypes(name string) (types jsonschema.Types) {
 
 // hasKind reports whether all values of a kind are of one of the types, nil for any.
 func hasKind(types *jsonschema.Types, kind jsonx.Kind) bool {
-	return types == nil || *types&newTypes(kind.String()) != 0
+	return types == nil || *types&kindTypes[kind&127] != 0
 }

@@ -40,7 +40,7 @@ func (r *Rules) Compile() *Schema {
 			list[i] = value
 		}
 		values.Enum = &jsonschema.Enum{Values: list}
-		rules.sets = map[*jsonschema.Enum]*valueSet{values.Enum: newValueSet(list)}
+		rules.sets = valueSets{values.Enum: newValueSet(list)}
 	}
 	return &rules.Schema
 }

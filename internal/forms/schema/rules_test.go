@@ -47,7 +47,8 @@ func TestRulesAreTheirSchema(t *testing.T) {
 				if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
 					t.Errorf("%s: got %v, want %v", value, got, want)
 				}
-				if decoded := rules.ValidateDecoded([]byte(value)); (decoded == nil) != (got == nil) {
+				decoded := rules.ValidateDecoded([]byte(value))
+				if (decoded == nil) != (got == nil) {
 					t.Errorf("%s decoded: got %v, want %v", value, decoded, got)
 				}
 				if got == nil {

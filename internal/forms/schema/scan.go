@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -14,9 +13,8 @@ import (
 // scan looks at a schema before the compiler sees it, for everything that would make compiling it
 // expensive. It reads any object as a possible subschema, because a $ref may point anywhere.
 type scan struct {
-	limits     Limits
-	subschemas int
-	misfits    int // see [scan.countMisfit]
+	subschemas, most int
+	misfits          int // see [scan.countMisfit]
 }
 
 // countMisfit counts values that are neither schemas nor names where the keyword asks for one, and
@@ -152,9 +150,8 @@ func (s *scan) checkList(keyword string, items []any) error {
 }
 
 func (s *scan) countSubschema() error {
-	s.subschemas++
-	if s.subschemas > s.limits.MaxSubschemas {
-		return fmt.Errorf("more than %d subschemas", s.limits.MaxSubschemas)
+	if s.subschemas++; s.subschemas > s.most {
+		return fmt.Errorf("more than %d subschemas", s.most)
 	}
 	return nil
 }
@@ -187,14 +184,17 @@ func checkDialect(doc any) error {
 
 // CheckNumber refuses a number whose exact value would take long to compute with.
 func CheckNumber(n json.Number) error {
-	mantissa, exponent := string(n), "0"
-	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
-		mantissa, exponent = mantissa[:i], mantissa[i+1:]
+	digits := 0
+	for digits < len(n) && n[digits] != 'e' && n[digits] != 'E' {
+		digits++
 	}
-	if len(mantissa) > maxDigits {
+	if digits > maxDigits {
 		return fmt.Errorf("a number has more than %d digits", maxDigits)
 	}
-	if e, err := strconv.Atoi(exponent); err != nil || e > maxExponent || e < -maxExponent {
+	if digits == len(n) {
+		return nil
+	}
+	if e, err := strconv.Atoi(string(n[digits+1:])); err != nil || max(e, -e) > maxExponent {
 		return fmt.Errorf("a number's exponent is beyond %d", maxExponent)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 type Schema struct {
 	raw      json.RawMessage
 	root     *jsonschema.Schema
-	sets     map[*jsonschema.Enum]*valueSet
+	sets     valueSets
 	flat     bool // see isFlat
 	maxSteps int64
 	bounded  bool // see Limits.BoundIntegers
@@ -56,7 +56,7 @@ func (s *Schema) validateDecoded(doc []byte) error {
 		return &Error{Reason: err.Error()}
 	}
 	w := s.newWalker()
-	f := w.evaluate(s.root, v, nil)
+	f := w.evaluate(s.root, v, false)
 	if w.left < 0 {
 		return &Error{
 			Reason: "the document is too large or too deep to be checked against the schema",
@@ -70,7 +70,7 @@ func (s *Schema) validateDecoded(doc []byte) error {
 
 func (s *Schema) acceptsBytes(doc []byte) bool {
 	w := s.newWalker()
-	w.left /= flatShare
+	w.left, w.quiet = w.left/flatShare, 1
 	return s.flat && w.acceptsBytes(s.root, doc)
 }
 

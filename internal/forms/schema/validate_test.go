@@ -357,7 +357,8 @@ func BenchmarkFanOut(b *testing.B) {
 		{"anyOf", fanOut(30, "anyOf"), `1`},
 		{"allOf", fanOut(30, "allOf"), `"a"`},
 		{"oneOf", fanOut(30, "oneOf"), `"a"`},
-		{"noted", `{"unevaluatedProperties":false,` + strings.Replace(fanOut(30, "allOf")[1:], `"string"`, `"object"`, 1), `{"a":1}`},
+		{"noted", `{"unevaluatedProperties":false,` +
+			strings.Replace(fanOut(30, "allOf")[1:], `"string"`, `"object"`, 1), `{"a":1}`},
 		{"names", `{"allOf":[{"properties":{"a":{"$ref":"#"},"b":true}},` +
 			`{"properties":{"a":{"$ref":"#"},"b":true}}]}`,
 			strings.Repeat(`{"b":1,"a":`, 60) + "1" + strings.Repeat("}", 60)},

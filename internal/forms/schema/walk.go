@@ -16,19 +16,20 @@ import (
 // before it takes the step, and stops at the first fault. Members are visited by name, so that the
 // fault and the steps do not depend on the order of a map.
 type walker struct {
-	left    int64                          // steps
-	sets    map[*jsonschema.Enum]*valueSet // of the schema
-	bounded bool                           // see Limits.BoundIntegers
-	quiet   int                            // how many choices deep: the fault itself does not matter
-	key     []byte                         // of the last value that was looked for, see appendKey
-	names   []string                       // of the objects that the walk is in, each sorted
+	left    int64     // steps
+	sets    valueSets // of the schema
+	bounded bool      // see Limits.BoundIntegers
+	quiet   int       // how many choices deep: the fault itself does not matter
+	key     []byte    // of the last value that was looked for, see appendKey
+	names   []string  // of the objects that the walk is in, each sorted
+	notes   []step    // what was evaluated of the values that the walk is in
 }
 
 // anyFault is a fault without details, for choices and for the end of the budget.
 var anyFault = &fault{}
 
-// refuse returns the fault that v, or the member of v that is named, breaks the keyword of s. Within
-// a choice it takes no memory.
+// refuse returns the fault that a value, or its member of that name, breaks the keyword of s. In a
+// choice it takes no memory.
 func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...string) *fault {
 	if w.quiet > 0 || w.left < 0 {
 		return anyFault
@@ -51,7 +52,7 @@ func (s step) String() string {
 
 // evaluateChild checks a value inside of another.
 func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
-	f := w.evaluate(s, v, nil)
+	f := w.evaluate(s, v, false)
 	if f != nil && f != anyFault {
 		f.path = append(f.path, in.String())
 	}
@@ -59,25 +60,25 @@ func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 }
 
 // matches reports whether v has no fault. What it evaluated counts only then.
-func (w *walker) matches(s *jsonschema.Schema, v any, seen *evaluated) bool {
-	var branch *evaluated
-	if seen != nil {
-		branch = &evaluated{}
-	}
+func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
+	before := len(w.notes)
 	w.left--
 	w.quiet++
-	f := w.evaluate(s, v, branch)
+	f := w.evaluate(s, v, noted)
 	w.quiet--
-	if f == nil {
-		w.addAll(seen, branch)
+	if f != nil {
+		w.notes = w.notes[:before]
 	}
 	return f == nil
 }
 
-// evaluate returns the first fault of v, nil if there is none: of the value itself, then of the
-// schemas for the same value, then of what is in the value. seen, which may be nil, receives what
-// of v was evaluated.
-func (w *walker) evaluate(s *jsonschema.Schema, v any, seen *evaluated) *fault {
+// evaluate returns the first fault of v, nil if there is none or no schema: of the value itself,
+// then of the schemas for the same value, then of what is in the value. With noted, what of v was
+// evaluated is left on w.notes.
+func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
+	if s == nil {
+		return nil
+	}
 	if w.left--; w.left < 0 {
 		return anyFault
 	}
@@ -85,20 +86,22 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, seen *evaluated) *fault {
 		return f
 	}
 	if s.Ref != nil && s.DraftVersion < 2019 { // the keywords beside it do not count
-		return w.evaluate(s.Ref, v, seen)
+		return w.evaluate(s.Ref, v, noted)
 	}
-	own := seen
-	if s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil {
-		own = &evaluated{}
-	}
+	before := len(w.notes)
+	own := noted || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
 	var f *fault
 	switch v := v.(type) {
 	case string:
 		f = w.checkText(s, v)
 	case json.Number:
-		f = w.checkNumber(s, newNumber(v))
+		if s.MultipleOf != nil || s.Minimum != nil || s.Maximum != nil ||
+			s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
+			f = w.checkNumber(s, newNumber(v))
+		}
 	case map[string]any:
-		f = w.checkSize(s, len(v), s.MinProperties, "minProperties", s.MaxProperties, "maxProperties")
+		f = w.checkSize(s, len(v), s.MinProperties, "minProperties",
+			s.MaxProperties, "maxProperties")
 	case []any:
 		f = w.checkItems(s, v, own)
 	}
@@ -113,9 +116,11 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, seen *evaluated) *fault {
 			f = w.checkEachItem(s, v, own)
 		}
 	}
-	if f == nil && own != seen {
-		f = w.checkLeft(s, v, own)
-		w.addAll(seen, own)
+	if f == nil && own {
+		f = w.checkLeft(s, v, w.notes[before:])
+	}
+	if !noted {
+		w.notes = w.notes[:before]
 	}
 	return f
 }
@@ -128,7 +133,7 @@ func (w *walker) checkValue(s *jsonschema.Schema, v any) *fault {
 		return w.refuse(s, "false", "")
 	case !w.hasType(s.Types, v):
 		return w.refuse(s, "type", kindOf(v).String())
-	case s.Const != nil && !w.areEqual(v, *s.Const):
+	case s.Const != nil && !w.isAmong(w.sets[s.Const], v):
 		return w.refuse(s, "const", "")
 	case s.Enum != nil && !w.isAmong(w.sets[s.Enum], v):
 		return w.refuse(s, "enum", "")
@@ -181,7 +186,7 @@ func (w *walker) checkSize(
 	return nil
 }
 
-func (w *walker) checkItems(s *jsonschema.Schema, items []any, own *evaluated) *fault {
+func (w *walker) checkItems(s *jsonschema.Schema, items []any, noted bool) *fault {
 	w.left -= int64(len(items) / 4)
 	f := w.checkSize(s, len(items), s.MinItems, "minItems", s.MaxItems, "maxItems")
 	if f != nil {
@@ -198,14 +203,12 @@ func (w *walker) checkItems(s *jsonschema.Schema, items []any, own *evaluated) *
 	}
 	least, most, matched := orElse(s.MinContains, 1), orElse(s.MaxContains, math.MaxInt), 0
 	for i, item := range items {
-		if w.left < 0 || own == nil && matched >= least && (most == math.MaxInt || matched > most) {
+		if w.left < 0 || !noted && matched >= least && (most == math.MaxInt || matched > most) {
 			break
 		}
-		if w.matches(s.Contains, item, nil) {
+		if w.matches(s.Contains, item, false) {
 			matched++
-			if s.DraftVersion >= 2020 {
-				w.note(own, step{index: i})
-			}
+			w.note(noted && s.DraftVersion >= 2020, step{index: i})
 		}
 	}
 	return w.checkSize(s, matched, &least, "contains", &most, "maxContains")
@@ -213,7 +216,9 @@ func (w *walker) checkItems(s *jsonschema.Schema, items []any, own *evaluated) *
 
 // itemsOf returns the schemas of the first items and that of the others, nil for any, and whether
 // there may be no others.
-func itemsOf(s *jsonschema.Schema) (prefix []*jsonschema.Schema, rest *jsonschema.Schema, none bool) {
+func itemsOf(s *jsonschema.Schema) (
+	prefix []*jsonschema.Schema, rest *jsonschema.Schema, none bool,
+) {
 	if s.DraftVersion >= 2020 {
 		return s.PrefixItems, s.Items2020, false
 	}
@@ -226,67 +231,60 @@ func itemsOf(s *jsonschema.Schema) (prefix []*jsonschema.Schema, rest *jsonschem
 }
 
 // checkInPlace applies the subschemas that are about the same value.
-func (w *walker) checkInPlace(s *jsonschema.Schema, v any, own *evaluated) *fault {
-	if s.Ref != nil {
-		if f := w.evaluate(s.Ref, v, own); f != nil {
-			return f
-		}
+func (w *walker) checkInPlace(s *jsonschema.Schema, v any, noted bool) *fault {
+	if f := w.evaluate(s.Ref, v, noted); f != nil {
+		return f
 	}
-	if s.Not != nil && w.matches(s.Not, v, nil) {
+	if s.Not != nil && w.matches(s.Not, v, false) {
 		return w.refuse(s, "not", "")
 	}
 	for _, sub := range s.AllOf {
-		if f := w.evaluate(sub, v, own); f != nil {
+		if f := w.evaluate(sub, v, noted); f != nil {
 			return f
 		}
 	}
-	if len(s.AnyOf) > 0 && w.countMatches(s.AnyOf, v, own, 1) == 0 {
+	if len(s.AnyOf) > 0 && w.countMatches(s.AnyOf, v, noted, 1) == 0 {
 		return w.refuse(s, "anyOf", "")
 	}
-	if len(s.OneOf) > 0 && w.countMatches(s.OneOf, v, own, 2) != 1 {
+	if len(s.OneOf) > 0 && w.countMatches(s.OneOf, v, noted, 2) != 1 {
 		return w.refuse(s, "oneOf", "")
 	}
 	if s.If != nil {
 		branch := s.Else
-		if w.matches(s.If, v, own) {
+		if w.matches(s.If, v, noted) {
 			branch = s.Then
 		}
-		if branch != nil {
-			if f := w.evaluate(branch, v, own); f != nil {
-				return f
-			}
+		if f := w.evaluate(branch, v, noted); f != nil {
+			return f
 		}
 	}
 	members, ok := v.(map[string]any)
 	if !ok || s.DependentRequired == nil && s.DependentSchemas == nil && s.Dependencies == nil {
 		return nil
 	}
-	return w.checkDependencies(s, members, own)
+	return w.checkDependencies(s, members, noted)
 }
 
 // countMatches counts the schemas that v matches, no further than to enough. All are tried for the
-// first if somebody asks what they evaluated.
-func (w *walker) countMatches(
-	list []*jsonschema.Schema, v any, own *evaluated, enough int,
-) (matched int) {
+// first if what they evaluated is noted.
+func (w *walker) countMatches(list []*jsonschema.Schema, v any, noted bool, enough int) (n int) {
 	for _, sub := range list {
-		if w.left < 0 || matched >= enough && (own == nil || enough > 1) {
+		if w.left < 0 || n >= enough && (!noted || enough > 1) {
 			break
 		}
-		if w.matches(sub, v, own) {
-			matched++
+		if w.matches(sub, v, noted) {
+			n++
 		}
 	}
-	return matched
+	return n
 }
 
 // checkDependencies applies, by name, what has to hold where a member is.
 func (w *walker) checkDependencies(
-	s *jsonschema.Schema, members map[string]any, own *evaluated,
+	s *jsonschema.Schema, members map[string]any, noted bool,
 ) *fault {
-	names := slices.Sorted(maps.Keys(s.DependentRequired))
-	names = append(names, slices.Sorted(maps.Keys(s.DependentSchemas))...)
-	names = append(names, slices.Sorted(maps.Keys(s.Dependencies))...)
+	names := slices.Concat(slices.Sorted(maps.Keys(s.DependentRequired)),
+		slices.Sorted(maps.Keys(s.DependentSchemas)), slices.Sorted(maps.Keys(s.Dependencies)))
 	for _, name := range names {
 		if _, ok := members[name]; !ok {
 			continue
@@ -301,10 +299,8 @@ func (w *walker) checkDependencies(
 		if missing := w.findMissing(required, members); missing != nil {
 			return w.refuse(s, "dependentRequired", name, *missing)
 		}
-		if sub != nil {
-			if f := w.evaluate(sub, members, own); f != nil {
-				return f
-			}
+		if f := w.evaluate(sub, members, noted); f != nil {
+			return f
 		}
 	}
 	return nil
@@ -323,59 +319,51 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 
 // checkMembers goes by name over the members for which there is a schema. A required member that is
 // missing, and one that is not allowed, has its place among them.
-func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, own *evaluated) *fault {
+func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
 	w.left -= 3 + int64(len(members))
 	missing := w.findMissing(s.Required, members)
 	base := len(w.names)
-	extra := w.collectNames(s, members, own != nil)
-	names := w.names[base:]
-	var f *fault
-	for _, name := range names {
-		if f != nil || missing != nil && *missing < name || extra != nil && *extra < name {
+	w.collectNames(s, members, noted)
+	defer func() { w.names = w.names[:base] }()
+	for _, name := range w.names[base:] {
+		if missing != nil && *missing < name {
 			break
 		}
-		f = w.checkMember(s, name, members[name], own)
+		if f := w.checkMember(s, name, members[name], noted); f != nil {
+			return f
+		}
 	}
-	w.names = w.names[:base]
-	switch {
-	case f != nil:
-		return f
-	case missing != nil && (extra == nil || *missing < *extra):
+	if missing != nil {
 		return w.refuse(s, "required", "", *missing)
-	case extra != nil:
-		return w.refuse(s, "additionalProperties", "", *extra)
 	}
 	return nil
 }
 
-// collectNames puts on w.names, sorted, the members that checkMember has to see. If the schema
-// allows no others, it returns the first of them by name: to sort them all would take longer than
-// decoding them did.
-func (w *walker) collectNames(
-	s *jsonschema.Schema, members map[string]any, noted bool,
-) (extra *string) {
+// collectNames puts on w.names, sorted, the members that checkMember has to see. Of those that are
+// not allowed it is the first by name: to sort them all would take longer than decoding them did.
+func (w *walker) collectNames(s *jsonschema.Schema, members map[string]any, noted bool) {
 	allowed, isBool := s.AdditionalProperties.(bool)
 	all := len(s.PatternProperties) > 0 || s.PropertyNames != nil ||
 		s.AdditionalProperties != nil && (!isBool || allowed && noted)
-	closed := isBool && !allowed && !all
+	closed := isBool && !allowed
 	if !all && !closed && len(s.Properties) == 0 {
-		return nil
+		return
 	}
-	base, first := len(w.names), ""
+	base, hasExtra, extra := len(w.names), false, ""
 	for name := range members {
 		if _, ok := s.Properties[name]; ok || all {
 			w.names = append(w.names, name)
-		} else if closed && (extra == nil || name < first) {
-			first, extra = name, &first
+		} else if closed && (!hasExtra || name < extra) {
+			hasExtra, extra = true, name
 		}
 	}
+	if hasExtra {
+		w.names = append(w.names, extra)
+	}
 	slices.Sort(w.names[base:])
-	return extra
 }
 
-func (w *walker) checkMember(
-	s *jsonschema.Schema, name string, value any, own *evaluated,
-) *fault {
+func (w *walker) checkMember(s *jsonschema.Schema, name string, value any, noted bool) *fault {
 	in := step{name: name, index: -1}
 	sub, covered := s.Properties[name]
 	if covered {
@@ -407,10 +395,8 @@ func (w *walker) checkMember(
 			}
 		}
 	}
-	if covered {
-		w.note(own, in)
-	}
-	if s.PropertyNames != nil && !w.matches(s.PropertyNames, name, nil) {
+	w.note(noted && covered, in)
+	if s.PropertyNames != nil && !w.matches(s.PropertyNames, name, false) {
 		return w.refuse(s, "propertyNames", "", name)
 	}
 	return nil
@@ -427,11 +413,10 @@ func (w *walker) sortPatterns(s *jsonschema.Schema) []jsonschema.Regexp {
 	})
 }
 
-func (w *walker) checkEachItem(s *jsonschema.Schema, items []any, own *evaluated) *fault {
+func (w *walker) checkEachItem(s *jsonschema.Schema, items []any, noted bool) *fault {
 	prefix, rest, _ := itemsOf(s)
-	if own != nil {
-		own.first = max(own.first, len(prefix))
-		own.all = own.all || rest != nil || s.DraftVersion < 2020 && s.AdditionalItems != nil
+	if rest != nil || s.DraftVersion < 2020 && s.AdditionalItems != nil {
+		w.note(noted, everything)
 	}
 	for i, item := range items {
 		sub := rest
@@ -441,6 +426,7 @@ func (w *walker) checkEachItem(s *jsonschema.Schema, items []any, own *evaluated
 		if sub == nil {
 			break
 		}
+		w.note(noted, step{index: i})
 		if f := w.evaluateChild(sub, item, step{index: i}); f != nil {
 			return f
 		}
@@ -448,8 +434,8 @@ func (w *walker) checkEachItem(s *jsonschema.Schema, items []any, own *evaluated
 	return nil
 }
 
-// checkLeft applies unevaluatedProperties and unevaluatedItems.
-func (w *walker) checkLeft(s *jsonschema.Schema, v any, own *evaluated) *fault {
+// checkLeft applies unevaluatedProperties and unevaluatedItems to what is not among the notes.
+func (w *walker) checkLeft(s *jsonschema.Schema, v any, notes []step) *fault {
 	members, _ := v.(map[string]any)
 	items, isArray := v.([]any)
 	left := s.UnevaluatedProperties
@@ -459,61 +445,44 @@ func (w *walker) checkLeft(s *jsonschema.Schema, v any, own *evaluated) *fault {
 	if left == nil {
 		return nil
 	}
-	w.left -= int64(len(members) + len(items))
+	w.left -= 5 + 3*int64(len(members)+len(items)+len(notes))
+	seen := make(map[step]bool, len(notes))
+	for _, in := range notes {
+		seen[in] = true
+	}
+	check := func(in step, value any) *fault {
+		if seen[in] || seen[everything] {
+			return nil
+		}
+		return w.evaluateChild(left, value, in)
+	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if in := (step{name: name, index: -1}); !own.has(in) {
-			if f := w.evaluateChild(left, members[name], in); f != nil {
-				return f
-			}
+		if f := check(step{name: name, index: -1}, members[name]); f != nil {
+			return f
 		}
 	}
 	for i, item := range items {
-		if in := (step{index: i}); !own.has(in) {
-			if f := w.evaluateChild(left, item, in); f != nil {
-				return f
-			}
+		if f := check(step{index: i}, item); f != nil {
+			return f
 		}
 	}
-	own.all = true
+	w.note(true, everything)
 	return nil
 }
 
-// evaluated is what of an object or array some subschema was applied to, for unevaluatedProperties
-// and unevaluatedItems. Where it is nil, nobody asks.
-type evaluated struct {
-	steps map[step]struct{}
-	first int // so many items from the beginning on
-	all   bool
-}
+// everything is the note that all members or items were evaluated.
+var everything = step{index: -2}
 
-// noteSteps is what noting a member or item that was evaluated costs.
+// noteSteps is what a note costs.
 const noteSteps = 3
 
-// note adds a member or item to e, which may be nil.
-func (w *walker) note(e *evaluated, in step) {
-	if e == nil || e.has(in) {
+// note notes that a member or item was evaluated, for unevaluatedProperties and unevaluatedItems.
+// noted is whether somebody asks.
+func (w *walker) note(noted bool, in step) {
+	if !noted {
 		return
 	}
 	if w.left -= noteSteps; w.left >= 0 {
-		if e.steps == nil {
-			e.steps = map[step]struct{}{}
-		}
-		e.steps[in] = struct{}{}
-	}
-}
-
-func (e *evaluated) has(in step) bool {
-	_, ok := e.steps[in]
-	return ok || e.all || in.index >= 0 && in.index < e.first
-}
-
-// addAll adds to e, which may be nil, what other has.
-func (w *walker) addAll(e, other *evaluated) {
-	if e == nil || other == nil {
-		return
-	}
-	e.first, e.all = max(e.first, other.first), e.all || other.all
-	for in := range other.steps {
-		w.note(e, in)
+		w.notes = append(w.notes, in)
 	}
 }
