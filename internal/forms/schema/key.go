@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A valueSet is the values of an enumeration, or a constant. Whether one is among them takes as long
-// as encoding it, however many there are.
+// A valueSet is the values of an enumeration, or a constant. Whether one is among them takes as
+// long as encoding it, however many there are.
 type valueSet struct {
 	texts  map[string]bool  // the strings
 	others map[string]bool  // the rest, see appendKey

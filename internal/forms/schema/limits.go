@@ -38,10 +38,6 @@ const (
 	// about 100 bytes. Each counts twice, as the compiler first checks and then compiles it.
 	maxPrograms = 200 << 10
 
-	// maxMisfits is how many values a schema may have that are neither schemas nor names where
-	// those have to be.
-	maxMisfits = 64
-
 	// maxNestedValues is how many arrays and objects an enumeration may hold. The compiler compares
 	// them all with each other if they are made to look alike to it; people enumerate strings.
 	maxNestedValues = 100

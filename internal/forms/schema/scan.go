@@ -14,13 +14,12 @@ import (
 // expensive. It reads any object as a possible subschema, because a $ref may point anywhere.
 type scan struct {
 	subschemas, most int
-	misfits          int // see [scan.countMisfit]
 }
 
-// countMisfit counts values that are neither schemas nor names where the keyword asks for one, and
-// refuses more than maxMisfits. The compiler takes a kilobyte for each such fault, and only lists
-// and maps can have many. A few are let through, since an example may hold any value.
-func (s *scan) countMisfit(keyword string, value any) error {
+// checkPlace counts a value that is neither a schema nor a name, where the keyword asks for one, as
+// a subschema. The compiler takes a kilobyte for each such fault. They are not refused at once,
+// since an example may hold any value.
+func (s *scan) checkPlace(keyword string, value any) error {
 	ok := true
 	switch keyword {
 	case "required", "type":
@@ -31,19 +30,14 @@ func (s *scan) countMisfit(keyword string, value any) error {
 	case "dependencies", "dependentRequired":
 		names, list := value.([]any)
 		for _, name := range names {
-			if err := s.countMisfit("required", name); err != nil {
+			if err := s.checkPlace("required", name); err != nil {
 				return err
 			}
 		}
 		ok = list || isSchema(value)
 	}
 	if !ok {
-		s.misfits++
-	}
-	if s.misfits > maxMisfits {
-		return fmt.Errorf(
-			"%q and its like hold more than %d values that are neither schemas nor names", keyword,
-			maxMisfits)
+		return s.countSubschema()
 	}
 	return nil
 }
@@ -113,7 +107,7 @@ func (s *scan) checkObject(keyword string, members map[string]any) error {
 		below := name
 		if named {
 			below = ""
-			if err := s.countMisfit(keyword, value); err != nil {
+			if err := s.checkPlace(keyword, value); err != nil {
 				return err
 			}
 			if keyword == "patternProperties" && len(name) > maxPattern {
@@ -130,7 +124,7 @@ func (s *scan) checkObject(keyword string, members map[string]any) error {
 func (s *scan) checkList(keyword string, items []any) error {
 	nested := 0
 	for _, item := range items {
-		if err := s.countMisfit(keyword, item); err != nil {
+		if err := s.checkPlace(keyword, item); err != nil {
 			return err
 		}
 		if isNested(item) {
