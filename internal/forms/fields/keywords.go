@@ -13,6 +13,8 @@ var keywords = [...]string{
 	"minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
+var bounds = keywords[2:10] // from format to enum
+
 // IsFormat reports whether format is one that the validator checks. A form may use fewer, see
 // package form.
 func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
@@ -24,58 +26,41 @@ var formats = [...]string{
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
-// inSchema is where to say what no tag of ours says.
-const inSchema = "write an InputSchema for the tool, or ask with a form that has another rule"
-
 // foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
 // tags of ours, each with what to do instead. Where they come from, and which are missing on
 // purpose, is in the package's documentation.
-var foreign = [...]struct{ key, instead string }{
-	// Other spellings of ours.
-	{"min", "write minimum, minLength or minItems"},
-	{"max", "write maximum, maxLength or maxItems"},
-	{"minLen", "write minLength"},
-	{"maxLen", "write maxLength"},
-	{"minimumLength", "write minLength"},
-	{"maximumLength", "write maxLength"},
-	{"minSize", "write minLength or minItems"},
-	{"maxSize", "write maxLength or maxItems"},
-	{"minCount", "write minItems"},
-	{"maxCount", "write maxItems"},
-	{"minimumItems", "write minItems"},
-	{"maximumItems", "write maxItems"},
-	{"minValue", "write minimum"},
-	{"maxValue", "write maximum"},
-	{"description", `write jsonschema:"…"`},
-	{"enumNames", "write enumTitles"},
-	{"oneOf", "write enum"},
-	{"anyOf", "write enum"},
-	{"const", "write an enum of one value"},
-	{"required",
-		"leave it out: a field is required unless its json tag says omitempty or omitzero"},
-	// What forms and tags cannot say.
-	{"pattern", inSchema},
-	{"multipleOf", inSchema},
-	{"exclusiveMinimum", inSchema},
-	{"exclusiveMaximum", inSchema},
-	{"exclusiveMin", inSchema},
-	{"exclusiveMax", inSchema},
-	{"uniqueItems", inSchema},
-	{"minContains", inSchema},
-	{"maxContains", inSchema},
-	{"minProperties", inSchema},
-	{"maxProperties", inSchema},
-	{"additionalProperties", inSchema},
-	{"patternProperties", inSchema},
-	{"propertyNames", inSchema},
-	{"dependentRequired", inSchema},
-	{"contentEncoding", inSchema},
-	{"contentMediaType", inSchema},
-	{"readOnly", inSchema},
-	{"writeOnly", inSchema},
-	{"deprecated", "say it in the description"},
-	{"examples", "say it in the description"},
-}
+var foreign = func() map[string]string {
+	instead := map[string]string{}
+	for _, group := range [...]struct{ keys, instead string }{
+		{"min", "write minimum, minLength or minItems"},
+		{"max", "write maximum, maxLength or maxItems"},
+		{"minLen minimumLength", "write minLength"},
+		{"maxLen maximumLength", "write maxLength"},
+		{"minSize", "write minLength or minItems"},
+		{"maxSize", "write maxLength or maxItems"},
+		{"minCount minimumItems", "write minItems"},
+		{"maxCount maximumItems", "write maxItems"},
+		{"minValue", "write minimum"},
+		{"maxValue", "write maximum"},
+		{"description", `write jsonschema:"…"`},
+		{"enumNames", "write enumTitles"},
+		{"oneOf anyOf", "write enum"},
+		{"const", "write an enum of one value"},
+		{"required",
+			"leave it out: a field is required unless its json tag says omitempty or omitzero"},
+		{"pattern multipleOf exclusiveMinimum exclusiveMaximum exclusiveMin exclusiveMax " +
+			"uniqueItems minContains maxContains minProperties maxProperties " +
+			"additionalProperties patternProperties propertyNames dependentRequired " +
+			"contentEncoding contentMediaType readOnly writeOnly",
+			"write an InputSchema for the tool, or ask with a form that has another rule"},
+		{"deprecated examples", "say it in the description"},
+	} {
+		for key := range strings.FieldsSeq(group.keys) {
+			instead[key] = group.instead
+		}
+	}
+	return instead
+}()
 
 // readPairs splits the tag and refuses keys that an author has mistaken for ours.
 func (r *reader) readPairs() error {
@@ -148,10 +133,8 @@ func mistaken(key string) string {
 	if slices.Contains(keywords[:], key) {
 		return ""
 	}
-	for _, f := range foreign {
-		if key == f.key {
-			return "is not read here; " + f.instead
-		}
+	if instead, ok := foreign[key]; ok {
+		return "is not read here; " + instead
 	}
 	nearest, least := "", len(key)
 	for _, keyword := range keywords {
