@@ -13,8 +13,6 @@ var keywords = [...]string{
 	"minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
-var bounds = keywords[2:10] // from format to enum
-
 // IsFormat reports whether format is one that the validator checks. A form may use fewer, see
 // package form.
 func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
@@ -29,38 +27,30 @@ var formats = [...]string{
 // foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
 // tags of ours, each with what to do instead. Where they come from, and which are missing on
 // purpose, is in the package's documentation.
-var foreign = func() map[string]string {
-	instead := map[string]string{}
-	for _, group := range [...]struct{ keys, instead string }{
-		{"min", "write minimum, minLength or minItems"},
-		{"max", "write maximum, maxLength or maxItems"},
-		{"minLen minimumLength", "write minLength"},
-		{"maxLen maximumLength", "write maxLength"},
-		{"minSize", "write minLength or minItems"},
-		{"maxSize", "write maxLength or maxItems"},
-		{"minCount minimumItems", "write minItems"},
-		{"maxCount maximumItems", "write maxItems"},
-		{"minValue", "write minimum"},
-		{"maxValue", "write maximum"},
-		{"description", `write jsonschema:"…"`},
-		{"enumNames", "write enumTitles"},
-		{"oneOf anyOf", "write enum"},
-		{"const", "write an enum of one value"},
-		{"required",
-			"leave it out: a field is required unless its json tag says omitempty or omitzero"},
-		{"pattern multipleOf exclusiveMinimum exclusiveMaximum exclusiveMin exclusiveMax " +
-			"uniqueItems minContains maxContains minProperties maxProperties " +
-			"additionalProperties patternProperties propertyNames dependentRequired " +
-			"contentEncoding contentMediaType readOnly writeOnly",
-			"write an InputSchema for the tool, or ask with a form that has another rule"},
-		{"deprecated examples", "say it in the description"},
-	} {
-		for key := range strings.FieldsSeq(group.keys) {
-			instead[key] = group.instead
-		}
-	}
-	return instead
-}()
+var foreign = [...]struct{ keys, instead string }{
+	{"min", "write minimum, minLength or minItems"},
+	{"max", "write maximum, maxLength or maxItems"},
+	{"minLen minimumLength", "write minLength"},
+	{"maxLen maximumLength", "write maxLength"},
+	{"minSize", "write minLength or minItems"},
+	{"maxSize", "write maxLength or maxItems"},
+	{"minCount minimumItems", "write minItems"},
+	{"maxCount maximumItems", "write maxItems"},
+	{"minValue", "write minimum"},
+	{"maxValue", "write maximum"},
+	{"description", `write jsonschema:"…"`},
+	{"enumNames", "write enumTitles"},
+	{"oneOf anyOf", "write enum"},
+	{"const", "write an enum of one value"},
+	{"required",
+		"leave it out: a field is required unless its json tag says omitempty or omitzero"},
+	{"pattern multipleOf exclusiveMinimum exclusiveMaximum exclusiveMin exclusiveMax " +
+		"uniqueItems minContains maxContains minProperties maxProperties " +
+		"additionalProperties patternProperties propertyNames dependentRequired " +
+		"contentEncoding contentMediaType readOnly writeOnly",
+		"write an InputSchema for the tool, or ask with a form that has another rule"},
+	{"deprecated examples", "say it in the description"},
+}
 
 // readPairs splits the tag and refuses keys that an author has mistaken for ours.
 func (r *reader) readPairs() error {
@@ -133,8 +123,10 @@ func mistaken(key string) string {
 	if slices.Contains(keywords[:], key) {
 		return ""
 	}
-	if instead, ok := foreign[key]; ok {
-		return "is not read here; " + instead
+	for _, f := range foreign {
+		if slices.Contains(strings.Fields(f.keys), key) {
+			return "is not read here; " + f.instead
+		}
 	}
 	nearest, least := "", len(key)
 	for _, keyword := range keywords {

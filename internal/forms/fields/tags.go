@@ -318,7 +318,8 @@ func (r *reader) describeType() string {
 
 // Bounds returns the keywords with which the tags restrict what the field may hold.
 func (t *Tags) Bounds() []string {
-	return slices.DeleteFunc(slices.Clone(bounds), func(keyword string) bool {
+	bounds := slices.Clone(keywords[2:10]) // from format to enum
+	return slices.DeleteFunc(bounds, func(keyword string) bool {
 		_, ok := t.pairs[keyword]
 		return !ok
 	})

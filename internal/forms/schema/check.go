@@ -108,7 +108,7 @@ func subschemas(v any) []*jsonschema.Schema {
 }
 
 // annotations are the fields of the compiler's type that check nothing.
-var annotations = []string{"DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor",
+var annotations = [...]string{"DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor",
 	"RecursiveAnchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
 	"Examples", "Deprecated"}
 
@@ -119,8 +119,11 @@ func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 		v := reflect.ValueOf(s).Elem()
 		for i := range v.NumField() {
 			field, value := v.Type().Field(i), v.Field(i)
-			if field.IsExported() && !value.IsZero() &&
-				!slices.Contains(annotations, field.Name) && !yield(field.Name, value.Interface()) {
+			if !field.IsExported() || value.IsZero() ||
+				slices.Contains(annotations[:], field.Name) {
+				continue
+			}
+			if !yield(field.Name, value.Interface()) {
 				return
 			}
 		}

@@ -56,19 +56,28 @@ func newError(path []string, reason string) *Error {
 // carry them at length.
 const maxField = 200
 
-// plainReasons are those that do not depend on the schema.
-var plainReasons = map[string]string{
-	"false":                "is not allowed",
-	"const":                "must be the one allowed value",
-	"required":             "is required",
-	"additionalProperties": "is not a member the schema allows",
-	"propertyNames":        "is not a name the schema allows",
-	"uniqueItems":          "must not hold the same item twice",
-	"contains":             "must hold more items of the kind the schema asks for",
-	"maxContains":          "must hold fewer items of the kind the schema counts",
-	"not":                  "is excluded by the schema",
-	"anyOf":                "must match one of the alternatives in the schema",
-	"oneOf":                "must match one of the alternatives in the schema",
+// plainReasons are those that do not depend on the schema, by keyword.
+var plainReasons = [...][2]string{
+	{"false", "is not allowed"},
+	{"const", "must be the one allowed value"},
+	{"required", "is required"},
+	{"additionalProperties", "is not a member the schema allows"},
+	{"propertyNames", "is not a name the schema allows"},
+	{"uniqueItems", "must not hold the same item twice"},
+	{"contains", "must hold more items of the kind the schema asks for"},
+	{"maxContains", "must hold fewer items of the kind the schema counts"},
+	{"not", "is excluded by the schema"},
+	{"anyOf", "must match one of the alternatives in the schema"},
+	{"oneOf", "must match one of the alternatives in the schema"},
+}
+
+func plainReason(keyword string) string {
+	for _, reason := range plainReasons {
+		if reason[0] == keyword {
+			return reason[1]
+		}
+	}
+	return "is not what the schema allows"
 }
 
 // reason words the fault. Bounds and formats are the schema's and may be quoted, what the document
@@ -111,7 +120,7 @@ func (f *fault) reason() string {
 	case "multipleOf":
 		return "must be a multiple of " + decimal(s.MultipleOf)
 	}
-	return plainReasons[f.keyword]
+	return plainReason(f.keyword)
 }
 
 // patternFault returns the text of a fault of the format regex, "" for others.
@@ -145,7 +154,7 @@ func appendLeaves(leaves []*Error, err *jsonschema.ValidationError) []*Error {
 	case *kind.Enum:
 		reason = oneOf(k.Want)
 	case *kind.AnyOf, *kind.UniqueItems:
-		reason = plainReasons[k.KeywordPath()[0]]
+		reason = plainReason(k.KeywordPath()[0])
 	case *kind.Minimum:
 		reason = "must be at least " + decimal(k.Want)
 	case *kind.ExclusiveMinimum:
@@ -189,16 +198,18 @@ func amount(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// nouns are the types that do not take the article "a".
-var nouns = map[string]string{
-	"null": "null", "integer": "an integer", "object": "an object", "array": "an array",
-}
-
 // mustBe words a list of type names: "must be an integer, got string".
 func mustBe(types []string, got string) string {
 	words := make([]string, len(types))
 	for i, name := range types {
-		words[i] = cmp.Or(nouns[name], "a "+name)
+		switch name {
+		case "null":
+			words[i] = name
+		case "integer", "object", "array":
+			words[i] = "an " + name
+		default:
+			words[i] = "a " + name
+		}
 	}
 	return "must be " + strings.Join(words, " or ") + ", got " + got
 }

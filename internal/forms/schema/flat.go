@@ -34,7 +34,7 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 	if !hasOnly(s, "Bool", "Types", "Enum", "Const", "Format", "Required", "Properties",
 		"AdditionalProperties", "MinItems", "MaxItems", "Items", "Items2020", "MinLength",
 		"MaxLength", "Pattern", "Maximum", "Minimum") ||
-		s.Format != nil && !slices.Contains(formatNames, s.Format.Name) {
+		s.Format != nil && !slices.Contains(formatNames[:], s.Format.Name) {
 		return false
 	}
 	prefix, items, _ := itemsOf(s)

@@ -32,7 +32,7 @@ func CheckFormat(format, s string) bool {
 var errFormat = errors.New("is not of that format")
 
 // formatNames are those that CheckFormat checks.
-var formatNames = []string{"email", "uri", "date", "date-time"}
+var formatNames = [...]string{"email", "uri", "date", "date-time"}
 
 // formatSteps returns what checking a text takes.
 func formatSteps(format, text string) int64 {

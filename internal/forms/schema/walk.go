@@ -23,16 +23,22 @@ type walker struct {
 	key     []byte    // of the last value that was looked for, see appendKey
 	names   []string  // of the objects that the walk is in, each sorted
 	notes   []step    // what was evaluated of the values that the walk is in
+	bare    *fault    // see anyFault
 }
 
-// anyFault is a fault without details, for choices and for the end of the budget.
-var anyFault = &fault{}
+// anyFault returns a fault without details, for choices and for the end of the budget.
+func (w *walker) anyFault() *fault {
+	if w.bare == nil {
+		w.bare = &fault{}
+	}
+	return w.bare
+}
 
 // refuse returns the fault that a value, or its member of that name, breaks the keyword of s. In a
 // choice it takes no memory.
 func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...string) *fault {
 	if w.quiet > 0 || w.left < 0 {
-		return anyFault
+		return w.anyFault()
 	}
 	return &fault{schema: s, keyword: keyword, detail: detail, path: slices.Clone(member)}
 }
@@ -53,7 +59,7 @@ func (s step) String() string {
 // evaluateChild checks a value inside of another.
 func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	f := w.evaluate(s, v, false)
-	if f != nil && f != anyFault {
+	if f != nil && f != w.bare {
 		f.path = append(f.path, in.String())
 	}
 	return f
@@ -80,7 +86,7 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 		return nil
 	}
 	if w.left--; w.left < 0 {
-		return anyFault
+		return w.anyFault()
 	}
 	if f := w.checkValue(s, v); f != nil {
 		return f
@@ -139,7 +145,7 @@ func (w *walker) checkValue(s *jsonschema.Schema, v any) *fault {
 		return w.refuse(s, "enum", "")
 	case s.Format != nil && isText:
 		if w.left -= formatSteps(s.Format.Name, text); w.left < 0 {
-			return anyFault
+			return w.anyFault()
 		}
 		if err := s.Format.Validate(v); err != nil {
 			return w.refuse(s, "format", patternFault(err))
@@ -373,7 +379,7 @@ func (w *walker) checkMember(s *jsonschema.Schema, name string, value any, noted
 	}
 	for _, pattern := range w.sortPatterns(s) {
 		if w.left -= patternSteps(pattern, len(name)); w.left < 0 {
-			return anyFault
+			return w.anyFault()
 		}
 		if pattern.MatchString(name) {
 			covered = true
