@@ -34,14 +34,10 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.applyTags(inferred, t, nil); err != nil {
+	if err := g.applyTags(inferred, t); err != nil {
 		return nil, err
 	}
-	raw, err := jsonx.Marshal(inferred)
-	if err != nil {
-		return nil, err
-	}
-	return g.restoreExactBounds(raw)
+	return marshalSchema(inferred)
 }
 
 // inputSchema compiles the schema of a tool's arguments, which must describe an

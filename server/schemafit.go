@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func checkSubschema(doc any, t reflect.Type, path string) error {
 			return err
 		}
 		properties, _ := s["properties"].(map[string]any)
-		for _, name := range sortedKeys(properties) {
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			if err := checkSubschema(properties[name], t.Elem(), joinPath(path, name)); err != nil {
 				return err
 			}
@@ -77,15 +78,6 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // decodesFreely reports whether it is not known what t can be decoded from.
 func decodesFreely(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
@@ -104,7 +96,7 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 		members[member.Name] = &member
 	}
 	properties, _ := s["properties"].(map[string]any)
-	for _, name := range sortedKeys(properties) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if properties[name] == false { // it must not be there
 			continue
 		}
@@ -172,18 +164,13 @@ func hasBound(s map[string]any, keyword string) bool {
 			return true
 		}
 	}
-	switch keyword {
-	case "minimum":
-		return s["exclusiveMinimum"] != nil
-	case "maximum":
-		return s["exclusiveMaximum"] != nil
-	case "format":
-		return s["pattern"] != nil
-	case "enum":
+	if keyword == "enum" {
 		items, ok := s["items"].(map[string]any)
 		return ok && hasBound(items, keyword)
 	}
-	return false
+	instead, ok := map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum",
+		"format": "pattern"}[keyword]
+	return ok && s[instead] != nil
 }
 
 // checkType checks the types and the values that a schema lists.

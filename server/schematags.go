@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -19,18 +21,10 @@ import (
 type tagger struct {
 	// arguments may leave out what has a default; see [defaults].
 	arguments bool
-	exact     []exactBound
 }
 
-// An exactBound is one that the library, whose bounds are floats, would round.
-type exactBound struct {
-	path    []string // of the subschema
-	keyword string
-	number  fields.Number
-}
-
-// applyTags goes over the schema s of t, which is at path.
-func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) error {
+// applyTags goes over the schema s of t.
+func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -38,10 +32,9 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 	case s == nil:
 		return nil
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
-		return g.applyTags(s.Items, t.Elem(), extendPath(path, "items"))
+		return g.applyTags(s.Items, t.Elem())
 	case t.Kind() == reflect.Map:
-		return g.applyTags(s.AdditionalProperties, t.Elem(),
-			extendPath(path, "additionalProperties"))
+		return g.applyTags(s.AdditionalProperties, t.Elem())
 	case t.Kind() != reflect.Struct || s.Properties == nil: // such as a time.Time
 		return nil
 	}
@@ -59,8 +52,7 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 		if err != nil {
 			return err
 		}
-		at := extendPath(path, "properties", member.Name)
-		g.describeField(property, &tags, at)
+		describeField(property, &tags)
 		if tags.Default != nil {
 			if err := checkDefault(property, member.Field.Type, tags.Default); err != nil {
 				return &fields.Error{Type: member.Owner, Field: member.Field.Name,
@@ -72,87 +64,83 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 					func(name string) bool { return name == member.Name })
 			}
 		}
-		if err := g.applyTags(property, member.Field.Type, at); err != nil {
+		if err := g.applyTags(property, member.Field.Type); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// extendPath returns a path of its own, since several begin with the same steps.
-func extendPath(path []string, steps ...string) []string { return slices.Concat(path, steps) }
-
 // describeField adds the tags of one field to its schema.
-func (g *tagger) describeField(s *jsonschema.Schema, tags *fields.Tags, path []string) {
-	if tags.Title != "" {
-		s.Title = tags.Title
-	}
-	if tags.Format != "" {
-		s.Format = tags.Format
-	}
-	for _, size := range []struct {
-		from *int
-		to   **int
-	}{{tags.MinLength, &s.MinLength}, {tags.MaxLength, &s.MaxLength}, {tags.MinItems, &s.MinItems},
-		{tags.MaxItems, &s.MaxItems}} {
-		if size.from != nil {
-			*size.to = size.from
-		}
-	}
-	for _, bound := range []struct {
-		keyword string
-		from    *fields.Number
-		to      **float64
-	}{{"minimum", tags.Minimum, &s.Minimum}, {"maximum", tags.Maximum, &s.Maximum}} {
-		if bound.from == nil {
-			continue
-		}
-		float, same := bound.from.Float()
-		if *bound.to = &float; !same {
-			g.exact = append(g.exact, exactBound{path, bound.keyword, *bound.from})
-		}
-	}
+func describeField(s *jsonschema.Schema, tags *fields.Tags) {
+	s.Title = cmp.Or(tags.Title, s.Title)
+	s.Format = cmp.Or(tags.Format, s.Format)
+	s.MinLength = cmp.Or(tags.MinLength, s.MinLength)
+	s.MaxLength = cmp.Or(tags.MaxLength, s.MaxLength)
+	s.MinItems = cmp.Or(tags.MinItems, s.MinItems)
+	s.MaxItems = cmp.Or(tags.MaxItems, s.MaxItems)
+	setBound(s, "minimum", tags.Minimum, &s.Minimum)
+	setBound(s, "maximum", tags.Maximum, &s.Maximum)
 	if tags.Values != nil {
 		offerValues(s, tags)
 	}
 }
 
+// exactMark begins the keyword of a bound that the library, whose bounds are floats, would round.
+// No json tag can hold it.
+const exactMark = "\x00"
+
+var markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
+
+func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float64) {
+	if n == nil {
+		return
+	}
+	if float, same := n.Float(); same {
+		*to = &float
+		return
+	}
+	*to = nil
+	if s.Extra == nil {
+		s.Extra = map[string]any{}
+	}
+	s.Extra[exactMark+keyword] = json.Number(n.String())
+}
+
+// marshalSchema encodes a schema with its exact bounds.
+func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
+	raw, err := jsonx.Marshal(s)
+	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
+}
+
 // offerValues adds the values to choose from: as forms spell them, with titles
 // as constants.
 func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
-	list := s.Items != nil
-	if list {
+	options := &s.OneOf
+	if s.Items != nil {
 		s = s.Items
+		options = &s.AnyOf
 	}
-	nullable := slices.Contains(s.Types, "null") // a pointer may be null whatever is listed
-	if tags.Titles == nil {
-		for _, value := range tags.Values {
-			s.Enum = append(s.Enum, value)
-		}
-		if nullable {
-			s.Enum = append(s.Enum, nil)
-		}
-		return
-	}
-	options := make([]*jsonschema.Schema, 0, len(tags.Values)+1)
 	for i, value := range tags.Values {
-		options = append(options, &jsonschema.Schema{Const: jsonschema.Ptr[any](value),
-			Title: tags.Titles[i]})
+		if tags.Titles == nil {
+			s.Enum = append(s.Enum, value)
+		} else {
+			*options = append(*options, &jsonschema.Schema{Const: jsonschema.Ptr[any](value),
+				Title: tags.Titles[i]})
+		}
 	}
-	if nullable {
-		options = append(options, &jsonschema.Schema{Type: "null"})
-	}
-	if list {
-		s.AnyOf = options
-	} else {
-		s.OneOf = options
+	switch nullable := slices.Contains(s.Types, "null"); { // a pointer may be, whatever is listed
+	case nullable && tags.Titles == nil:
+		s.Enum = append(s.Enum, nil)
+	case nullable:
+		*options = append(*options, &jsonschema.Schema{Type: "null"})
 	}
 }
 
 // checkDefault holds a default against the rules of its own field, as if it had
 // been sent.
 func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
-	raw, err := jsonx.Marshal(s)
+	raw, err := marshalSchema(s)
 	if err != nil {
 		return err
 	}
@@ -167,39 +155,4 @@ func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 		return fmt.Errorf("default is %s, which the Go type cannot hold", value)
 	}
 	return nil
-}
-
-// restoreExactBounds puts the exact bounds in the place of the rounded ones.
-func (g *tagger) restoreExactBounds(raw json.RawMessage) (json.RawMessage, error) {
-	var err error
-	for _, bound := range g.exact {
-		if raw, err = replaceAt(raw, append(bound.path, bound.keyword),
-			bound.number.String()); err != nil {
-			return nil, err
-		}
-	}
-	return raw, nil
-}
-
-// replaceAt returns object with another value at the end of path.
-func replaceAt(object []byte, path []string, value string) ([]byte, error) {
-	out := []byte{'{'}
-	err := jsonx.Members(object, func(key, old []byte) error {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(jsonx.AppendTextBytes(out, key), ':')
-		switch {
-		case string(key) != path[0]:
-			out = append(out, old...)
-		case len(path) == 1:
-			out = append(out, value...)
-		default:
-			within, err := replaceAt(old, path[1:], value)
-			out = append(out, within...)
-			return err
-		}
-		return nil
-	})
-	return append(out, '}'), err
 }

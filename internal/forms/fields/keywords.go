@@ -24,57 +24,32 @@ var formats = [...]string{
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
-// inSchema is where to say what no tag of ours says.
-const inSchema = "write an InputSchema for the tool, or ask with a form that has another rule"
-
 // foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
 // tags of ours, each with what to do instead. Where they come from, and which are missing on
 // purpose, is in the package's documentation.
-var foreign = [...]struct{ key, instead string }{
-	// Other spellings of ours.
+var foreign = [...]struct{ keys, instead string }{
 	{"min", "write minimum, minLength or minItems"},
 	{"max", "write maximum, maxLength or maxItems"},
-	{"minLen", "write minLength"},
-	{"maxLen", "write maxLength"},
-	{"minimumLength", "write minLength"},
-	{"maximumLength", "write maxLength"},
+	{"minLen minimumLength", "write minLength"},
+	{"maxLen maximumLength", "write maxLength"},
 	{"minSize", "write minLength or minItems"},
 	{"maxSize", "write maxLength or maxItems"},
-	{"minCount", "write minItems"},
-	{"maxCount", "write maxItems"},
-	{"minimumItems", "write minItems"},
-	{"maximumItems", "write maxItems"},
+	{"minCount minimumItems", "write minItems"},
+	{"maxCount maximumItems", "write maxItems"},
 	{"minValue", "write minimum"},
 	{"maxValue", "write maximum"},
 	{"description", `write jsonschema:"…"`},
 	{"enumNames", "write enumTitles"},
-	{"oneOf", "write enum"},
-	{"anyOf", "write enum"},
+	{"oneOf anyOf", "write enum"},
 	{"const", "write an enum of one value"},
 	{"required",
 		"leave it out: a field is required unless its json tag says omitempty or omitzero"},
-	// What forms and tags cannot say.
-	{"pattern", inSchema},
-	{"multipleOf", inSchema},
-	{"exclusiveMinimum", inSchema},
-	{"exclusiveMaximum", inSchema},
-	{"exclusiveMin", inSchema},
-	{"exclusiveMax", inSchema},
-	{"uniqueItems", inSchema},
-	{"minContains", inSchema},
-	{"maxContains", inSchema},
-	{"minProperties", inSchema},
-	{"maxProperties", inSchema},
-	{"additionalProperties", inSchema},
-	{"patternProperties", inSchema},
-	{"propertyNames", inSchema},
-	{"dependentRequired", inSchema},
-	{"contentEncoding", inSchema},
-	{"contentMediaType", inSchema},
-	{"readOnly", inSchema},
-	{"writeOnly", inSchema},
-	{"deprecated", "say it in the description"},
-	{"examples", "say it in the description"},
+	{"pattern multipleOf exclusiveMinimum exclusiveMaximum exclusiveMin exclusiveMax " +
+		"uniqueItems minContains maxContains minProperties maxProperties " +
+		"additionalProperties patternProperties propertyNames dependentRequired " +
+		"contentEncoding contentMediaType readOnly writeOnly",
+		"write an InputSchema for the tool, or ask with a form that has another rule"},
+	{"deprecated examples", "say it in the description"},
 }
 
 // readPairs splits the tag and refuses keys that an author has mistaken for ours.
@@ -149,7 +124,7 @@ func mistaken(key string) string {
 		return ""
 	}
 	for _, f := range foreign {
-		if key == f.key {
+		if slices.Contains(strings.Fields(f.keys), key) {
 			return "is not read here; " + f.instead
 		}
 	}

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math/big"
@@ -60,23 +61,9 @@ func (n Number) IsInteger() bool { return n.small || n.Exact().IsInt() }
 // Compare returns -1, 0 or +1 for n below, equal to or above m.
 func (n Number) Compare(m Number) int {
 	if n.small && m.small {
-		switch {
-		case n.value < m.value:
-			return -1
-		case n.value > m.value:
-			return 1
-		}
-		return 0
+		return cmp.Compare(n.value, m.value)
 	}
 	return n.Exact().Cmp(m.Exact())
-}
-
-// FitsInt64 reports whether n, an integer, is one of 64 bits with a sign.
-func (n Number) FitsInt64() bool { return n.small || n.Exact().Num().IsInt64() }
-
-// FitsUint64 reports whether n, an integer, is one of 64 bits without a sign.
-func (n Number) FitsUint64() bool {
-	return n.small && n.value >= 0 || !n.small && n.Exact().Num().IsUint64()
 }
 
 // FitsFloat reports whether n is within the range of a float of that many bits.

@@ -26,6 +26,8 @@ type Tags struct {
 	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other
 	// rules is for the validator of the form or the arguments to say.
 	Default []byte
+
+	pairs map[string]string // of the tag
 }
 
 // An Error says which tag of which field is wrong.
@@ -51,6 +53,7 @@ func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	if err := r.readAll(); err != nil {
 		return Tags{}, err
 	}
+	r.tags.pairs = r.pairs
 	return r.tags, nil
 }
 
@@ -315,19 +318,9 @@ func (r *reader) describeType() string {
 
 // Bounds returns the keywords with which the tags restrict what the field may hold.
 func (t *Tags) Bounds() []string {
-	var list []string
-	for _, bound := range []struct {
-		keyword string
-		set     bool
-	}{
-		{"format", t.Format != ""},
-		{"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
-		{"minItems", t.MinItems != nil}, {"maxItems", t.MaxItems != nil},
-		{"minimum", t.Minimum != nil}, {"maximum", t.Maximum != nil}, {"enum", t.Values != nil},
-	} {
-		if bound.set {
-			list = append(list, bound.keyword)
-		}
-	}
-	return list
+	bounds := slices.Clone(keywords[2:10]) // from format to enum
+	return slices.DeleteFunc(bounds, func(keyword string) bool {
+		_, ok := t.pairs[keyword]
+		return !ok
+	})
 }

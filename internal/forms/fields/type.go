@@ -96,22 +96,28 @@ func (n Number) reasonOutside(t reflect.Type) string {
 	case maximum != nil && n.Compare(*maximum) > 0:
 		return "the Go type ends at " + maximum.text
 	}
-	switch t.Kind() {
-	case reflect.Int, reflect.Int64:
-		if !n.FitsInt64() {
-			return "the Go type ends at 64 bits"
-		}
-	case reflect.Uint, reflect.Uint64:
-		if !n.FitsUint64() {
-			return "the Go type ends at 64 bits"
-		}
-	case reflect.Float32, reflect.Float64:
-		if !n.FitsFloat(t.Bits()) {
-			return "it is out of the range of the Go type"
-		}
-		if n.isRounded(t.Bits()) {
-			return "the Go type cannot hold it and rounds it"
-		}
+	isFloat := t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64
+	switch {
+	case !n.Fits(t) && !isFloat:
+		return "the Go type ends at 64 bits"
+	case !n.Fits(t):
+		return "it is out of the range of the Go type"
+	case isFloat && n.isRounded(t.Bits()):
+		return "the Go type cannot hold it and rounds it"
 	}
 	return ""
+}
+
+// Fits reports whether n, an integer if t is the type of one, is within the range of t, or of 64
+// bits where t is an integer of fewer: see [Range] for those.
+func (n Number) Fits(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return n.small || n.Exact().Num().IsInt64()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return n.small && n.value >= 0 || !n.small && n.Exact().Num().IsUint64()
+	case reflect.Float32, reflect.Float64:
+		return n.FitsFloat(t.Bits())
+	}
+	return true
 }

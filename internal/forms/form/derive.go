@@ -136,7 +136,7 @@ var (
 // setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
-		f.kind, f.format, f.target = text, "date-time", timeTarget
+		f.kind, f.format, f.target = text, "date-time", timeType
 		return nil
 	}
 	if t == numberType { // a string for package reflect, a number for encoding/json
@@ -152,16 +152,12 @@ func (f *field) setType(t reflect.Type) error {
 		f.kind = text
 	case reflect.Bool:
 		f.kind = boolean
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		f.kind, f.target = integer, int64Target
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		f.kind, f.target = integer, t
 		f.minimum, f.maximum = fields.Range(t)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		f.kind, f.target = integer, uint64Target
-		f.minimum, f.maximum = fields.Range(t)
-	case reflect.Float32:
-		f.kind, f.target = number, float32Target
-	case reflect.Float64:
-		f.kind, f.target = number, float64Target
+	case reflect.Float32, reflect.Float64:
+		f.kind, f.target = number, t
 	case reflect.Slice:
 		e := t.Elem()
 		if e.Kind() != reflect.String || e == numberType || jsonx.DecodesItself(e) {

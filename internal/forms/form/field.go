@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,26 +47,15 @@ type field struct {
 
 	fallback json.RawMessage // the default; nil for none
 
-	target target
+	// target is the Go type that an answer will be decoded into, if it has limits that a schema
+	// cannot express: JSON numbers have none, and a time.Time has no leap seconds. Nil for any.
+	target reflect.Type
 }
 
 func newField(name string) field {
 	key := make([]byte, 0, len(name)+len(`"":`))
 	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
 }
-
-// target is the Go type that an answer will be decoded into, if it has limits that a schema cannot
-// express.
-type target byte
-
-const (
-	anyTarget     target = iota
-	int64Target          // 64 bits: JSON integers have no limit
-	uint64Target         //
-	float32Target        //
-	float64Target        //
-	timeTarget           // no leap seconds, capital T and Z
-)
 
 // checkValue returns the rule that raw, a valid JSON value, breaks, or "". The text never holds the
 // value. rules is what compileRules returns for the field.
@@ -146,16 +136,14 @@ func (f *field) wordFault(err error) string {
 
 // checkTarget returns why the Go type of the field cannot hold raw, which keeps to the schema.
 func (f *field) checkTarget(raw []byte) string {
-	switch f.target {
-	case anyTarget:
-	case timeTarget:
+	switch {
+	case f.target == nil:
+	case f.target == timeType:
 		if s, err := jsonx.Text(raw); err != nil || !isGoTime(s) {
 			return "must be a date-time that a clock can show"
 		}
-	default:
-		if !f.target.canHold(fields.NumberText(string(raw))) {
-			return "is out of range"
-		}
+	case !fields.NumberText(string(raw)).Fits(f.target):
+		return "is out of range"
 	}
 	return ""
 }
@@ -177,21 +165,6 @@ func (k kind) typeName() string {
 	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
-// canHold reports whether n can be decoded into the target.
-func (t target) canHold(n fields.Number) bool {
-	switch t {
-	case int64Target:
-		return n.FitsInt64()
-	case uint64Target:
-		return n.FitsUint64()
-	case float32Target:
-		return n.FitsFloat(32)
-	case float64Target:
-		return n.FitsFloat(64)
-	}
-	return true
-}
-
 // appendValue appends raw, which has passed checkValue, as a Go decoder reads it. An integer
 // written as 1.0 or 1e3 is an integer in JSON Schema but not for a Go decoder, and -0 is not one
 // for an unsigned type.
@@ -204,8 +177,8 @@ func (f *field) appendValue(dst, raw []byte) []byte {
 
 // needsRewrite reports whether appendValue appends something else than raw.
 func (f *field) needsRewrite(raw []byte) bool {
-	return f.kind == integer &&
-		(bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
+	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || string(raw) == "-0" &&
+		f.target != nil && strings.HasPrefix(f.target.Kind().String(), "uint"))
 }
 
 // checkDefinition returns what is wrong with the definition of the field, or "".

@@ -79,7 +79,8 @@ func TestGrowth(t *testing.T) {
 				_, err := f.Accept(input)
 				return err == nil
 			},
-			BytesPerByte: 40, ObjectsPerByte: 0.5,
+			// what is refused is decoded
+			BytesPerByte: 60, ObjectsPerByte: 0.6,
 		}, append(inputs, wrapped("{\"unknown\":", "}")...)...)
 	})
 }

@@ -54,24 +54,23 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err := checkDialect(doc); err != nil {
 		return nil, err
 	}
-	before := scan{limits: limits}
-	if err := before.checkSchema(doc); err != nil {
+	before := scan{most: limits.MaxSubschemas}
+	if err := before.check("", doc); err != nil {
 		return nil, err
 	}
 	compiled, err := build(doc)
 	if err != nil {
 		return nil, explain(err)
 	}
-	g := graph{nodes: map[*jsonschema.Schema]*node{}}
-	root := g.addNode(compiled)
-	if err := g.checkCosts(int64(limits.MaxCost)); err != nil {
+	check := checker{depths: map[*jsonschema.Schema]int{}, sets: valueSets{}}
+	if err := check.checkAll(compiled); err != nil {
 		return nil, err
 	}
-	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
 	return &Schema{
 		raw:      bytes.Clone(schema),
-		root:     root,
-		plan:     plans.planFor(compiled),
+		root:     compiled,
+		sets:     check.sets,
+		flat:     isFlat(compiled, object),
 		maxSteps: int64(limits.MaxSteps),
 		bounded:  limits.BoundIntegers,
 	}, nil
@@ -84,12 +83,12 @@ func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.UseLoader(refuse{})
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // has none
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
-	for _, f := range formats() {
-		c.RegisterFormat(f)
+	for _, name := range formatNames { // in place of the compiler's own, so that forms agree
+		c.RegisterFormat(newFormat(name))
 	}
 	if err := c.AddResource(location, doc); err != nil {
 		return nil, err
@@ -110,13 +109,6 @@ func build(doc any) (*jsonschema.Schema, error) {
 		}
 	}
 	return compiled, nil
-}
-
-// refuse is a loader that fetches nothing, whatever the scheme.
-type refuse struct{}
-
-func (refuse) Load(url string) (any, error) {
-	return nil, errors.New("nothing is fetched")
 }
 
 // explain turns an error of the compiler into one for the author of the schema.

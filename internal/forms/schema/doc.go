@@ -18,26 +18,22 @@
 //
 // A few hundred bytes of schema can describe 2^30 evaluations, through references that fan out in
 // place (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or through recursion that visits each child
-// twice. The first kind is found by [Compile], which works out what a single value can cost
-// ([Limits.MaxCost]). The second depends on how deep the document is, so [Schema.Validate] pays for
-// each step before it takes it, and refuses the document past [Limits.MaxSteps].
+// twice. So [Schema.Validate] pays for each step before it takes it, and refuses the document past
+// [Limits.MaxSteps].
 //
-// A refusal costs no more than an acceptance: this package has a validator of its own, which takes
-// no step twice, stops at the first fault of an array or object, and makes a text only for the one
-// fault that it reports. The validator of the compiler's library collects all faults, so it is used
-// for schemas only.
-//
-// These bounds are needed because schemas come from strangers.
+// A refusal costs little more than decoding the document: the walk over its values stops at the
+// first fault, and makes a text only for that. The validator of the compiler's library collects all
+// faults, so it is used for schemas only.
 //
 // # What is fast
 //
-// Most documents are checked on their bytes, see plan. Only values that a plan cannot accept are
-// decoded.
+// Flat objects of scalars, enumerations and lists of strings are checked on their bytes. Only a
+// document that is not found valid so is decoded.
 //
 // # One set of value rules
 //
 // Lengths, bounds, choices and formats have one implementation. Package form makes its fields with
-// [Rules], and a compiled schema is made of the same nodes and plans.
+// [Rules], which are a compiled schema like any other.
 //
 // # Errors
 //

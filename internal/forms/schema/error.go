@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +13,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // Error says which member of a document breaks which rule. It may hold values of the schema, never
@@ -32,146 +34,144 @@ func (e *Error) Error() string {
 	return "field " + strconv.Quote(e.Field) + ": " + e.Reason
 }
 
+// A fault is a broken rule. Only the one that is reported gets a text.
+type fault struct {
+	schema  *jsonschema.Schema // the subschema with the rule
+	keyword string
+	detail  string   // the type of the value, how many items are too many, …
+	path    []string // from the value that was checked to the offending one, innermost first
+}
+
+// toError returns the error with the text of the fault.
+func (f *fault) toError() *Error {
+	slices.Reverse(f.path)
+	return newError(f.path, f.reason())
+}
+
+func newError(path []string, reason string) *Error {
+	return &Error{Field: errtext.Mark(strings.Join(path, "."), maxField), Reason: reason}
+}
+
 // maxField is the longest Field, in bytes. Member names are the peer's, and an error is no place to
 // carry them at length.
 const maxField = 200
 
-// leaf is one leaf of the compiler's error tree about a schema.
-type leaf struct {
-	path   []string
-	rank   int // as in describe; among the faults of one value the lowest is reported
-	reason string
+// plainReasons are those that do not depend on the schema, by keyword.
+var plainReasons = [...][2]string{
+	{"false", "is not allowed"},
+	{"const", "must be the one allowed value"},
+	{"required", "is required"},
+	{"additionalProperties", "is not a member the schema allows"},
+	{"propertyNames", "is not a name the schema allows"},
+	{"uniqueItems", "must not hold the same item twice"},
+	{"contains", "must hold more items of the kind the schema asks for"},
+	{"maxContains", "must hold fewer items of the kind the schema counts"},
+	{"not", "is excluded by the schema"},
+	{"anyOf", "must match one of the alternatives in the schema"},
+	{"oneOf", "must match one of the alternatives in the schema"},
+}
+
+func plainReason(keyword string) string {
+	for _, reason := range plainReasons {
+		if reason[0] == keyword {
+			return reason[1]
+		}
+	}
+	return "is not what the schema allows"
+}
+
+// reason words the fault. Bounds and formats are the schema's and may be quoted, what the document
+// holds may not.
+func (f *fault) reason() string {
+	s := f.schema
+	switch f.keyword {
+	case "type":
+		return mustBe(s.Types.ToStrings(), f.detail)
+	case "enum":
+		return oneOf(s.Enum.Values)
+	case "format":
+		return cmp.Or(f.detail, validFormat(s.Format.Name))
+	case "dependentRequired":
+		return "is required beside " + quote(f.detail)
+	case "minProperties":
+		return atLeast(*s.MinProperties, "member")
+	case "maxProperties":
+		return atMost(*s.MaxProperties, "member")
+	case "minItems":
+		return atLeast(*s.MinItems, "item")
+	case "maxItems":
+		return atMost(*s.MaxItems, "item")
+	case "additionalItems":
+		return "must not have " + f.detail + " more items"
+	case "minLength":
+		return atLeast(*s.MinLength, "character")
+	case "maxLength":
+		return atMost(*s.MaxLength, "character")
+	case "pattern":
+		return "must match the pattern " + quote(s.Pattern.String())
+	case "minimum":
+		return "must be at least " + decimal(s.Minimum)
+	case "maximum":
+		return "must be at most " + decimal(s.Maximum)
+	case "exclusiveMinimum":
+		return "must be more than " + decimal(s.ExclusiveMinimum)
+	case "exclusiveMaximum":
+		return "must be less than " + decimal(s.ExclusiveMaximum)
+	case "multipleOf":
+		return "must be a multiple of " + decimal(s.MultipleOf)
+	}
+	return plainReason(f.keyword)
+}
+
+// patternFault returns the text of a fault of the format regex, "" for others.
+func patternFault(err error) string {
+	broken, _ := errors.AsType[patternError](err)
+	return string(broken)
 }
 
 // firstFault turns the error tree of the compiler's own check of a schema into the one fault to
-// report. It ranges over maps, so its order is random; sorting by path makes the report the same
+// report. The compiler ranges over maps, so its order is random; the first by path is the same
 // every time.
 func firstFault(err *jsonschema.ValidationError) *Error {
-	var faults []leaf
-	collect(err, &faults)
-	if len(faults) == 0 {
-		return &Error{Reason: "does not match the schema"}
-	}
-	first := slices.MinFunc(faults, func(a, b leaf) int {
-		if c := slices.CompareFunc(a.path, b.path, compareStep); c != 0 {
-			return c
-		}
-		if a.rank != b.rank {
-			return a.rank - b.rank
-		}
-		return strings.Compare(a.reason, b.reason)
+	leaves := appendLeaves(nil, err)
+	return slices.MinFunc(leaves, func(a, b *Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Reason, b.Reason))
 	})
-	field := strings.Join(first.path, ".")
-	return &Error{Field: errtext.Mark(field, maxField), Reason: first.reason}
 }
 
-// compareStep orders array indexes as numbers and everything else as text.
-func compareStep(a, b string) int {
-	i, errA := strconv.Atoi(a)
-	j, errB := strconv.Atoi(b)
-	if errA == nil && errB == nil && i != j {
-		return i - j
-	}
-	return strings.Compare(a, b)
-}
-
-// collect gathers the leaves of err. A choice (anyOf, oneOf, contains) is a leaf: which of
-// its branches was meant is unknown.
-func collect(err *jsonschema.ValidationError, faults *[]leaf) {
-	switch err.ErrorKind.(type) {
+// appendLeaves appends the faults of err. A choice is one: which of its branches was meant is
+// unknown.
+func appendLeaves(leaves []*Error, err *jsonschema.ValidationError) []*Error {
+	reason := "is not what JSON Schema allows there"
+	switch k := err.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
 		for _, cause := range err.Causes {
-			collect(cause, faults)
+			leaves = appendLeaves(leaves, cause)
 		}
-	default:
-		member, rank, reason := describe(err.ErrorKind)
-		path := slices.Clone(err.InstanceLocation)
-		if member != "" {
-			path = append(path, member)
-		}
-		*faults = append(*faults, leaf{path, rank, reason})
-	}
-}
-
-// describe words one fault. member is set where the fault lies with a member of the value rather
-// than with the value. Bounds and formats are the schema's and may be quoted, what the document
-// holds may not.
-func describe(k jsonschema.ErrorKind) (member string, rank int, reason string) {
-	switch k := k.(type) {
-	case *kind.Required:
-		return k.Missing[0], 0, "is required"
+		return leaves
 	case *kind.Type:
-		return "", 0, "must be " + alternatives(k.Want) + ", got " + k.Got
-	case *kind.AdditionalProperties:
-		return slices.Min(k.Properties), 1, "is not a member the schema allows"
-	case *kind.PropertyNames:
-		return k.Property, 1, "is not a name the schema allows"
-	case *kind.Dependency:
-		return k.Missing[0], 1, "is required beside " + quote(k.Prop)
-	case *kind.DependentRequired:
-		return k.Missing[0], 1, "is required beside " + quote(k.Prop)
-	case *kind.FalseSchema:
-		return "", 1, "is not allowed"
-	case *kind.AnyOf, *kind.OneOf:
-		return "", 2, "must match one of the alternatives in the schema"
-	case *kind.Not:
-		return "", 2, "is excluded by the schema"
-	}
-	return "", 1, describeValue(k)
-}
-
-func describeValue(k jsonschema.ErrorKind) string {
-	switch k := k.(type) {
+		reason = mustBe(k.Want, k.Got)
 	case *kind.Enum:
-		return oneOf(k.Want)
-	case *kind.Const:
-		return "must be the one allowed value"
-	case *kind.Format:
-		if e, ok := k.Err.(patternError); ok {
-			return string(e)
-		}
-		return "must be a valid " + errtext.Mark(k.Want, 40)
-	case *kind.Pattern:
-		return "must match the pattern " + quote(k.Want)
-	case *kind.MinLength:
-		return atLeast(k.Want, "character")
-	case *kind.MaxLength:
-		return atMost(k.Want, "character")
-	case *kind.MinItems:
-		return atLeast(k.Want, "item")
-	case *kind.MaxItems:
-		return atMost(k.Want, "item")
-	case *kind.MinProperties:
-		return atLeast(k.Want, "member")
-	case *kind.MaxProperties:
-		return atMost(k.Want, "member")
-	case *kind.AdditionalItems:
-		return "must not have " + strconv.Itoa(k.Count) + " more items"
-	case *kind.UniqueItems:
-		return "must not hold the same item twice"
-	case *kind.Contains, *kind.MinContains:
-		return "must hold more items of the kind the schema asks for"
-	case *kind.MaxContains:
-		return "must hold fewer items of the kind the schema counts"
+		reason = oneOf(k.Want)
+	case *kind.AnyOf, *kind.UniqueItems:
+		reason = plainReason(k.KeywordPath()[0])
 	case *kind.Minimum:
-		return "must be at least " + errtext.Mark(decimal(k.Want), 40)
-	case *kind.Maximum:
-		return "must be at most " + errtext.Mark(decimal(k.Want), 40)
+		reason = "must be at least " + decimal(k.Want)
 	case *kind.ExclusiveMinimum:
-		return "must be more than " + errtext.Mark(decimal(k.Want), 40)
-	case *kind.ExclusiveMaximum:
-		return "must be less than " + errtext.Mark(decimal(k.Want), 40)
-	case *kind.MultipleOf:
-		return "must be a multiple of " + errtext.Mark(decimal(k.Want), 40)
+		reason = "must be more than " + decimal(k.Want)
+	case *kind.MinItems:
+		reason = atLeast(k.Want, "item")
+	case *kind.Format:
+		reason = cmp.Or(patternFault(k.Err), validFormat(k.Want))
 	}
-	return "does not match the schema"
+	return append(leaves, newError(err.InstanceLocation, reason))
 }
 
 // oneOf words an enumeration. It lists nothing if there are arrays or objects among what it would
 // list.
 func oneOf(values []any) string {
 	listed := values[:min(len(values), errtext.MaxValues)]
-	if len(listed) == 0 || slices.ContainsFunc(listed, isContainer) {
+	if len(listed) == 0 || slices.ContainsFunc(listed, isNested) {
 		return "must be one of the allowed values"
 	}
 	return "must be one of: " + errtext.Values(len(values), func(i int) string {
@@ -185,18 +185,11 @@ func oneOf(values []any) string {
 	})
 }
 
-func isContainer(v any) bool {
-	kind := kindOf(v)
-	return kind == jsonx.Array || kind == jsonx.Object
-}
+func validFormat(name string) string { return "must be a valid " + errtext.Mark(name, 40) }
 
-func atLeast(n int, noun string) string {
-	return "must have at least " + amount(n, noun)
-}
+func atLeast(n int, noun string) string { return "must have at least " + amount(n, noun) }
 
-func atMost(n int, noun string) string {
-	return "must have at most " + amount(n, noun)
-}
+func atMost(n int, noun string) string { return "must have at most " + amount(n, noun) }
 
 func amount(n int, noun string) string {
 	if n != 1 {
@@ -205,23 +198,26 @@ func amount(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// alternatives words a list of type names: "an integer", "a string or null".
-func alternatives(types []string) string {
-	var b strings.Builder
-	for i, t := range types {
-		if i > 0 {
-			b.WriteString(" or ")
-		}
-		switch t {
+// mustBe words a list of type names: "must be an integer, got string".
+func mustBe(types []string, got string) string {
+	words := make([]string, len(types))
+	for i, name := range types {
+		switch name {
 		case "null":
+			words[i] = name
 		case "integer", "object", "array":
-			b.WriteString("an ")
+			words[i] = "an " + name
 		default:
-			b.WriteString("a ")
+			words[i] = "a " + name
 		}
-		b.WriteString(t)
 	}
-	return b.String()
+	return "must be " + strings.Join(words, " or ") + ", got " + got
+}
+
+// decimal writes a bound of a schema the way people write numbers.
+func decimal(r *big.Rat) string {
+	digits, _ := r.FloatPrec()
+	return errtext.Mark(r.FloatString(digits), 40)
 }
 
 // quote quotes a peer's text for an error, cut short.

@@ -2,33 +2,76 @@ package schema
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Accepts reports whether a document is found valid on its bytes alone.
-func (s *Schema) Accepts(doc []byte) bool {
-	c := checker{evaluator: evaluator{left: s.maxSteps},
-		bytes: maxPasses*int64(len(doc)) + freeBytes}
-	f := c.checkRaw(s.plan, doc)
-	return c.decodes == 0 && !c.passedOver() && c.reportFault(f) == nil
-}
+func (s *Schema) Accepts(doc []byte) bool { return s.acceptsBytes(doc) }
 
-// Reference is what the compiler's own validator says about a decoded document, nil if it is valid.
-// It says so of all faults at once, and the first is chosen afterwards.
-func (s *Schema) Reference(v any) error {
-	err := s.root.keywords.Validate(v)
-	var faults *jsonschema.ValidationError
-	if errors.As(err, &faults) {
-		return firstFault(faults)
+// ValidateDecoded checks a document, which must be JSON, without looking at its bytes.
+func (s *Schema) ValidateDecoded(doc []byte) error { return s.validateDecoded(doc) }
+
+// Walk walks a decoded document and returns what it takes of the budget, -1 if it is more than
+// there is. The fault is "" for a valid document, or a path and the keyword that is broken there.
+func (s *Schema) Walk(v any) (steps int64, fault string) {
+	w := s.newWalker()
+	f := w.evaluate(s.root, v, false)
+	if f == nil || w.left < 0 {
+		return max(s.maxSteps-w.left, -1), ""
 	}
-	return err
+	return s.maxSteps - w.left, f.toError().Field + " " + f.keyword
 }
 
-// Steps returns what checking a document takes of the budget, -1 if it is more than there is.
-func (s *Schema) Steps(doc []byte) int64 {
-	c := checker{evaluator: evaluator{left: s.maxSteps},
-		bytes: maxPasses*int64(len(doc)) + freeBytes}
-	c.checkRaw(s.plan, doc)
-	return max(s.maxSteps-c.left, -1)
+// Reference returns the faults that the compiler's own validator finds in a decoded document, as
+// Walk does.
+func (s *Schema) Reference(v any) (faults []string) {
+	err := s.root.Validate(v)
+	var tree *jsonschema.ValidationError
+	if errors.As(err, &tree) {
+		return collect(nil, tree)
+	}
+	return nil
+}
+
+func collect(faults []string, err *jsonschema.ValidationError) []string {
+	path, keyword := err.InstanceLocation, ""
+	var members []string
+	switch k := err.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
+		for _, cause := range err.Causes {
+			faults = collect(faults, cause)
+		}
+		return faults
+	case *kind.FalseSchema:
+		keyword = "false"
+	case *kind.Not:
+		keyword = "not"
+	case *kind.MinContains:
+		keyword = "contains"
+	case *kind.Required:
+		members = k.Missing
+	case *kind.AdditionalProperties:
+		members = k.Properties
+	case *kind.PropertyNames:
+		members = []string{k.Property}
+	case *kind.Dependency:
+		keyword, members = "dependentRequired", k.Missing
+	case *kind.DependentRequired:
+		members = k.Missing
+	}
+	if keyword == "" {
+		keyword = fmt.Sprint(err.ErrorKind.KeywordPath()[0])
+	}
+	if members == nil {
+		return append(faults, strings.Join(path, ".")+" "+keyword)
+	}
+	for _, name := range members {
+		place := strings.Join(append(path[:len(path):len(path)], name), ".")
+		faults = append(faults, place+" "+keyword)
+	}
+	return faults
 }

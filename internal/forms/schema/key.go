@@ -4,102 +4,97 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A valueSet is the values of an enumeration. Whether one is among them takes as long as encoding
-// it, however many there are.
+// A valueSet is the values of an enumeration, or a constant. Whether one is among them takes as
+// long as encoding it, however many there are.
 type valueSet struct {
-	kinds kinds
-	keys  map[string]struct{} // see appendKey
+	texts  map[string]bool  // the strings
+	others map[string]bool  // the rest, see appendKey
+	kinds  jsonschema.Types // of the rest
 }
 
+// valueSets are those of a schema, by its *jsonschema.Enum and by its constants, which are *any.
+type valueSets map[any]*valueSet
+
 func newValueSet(values []any) *valueSet {
-	s := &valueSet{keys: make(map[string]struct{}, len(values))}
+	s := &valueSet{texts: make(map[string]bool, len(values)), others: map[string]bool{}}
+	free := walker{left: math.MaxInt64}
 	for _, v := range values {
-		s.kinds |= setOf(kindOf(v))
-		s.keys[string(appendKey(nil, v))] = struct{}{}
+		if text, ok := v.(string); ok {
+			s.texts[text] = true
+		} else {
+			s.others[string(free.appendKey(nil, v))] = true
+			s.kinds.Add(kindOf(v).String())
+		}
 	}
 	return s
 }
 
 // isAmong reports whether v is one of the values.
-func (e *evaluator) isAmong(s *valueSet, v any) bool {
-	if s.kinds&setOf(kindOf(v)) == 0 {
+func (w *walker) isAmong(s *valueSet, v any) bool {
+	if text, ok := v.(string); ok {
+		w.left -= int64(len(text) / 64)
+		return s.texts[text]
+	}
+	if !hasKind(&s.kinds, kindOf(v)) {
 		return false
 	}
-	if e.payKey(v); e.left < 0 {
-		return false
-	}
-	e.key = appendKey(e.key[:0], v)
-	_, ok := s.keys[string(e.key)]
-	return ok
+	w.key = w.appendKey(w.key[:0], v)
+	return s.others[string(w.key)]
 }
 
 // hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does
 // not separate neighbouring values, items made to collide (["a", "b"] and ["a\u0004b"]) would take
 // quadratic time.
-func hasDuplicate(items []any) bool {
-	seen := make(map[string]struct{}, len(items))
-	var key []byte
+func (w *walker) hasDuplicate(items []any) bool {
+	seen := map[string]struct{}{}
+	w.left -= 6 * int64(len(items))
 	for _, item := range items {
-		key = appendKey(key[:0], item)
-		if _, dup := seen[string(key)]; dup {
+		w.key = w.appendKey(w.key[:0], item)
+		if _, dup := seen[string(w.key)]; dup || w.left < 0 {
 			return true
 		}
-		seen[string(key)] = struct{}{}
+		seen[string(w.key)] = struct{}{}
 	}
 	return false
 }
 
-// payKey charges for the key of v.
-func (e *evaluator) payKey(v any) {
-	e.left -= 2
-	if e.left < 0 {
-		return
-	}
-	switch v := v.(type) {
-	case string:
-		e.left -= int64(len(v) / 64)
-	case json.Number:
-		e.left -= int64(len(v) / 64)
-	case []any:
-		for _, item := range v {
-			e.payKey(item)
-		}
-	case map[string]any:
-		for name, value := range v {
-			e.left -= int64(len(name) / 64)
-			e.payKey(value)
-		}
-	}
-}
-
 // appendKey appends an encoding of v that is the same for equal values and no others: numbers by
-// value, members sorted, everything of variable length counted.
-func appendKey(b []byte, v any) []byte {
+// value, members sorted, everything of variable length counted. It pays for that, and leaves off
+// when the budget is used up.
+func (w *walker) appendKey(b []byte, v any) []byte {
+	if w.left -= 3; w.left < 0 {
+		return b
+	}
 	switch v := v.(type) {
 	case nil:
 		return append(b, 'n')
 	case bool:
 		return strconv.AppendBool(b, v)
 	case string:
+		w.left -= int64(len(v) / 64)
 		b = strconv.AppendInt(append(b, 's'), int64(len(v)), 10)
 		return append(append(b, ':'), v...)
 	case json.Number:
+		w.left -= int64(len(v) / 64)
 		return append(appendNumber(append(b, '#'), v), ';')
 	case []any:
 		b = strconv.AppendInt(append(b, '['), int64(len(v)), 10)
 		for _, item := range v {
-			b = appendKey(b, item)
+			b = w.appendKey(b, item)
 		}
 	case map[string]any:
 		b = strconv.AppendInt(append(b, '{'), int64(len(v)), 10)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			b = appendKey(appendKey(b, name), v[name])
+			b = w.appendKey(w.appendKey(b, name), v[name])
 		}
 	}
 	return b
@@ -110,24 +105,20 @@ func appendNumber(b []byte, text json.Number) []byte {
 	if n, ok := smallInt(text); ok {
 		return strconv.AppendInt(b, n, 10)
 	}
-	b, err := jsonx.AppendNumber(b, []byte(text))
-	if err != nil { // no JSON, which no decoder returns
-		return append(append(b, '?'), text...)
-	}
+	b, _ = jsonx.AppendNumber(b, []byte(text)) // a decoder returns numbers only
 	return b
 }
 
 // isInteger reports whether a number has no fraction, however it is spelled.
-func (e *evaluator) isInteger(text json.Number) bool {
+func (w *walker) isInteger(text json.Number) bool {
 	if _, ok := smallInt(text); ok {
 		return true
 	}
-	e.left -= 1 + int64(len(text)/64)
-	if e.bounded {
+	w.left -= 1 + int64(len(text)/64)
+	if w.bounded {
 		_, ok := jsonx.PlainInteger([]byte(text))
 		return ok
 	}
-	key, err := jsonx.AppendNumber(e.key[:0], []byte(text))
-	e.key = key
-	return err == nil && !bytes.Contains(key, []byte("e-"))
+	w.key = appendNumber(w.key[:0], text)
+	return !bytes.Contains(w.key, []byte("e-"))
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -15,24 +17,28 @@ func (s *Schema) DropNulls(doc []byte) []byte {
 	if !bytes.Contains(doc, []byte("null")) {
 		return doc
 	}
-	e := evaluator{left: s.maxSteps, quiet: 1}
-	if kept, dropped := e.appendKept(nil, s.root, doc); dropped {
+	w := s.newWalker()
+	w.quiet = 1
+	if kept, dropped := w.appendKept(nil, s.root, doc); dropped {
 		return kept
 	}
 	return doc
 }
 
-func (e *evaluator) appendKept(dst []byte, n *node, raw []byte) (kept []byte, dropped bool) {
-	if n == nil || n.properties == nil || n.refAlone || jsonx.KindOf(raw) != jsonx.Object {
+func (w *walker) appendKept(
+	dst []byte, s *jsonschema.Schema, raw []byte,
+) (kept []byte, dropped bool) {
+	if s == nil || s.Properties == nil || s.Ref != nil && s.DraftVersion < 2019 ||
+		jsonx.KindOf(raw) != jsonx.Object {
 		return append(dst, raw...), false
 	}
 	dst = append(dst, '{')
 	first := len(dst)
 	_ = jsonx.Members(raw, func(name, value []byte) error {
-		property := n.properties[string(name)]
+		property := s.Properties[string(name)]
 		if jsonx.KindOf(value) == jsonx.Null && property != nil &&
-			!slices.Contains(n.keywords.Required, string(name)) &&
-			e.evaluateValue(property, nil, nil) != nil && e.left >= 0 {
+			!slices.Contains(s.Required, string(name)) &&
+			w.evaluate(property, nil, false) != nil && w.left >= 0 {
 			dropped = true
 			return nil
 		}
@@ -40,7 +46,7 @@ func (e *evaluator) appendKept(dst []byte, n *node, raw []byte) (kept []byte, dr
 			dst = append(dst, ',')
 		}
 		below := false
-		dst, below = e.appendKept(append(jsonx.AppendTextBytes(dst, name), ':'), property, value)
+		dst, below = w.appendKept(append(jsonx.AppendTextBytes(dst, name), ':'), property, value)
 		dropped = dropped || below
 		return nil
 	})

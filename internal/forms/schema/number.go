@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"math/big"
-	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -13,127 +14,93 @@ import (
 // arithmetic is how many steps exact arithmetic on one number of ordinary length takes.
 const arithmetic = 8
 
-// bitsPerStep is how many bits of a number cost one further step: eight digits.
-const bitsPerStep = 27
+// bitsPerStep is how many bits of the numbers cost one further step.
+const (
+	bitsPerStep  = 27
+	bitsPerDigit = 4 // from above
+)
 
-// arithmeticSteps is how many steps beyond arithmetic the number text takes. An exponent counts as
-// many digits as it adds.
-func arithmeticSteps(text json.Number) int64 {
-	digits := len(text)
-	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
-		exponent, err := strconv.Atoi(string(text[i+1:]))
-		if err != nil {
-			exponent = maxExponent
-		}
-		digits += max(exponent, -exponent)
-	}
-	return int64(digits / 8)
-}
-
-// maxSmall is how many digits a number has at most that is sure to fit an int64.
+// maxSmall is how many bytes a number has at most that is sure to fit an int64.
 const maxSmall = 18
 
-// smallInt returns text as an integer if it has neither fraction nor exponent and is small, as
-// nearly all numbers are. Others need exact arithmetic, which allocates.
-func smallInt(text json.Number) (int64, bool) {
-	digits := text
-	if len(digits) > 0 && digits[0] == '-' {
-		digits = digits[1:]
-	}
-	if len(digits) == 0 || len(digits) > maxSmall {
+// A number is one of a document. Nearly all are small and have neither fraction nor exponent.
+// Others need exact arithmetic, which allocates.
+type number struct {
+	text    json.Number
+	isSmall bool
+	small   int64
+}
+
+func newNumber(text json.Number) number {
+	small, ok := smallInt(text)
+	return number{text, ok, small}
+}
+
+// smallInt returns text as an integer if it is small and spelled as one.
+func smallInt(text json.Number) (n int64, ok bool) {
+	digits := strings.TrimPrefix(string(text), "-")
+	if len(digits) > maxSmall {
 		return 0, false
 	}
 	for i := range len(digits) {
 		if digits[i] < '0' || digits[i] > '9' {
 			return 0, false
 		}
+		n = 10*n + int64(digits[i]-'0')
 	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	return n, err == nil
+	if len(digits) < len(text) {
+		n = -n
+	}
+	return n, true
 }
 
-// bound is one of the rules that compare a number.
-type bound struct {
-	rule  rule
-	value *big.Rat
-	small int64 // the value, where whole is set
-	whole bool
-	steps int64 // of comparing with it
+// checkNumber applies the bounds of a number, of which each is paid for.
+func (w *walker) checkNumber(s *jsonschema.Schema, n number) *fault {
+	switch {
+	case s.MultipleOf != nil && !w.isMultiple(n, s.MultipleOf):
+		return w.refuse(s, "multipleOf", "")
+	case s.Minimum != nil && w.compare(n, s.Minimum) < 0:
+		return w.refuse(s, "minimum", "")
+	case s.Maximum != nil && w.compare(n, s.Maximum) > 0:
+		return w.refuse(s, "maximum", "")
+	case s.ExclusiveMaximum != nil && w.compare(n, s.ExclusiveMaximum) >= 0:
+		return w.refuse(s, "exclusiveMaximum", "")
+	case s.ExclusiveMinimum != nil && w.compare(n, s.ExclusiveMinimum) <= 0:
+		return w.refuse(s, "exclusiveMinimum", "")
+	}
+	return nil
 }
 
-func (n *node) addBound(r rule, value *big.Rat) {
-	if value == nil {
-		return
-	}
-	b := bound{
-		rule:  r,
-		value: value,
-		steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep,
-	}
-	if value.IsInt() && value.Num().IsInt64() {
-		b.small, b.whole = value.Num().Int64(), true
-	}
-	n.bounds = append(n.bounds, b)
+func (w *walker) isMultiple(n number, of *big.Rat) bool {
+	exact := w.exact(n, of)
+	return exact != nil && exact.Quo(exact, of).IsInt()
 }
 
-func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
-	if len(n.bounds) == 0 {
+// compare returns 0 for a number that the budget does not allow to compare.
+func (w *walker) compare(n number, bound *big.Rat) int {
+	if n.isSmall && bound.IsInt() && bound.Num().IsInt64() {
+		return cmp.Compare(n.small, bound.Num().Int64())
+	}
+	if exact := w.exact(n, bound); exact != nil {
+		return exact.Cmp(bound)
+	}
+	return 0
+}
+
+// exact returns n for arithmetic with another number, nil if the budget does not allow it.
+func (w *walker) exact(n number, other *big.Rat) *big.Rat {
+	size := other.Num().BitLen() + other.Denom().BitLen() + bitsPerDigit*len(n.text)
+	if strings.ContainsAny(string(n.text), "eE") {
+		size += bitsPerDigit * maxExponent
+	}
+	if w.left -= arithmetic + int64(size/bitsPerStep); w.left < 0 {
 		return nil
 	}
-	small, isSmall := smallInt(text)
-	var exact *big.Rat
-	for i := range n.bounds {
-		b := &n.bounds[i]
-		if isSmall && b.whole {
-			if b.refusesSmall(small) {
-				first = firstOf(first, e.newFault(n, b.rule))
-			}
-			continue
-		}
-		if e.left -= b.steps + arithmeticSteps(text); e.isSettled(first) {
-			return e.anyFault()
-		}
-		if exact == nil {
-			var ok bool
-			if exact, ok = new(big.Rat).SetString(string(text)); !ok {
-				e.broken = true
-				return e.anyFault()
-			}
-		}
-		if b.refusesExact(exact) {
-			first = firstOf(first, e.newFault(n, b.rule))
-		}
+	if n.isSmall {
+		return new(big.Rat).SetInt64(n.small)
 	}
-	return first
-}
-
-func (b *bound) refusesSmall(n int64) bool {
-	if b.rule == ruleMultipleOf {
-		return n%b.small != 0 // a schema with 0 does not compile
-	}
-	return breaks(b.rule, cmp.Compare(n, b.small))
-}
-
-func (b *bound) refusesExact(n *big.Rat) bool {
-	if b.rule == ruleMultipleOf {
-		return !new(big.Rat).Quo(n, b.value).IsInt()
-	}
-	return breaks(b.rule, n.Cmp(b.value))
-}
-
-// breaks reports whether a number that compares with a bound as order says breaks the rule.
-func breaks(r rule, order int) bool {
-	switch r {
-	case ruleMinimum:
-		return order < 0
-	case ruleMaximum:
-		return order > 0
-	case ruleExclusiveMinimum:
-		return order <= 0
-	case ruleExclusiveMaximum:
-		return order >= 0
-	}
-	return false
+	exact, _ := new(big.Rat).SetString(string(n.text)) // a decoder returns numbers only
+	return exact
 }
 
 // kindOf returns the kind of a decoded value.
@@ -153,19 +120,21 @@ func kindOf(v any) jsonx.Kind {
 	return jsonx.Object
 }
 
-// kindName is what errors call a kind.
-func kindName(k jsonx.Kind) string {
-	switch k {
-	case jsonx.Null:
-		return "null"
-	case jsonx.Bool:
-		return "boolean"
-	case jsonx.String:
-		return "string"
-	case jsonx.Number:
-		return "number"
-	case jsonx.Array:
-		return "array"
-	}
-	return "object"
+var integerType = newTypes("integer")
+
+// kindTypes are the types that all values of a kind have.
+var kindTypes = [128]jsonschema.Types{
+	jsonx.Null: newTypes("null"), jsonx.Bool: newTypes("boolean"),
+	jsonx.Number: newTypes("number"), jsonx.String: newTypes("string"),
+	jsonx.Array: newTypes("array"), jsonx.Object: newTypes("object"),
+}
+
+func newTypes(name string) (types jsonschema.Types) {
+	types.Add(name)
+	return types
+}
+
+// hasKind reports whether all values of a kind are of one of the types, nil for any.
+func hasKind(types *jsonschema.Types, kind jsonx.Kind) bool {
+	return types == nil || *types&kindTypes[kind&127] != 0
 }

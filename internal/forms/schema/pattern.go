@@ -26,21 +26,21 @@ func patternSteps(re jsonschema.Regexp, n int) int64 {
 	return int64(1+program/2) * int64(1+n/8)
 }
 
-// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what
-// each instruction's worth of [parseCost] does.
 const (
-	regexSteps = 128
-	parseSteps = 16
-)
+	// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what
+	// each instruction's worth of [parseCost] does.
+	regexSteps, parseSteps = 128, 16
 
-const (
 	// classCost is what a class of Unicode takes: a table of hundreds of ranges is copied.
 	classCost = 256
+
 	// lastFold is the last character that has another case. To fold a range, the parser goes over
-	// each character up to it.
-	lastFold = 0x1e943
-	// foldsPerInstruction is how many characters it folds in the time of an instruction.
-	foldsPerInstruction = 16
+	// each character up to it, foldsPerInstruction of them in the time of an instruction.
+	lastFold, foldsPerInstruction = 0x1e943, 16
+
+	// runesPerInstruction is how many bounds of ranges of characters take the memory of an
+	// instruction.
+	runesPerInstruction = 25
 )
 
 // parseCost returns an upper bound, in instructions, of what parsing s takes beyond its length. A
@@ -48,54 +48,21 @@ const (
 // case folded.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
-	if !mayFold(s) {
+	if !foldFlag.MatchString(s) {
 		return sum
 	}
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "-")
-		if !found {
-			return sum
+	for _, after, found := strings.Cut(s, "-"); found; _, after, found = strings.Cut(after, "-") {
+		last, _ := utf8.DecodeRuneInString(after)
+		if strings.HasPrefix(after, `\x{`) {
+			last = lastFold // which it is, is not worth reading
 		}
-		sum += int(min(lastRune(after), lastFold) / foldsPerInstruction)
-		rest = after
+		sum += int(min(last, lastFold) / foldsPerInstruction)
 	}
+	return sum
 }
 
-// mayFold reports whether s sets the flag i anywhere.
-func mayFold(s string) bool {
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "(?")
-		if !found {
-			return false
-		}
-		flags := after[:len(after)-len(strings.TrimLeft(after, "imsU-"))]
-		if strings.Contains(flags, "i") {
-			return true
-		}
-		rest = after
-	}
-}
-
-// lastRune returns an upper bound of the character that ends a range, given what follows the dash.
-func lastRune(s string) int64 {
-	hex, isHex := strings.CutPrefix(s, `\x`)
-	if !isHex {
-		if strings.HasPrefix(s, `\`) {
-			return 0x1ff // octal, the largest of the others
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return int64(r)
-	}
-	digits, _, _ := strings.Cut(strings.TrimPrefix(hex, "{"), "}")
-	if !strings.HasPrefix(hex, "{") {
-		digits = hex[:min(2, len(hex))]
-	}
-	r, err := strconv.ParseInt(digits, 16, 32)
-	if err != nil {
-		return lastFold
-	}
-	return r
-}
+// foldFlag matches what sets the flag i.
+var foldFlag = regexp.MustCompile(`\(\?[imsU-]*i`)
 
 // patternError is the rule that a regular expression breaks. It does not hold the expression, which
 // is the document's where a schema asks for the format regex.
@@ -103,7 +70,18 @@ type patternError string
 
 func (e patternError) Error() string { return string(e) }
 
-const errNotRE2 patternError = "must be a regular expression that RE2 understands"
+const (
+	errNotRE2  patternError = "must be a regular expression that RE2 understands"
+	errTooMany patternError = "must be smaller: the schema's regular expressions take too many " +
+		"instructions together"
+	regexOfAtMost = "must be a regular expression of at most "
+)
+
+var (
+	errTooLong  = patternError(regexOfAtMost + strconv.Itoa(maxPattern) + " bytes")
+	errTooLarge = patternError(regexOfAtMost + strconv.Itoa(maxProgram) +
+		" instructions, of which classes of characters count for many")
+)
 
 // engine is the compiler's regular expression engine. While a schema is compiled it is used by one
 // goroutine and keeps a budget; afterwards, when ready is set, documents are checked for the format
@@ -115,29 +93,24 @@ type engine struct {
 
 func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	if len(s) > maxPattern {
-		return nil, patternError(
-			"must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
+		return nil, errTooLong
 	}
-	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) +
-		" instructions, of which classes of characters count for many")
 	size := parseCost(s)
 	if size > maxProgram {
-		return nil, tooLarge
+		return nil, errTooLarge
 	}
 	parsed, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
 		return nil, errNotRE2
 	}
-	size += program(parsed)
-	if size > maxProgram {
-		return nil, tooLarge
+	if size += program(parsed); size > maxProgram {
+		return nil, errTooLarge
 	}
 	if e.ready {
 		return nil, nil // only the error is looked at
 	}
 	if e.left -= size; e.left < 0 {
-		return nil, patternError(
-			"must be smaller: the schema's regular expressions take too many instructions together")
+		return nil, errTooMany
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
@@ -145,9 +118,6 @@ func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	}
 	return &pattern{re, size}, nil
 }
-
-// runesPerInstruction is how many bounds of ranges of characters take the memory of an instruction.
-const runesPerInstruction = 25
 
 // program returns an upper bound of how many instructions re compiles to, or a number above
 // maxProgram. The parser bounds the height of re, and with it this recursion, to 1000.

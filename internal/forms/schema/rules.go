@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math"
 	"math/big"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -20,68 +19,42 @@ type Rules struct {
 
 // Compile returns the schema with these rules. Its Raw is nil.
 func (r *Rules) Compile() *Schema {
-	root := &ruleNode{}
-	s := root.setType(r.Type)
+	rules := &ruleSchema{Schema: Schema{flat: true, maxSteps: defaultMaxSteps}}
+	root := rules.setType(r.Type)
+	rules.root = root
+	values := root
 	switch r.Type {
 	case "array":
-		s.MinItems, s.MaxItems = r.MinSize, r.MaxSize
-		root.setItems(r.Values)
+		root.MinItems, root.MaxItems = r.MinSize, r.MaxSize
+		values = (&ruleSchema{}).setType("string")
+		root.Items2020 = values
 	case "string":
-		s.MinLength, s.MaxLength = r.MinSize, r.MaxSize
-		s.Enum, s.Format = newEnum(r.Values), newFormat(r.Format)
+		root.MinLength, root.MaxLength = r.MinSize, r.MaxSize
+		root.Format = newFormat(r.Format)
 	default:
-		s.Minimum, s.Maximum = r.Minimum, r.Maximum
+		root.Minimum, root.Maximum = r.Minimum, r.Maximum
 	}
-	root.deriveRules()
-	root.schema = Schema{root: &root.node, plan: &root.plan, maxSteps: defaultMaxSteps}
-	return &root.schema
+	if r.Values != nil {
+		list := make([]any, len(r.Values))
+		for i, value := range r.Values {
+			list[i] = value
+		}
+		values.Enum = &jsonschema.Enum{Values: list}
+		rules.sets = valueSets{values.Enum: newValueSet(list)}
+	}
+	return &rules.Schema
 }
 
-// A ruleNode is a subschema in all the shapes that validation needs, in one piece of memory: a form
-// is often made for a single answer.
-type ruleNode struct {
+// A ruleSchema is all that a schema needs in one piece of memory: a form is often made for a single
+// answer.
+type ruleSchema struct {
+	Schema
 	keywords jsonschema.Schema
 	types    jsonschema.Types
-	node     node
-	plan     plan
-	schema   Schema // of the root
 }
 
-// setType gives n a type. It returns the keywords, to which more may be added before finish.
-func (n *ruleNode) setType(typ string) *jsonschema.Schema {
-	n.types.Add(typ)
-	n.keywords.DraftVersion, n.keywords.Types = 2020, &n.types
-	n.node.keywords, n.node.fixed = &n.keywords, 1
-	n.node.setTypes(typ)
-	n.plan = newPlan(&n.node)
-	return &n.keywords
-}
-
-// setItems makes the items of an array strings, which must be among values.
-func (n *ruleNode) setItems(values []string) {
-	items := &ruleNode{}
-	items.setType("string").Enum = newEnum(values)
-	items.deriveRules()
-	n.keywords.Items2020, n.node.items, n.plan.items = &items.keywords, &items.node, &items.plan
-}
-
-// deriveRules derives node and plan from the keywords. The plan knows all keywords that rules can
-// have; bounds for which it has no fast check are left to the node.
-func (n *ruleNode) deriveRules() {
-	s := &n.keywords
-	n.node.setValueRules()
-	setSteps(&n.node, s)
-	n.plan.hard = !n.plan.setStrings(s) || !n.plan.setNumbers(s)
-	n.plan.minItems, n.plan.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
-}
-
-func newEnum(values []string) *jsonschema.Enum {
-	if values == nil {
-		return nil
-	}
-	list := make([]any, len(values))
-	for i, value := range values {
-		list[i] = value
-	}
-	return &jsonschema.Enum{Values: list}
+func (r *ruleSchema) setType(typ string) *jsonschema.Schema {
+	r.types.Add(typ)
+	r.keywords.DraftVersion, r.keywords.Types = 2020, &r.types
+	return &r.keywords
 }

@@ -3,14 +3,17 @@ package schema
 import (
 	"encoding/json"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // Schema is a compiled schema. It is immutable; its methods may be called at the same time.
 type Schema struct {
 	raw      json.RawMessage
-	root     *node
-	plan     *plan
+	root     *jsonschema.Schema
+	sets     valueSets
+	flat     bool // see isFlat
 	maxSteps int64
 	bounded  bool // see Limits.BoundIntegers
 }
@@ -31,43 +34,46 @@ func (s *Schema) Validate(doc []byte) error {
 }
 
 // ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of
-// one that has, and is not empty. It decodes only values that the plan does not accept.
+// one that has, and is not empty. It decodes only documents that are not found valid on their
+// bytes.
 func (s *Schema) ValidateChecked(doc []byte) error {
-	c := checker{
-		evaluator: evaluator{left: s.maxSteps, bounded: s.bounded},
-		bytes:     maxPasses*int64(len(doc)) + freeBytes,
+	if s.acceptsBytes(doc) {
+		return nil
 	}
-	if f := c.checkRaw(s.plan, doc); !c.passedOver() {
-		return c.reportFault(f)
+	return s.validateDecoded(doc)
+}
+
+func (s *Schema) validateDecoded(doc []byte) error {
+	if err := checkNumbers(doc); err != nil {
+		return &Error{Reason: err.Error()}
+	}
+	if kind := jsonx.KindOf(doc); kind != jsonx.Number && !hasKind(s.root.Types, kind) {
+		f := fault{schema: s.root, keyword: "type", detail: kind.String()}
+		return f.toError()
 	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
 		return &Error{Reason: err.Error()}
 	}
-	return s.ValidateValue(v)
-}
-
-// ValidateValue checks a decoded document: nil, bool, string, json.Number, []any and
-// map[string]any. The error is an *[Error].
-func (s *Schema) ValidateValue(v any) error {
-	if err := checkValue(v, 0); err != nil {
-		return &Error{Reason: err.Error()}
-	}
-	e := evaluator{left: s.maxSteps, bounded: s.bounded}
-	return e.reportFault(e.evaluateValue(s.root, v, nil))
-}
-
-// reportFault returns the error for the fault that a walk found, nil for none.
-func (e *evaluator) reportFault(f *fault) error {
-	switch {
-	case e.left < 0:
+	w := s.newWalker()
+	f := w.evaluate(s.root, v, false)
+	if w.left < 0 {
 		return &Error{
 			Reason: "the document is too large or too deep to be checked against the schema",
 		}
-	case e.broken:
-		return &Error{Reason: "cannot be checked against the schema"}
-	case f != nil:
+	}
+	if f != nil {
 		return f.toError()
 	}
 	return nil
+}
+
+func (s *Schema) acceptsBytes(doc []byte) bool {
+	w := s.newWalker()
+	w.left, w.quiet = w.left/flatShare, 1
+	return s.flat && w.acceptsBytes(s.root, doc)
+}
+
+func (s *Schema) newWalker() walker {
+	return walker{left: s.maxSteps, sets: s.sets, bounded: s.bounded}
 }

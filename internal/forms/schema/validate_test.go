@@ -1,15 +1,16 @@
 package schema_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 func compile(t testing.TB, raw string) *schema.Schema {
@@ -214,41 +215,6 @@ func TestCostlyDocuments(t *testing.T) {
 	}
 }
 
-func TestValidateValue(t *testing.T) {
-	s := compile(t, `{"properties":{"n":{"type":"integer","maximum":3},"m":{"maximum":3}}}`)
-	tests := []struct {
-		name string
-		v    any
-		want string
-	}{
-		{"number", map[string]any{"n": json.Number("3")}, ""},
-		{"too much", map[string]any{"n": json.Number("4")}, `field "n": must be at most 3`},
-		{"not JSON", map[string]any{"n": struct{}{}}, `a Go value of type struct {} is not JSON`},
-		{"float64 is not exact", map[string]any{"n": 3.0}, `a Go value of type float64 is not JSON`},
-		{"malformed number", map[string]any{"n": json.Number("x")}, `field "n": must be an integer, got number`},
-		{"malformed number for a bound", map[string]any{"m": json.Number("x")},
-			`cannot be checked against the schema`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := ""
-			if err := s.ValidateValue(tt.v); err != nil {
-				got = err.Error()
-			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-	var deep any = "x"
-	for range 100 {
-		deep = []any{deep}
-	}
-	if err := s.ValidateValue(deep); err == nil {
-		t.Error("a value 100 deep passes")
-	}
-}
-
 func TestConcurrentValidate(t *testing.T) {
 	s := compile(t, preservation)
 	var wg sync.WaitGroup
@@ -323,4 +289,103 @@ func ExampleSchema_Validate() {
 	// Output:
 	// <nil>
 	// field "count": must be an integer, got string
+}
+
+// wrongItems are schemas of large arrays of items, with the items.
+var wrongItems = []struct{ name, schema, item, last string }{
+	{"wrong type", `{"type":"string"}`, `1`, `1`},
+	{"last wrong", `{"type":"integer"}`, `1`, `"x"`},
+	{"wrong objects", `{"additionalProperties":false,"required":["b"]}`, `{"a":1}`, `{"a":1}`},
+	{"last object wrong", `{"properties":{"a":{"type":"integer"}},"additionalProperties":false}`,
+		`{"a":1}`, `{"b":1}`},
+	{"no choice", `{"anyOf":[{"type":"string"},{"maximum":0}]}`, `1`, `1`},
+	{"no last choice", `{"anyOf":[{"type":"string"},{"maximum":7}]}`, `1`, `9`},
+	{"no value", `{"enum":["a","b",1]}`, `"b"`, `"c"`},
+}
+
+func wrongDocument(item, last string) []byte {
+	return []byte("[" + strings.Repeat(item+",", (2<<20)/(len(item)+1)) + last + "]")
+}
+
+// TestWrongItems: to refuse a large document takes at most a fifth more memory than to decode it.
+func TestWrongItems(t *testing.T) {
+	allocated := func(f func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	for _, tt := range wrongItems {
+		t.Run(tt.name, func(t *testing.T) {
+			s, doc := compile(t, `{"items":`+tt.schema+`}`), wrongDocument(tt.item, tt.last)
+			decoding := allocated(func() { decode(t, doc) })
+			checking := allocated(func() {
+				if s.ValidateChecked(doc) == nil {
+					t.Error("the document is valid")
+				}
+			})
+			if checking > decoding+decoding/5 {
+				t.Errorf("takes %d bytes, decoding alone %d", checking, decoding)
+			}
+		})
+	}
+}
+
+// BenchmarkWrongItems has what TestWrongItems compares, with the time.
+func BenchmarkWrongItems(b *testing.B) {
+	for _, tt := range wrongItems {
+		s, doc := compile(b, `{"items":`+tt.schema+`}`), wrongDocument(tt.item, tt.last)
+		b.Run(tt.name+"/decode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				decode(b, doc)
+			}
+		})
+		b.Run(tt.name+"/validate", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = s.ValidateChecked(doc)
+			}
+		})
+	}
+}
+
+// BenchmarkFanOut is what the budget lets a document take that makes a schema fan out.
+func BenchmarkFanOut(b *testing.B) {
+	for _, tt := range []struct{ name, schema, doc string }{
+		{"anyOf", fanOut(30, "anyOf"), `1`},
+		{"allOf", fanOut(30, "allOf"), `"a"`},
+		{"oneOf", fanOut(30, "oneOf"), `"a"`},
+		{"noted", `{"unevaluatedProperties":false,` +
+			strings.Replace(fanOut(30, "allOf")[1:], `"string"`, `"object"`, 1), `{"a":1}`},
+		{"names", `{"allOf":[{"properties":{"a":{"$ref":"#"},"b":true}},` +
+			`{"properties":{"a":{"$ref":"#"},"b":true}}]}`,
+			strings.Repeat(`{"b":1,"a":`, 60) + "1" + strings.Repeat("}", 60)},
+		{"patterns", `{"patternProperties":{` + strings.Repeat(`"^[a-z]{1,9}`, 1) +
+			`$":{"$ref":"#"},"a":{"$ref":"#"},"a+":{"$ref":"#"}}}`,
+			strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)},
+		{"unique", `{"uniqueItems":true}`, `[` + list(300_000, "%d")[1:]},
+		{"contains", `{"contains":{"contains":{"type":"null"}}}`,
+			"[" + strings.Repeat("[1,2,3,4,5,6,7],", 130_000) + "1]"},
+	} {
+		s := compile(b, tt.schema)
+		b.Run(tt.name, func(b *testing.B) {
+			var v any
+			if err := jsonx.UnmarshalNumbers([]byte(tt.doc), &v); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				s.Walk(v)
+			}
+		})
+	}
+}
+
+func decode(t testing.TB, doc []byte) {
+	t.Helper()
+	var v any
+	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
+		t.Fatal(err)
+	}
 }
