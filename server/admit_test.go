@@ -113,8 +113,7 @@ func TestFirstRefusalCounts(t *testing.T) {
 	if response.Error == nil || response.Error.Message != "first" || response.ID != req.ID {
 		t.Errorf("Serve = %+v, want the first refusal", response)
 	}
-	bad := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"},
-		server.Delivery{}).Request()
+	bad := h.Admit(messageOf(1, "x/y", ""), server.Delivery{}).Request()
 	if bad.Refusal() == nil || bad.Meta == nil || bad.Params != nil {
 		t.Errorf("Admit of a bad request = %+v", bad)
 	}

@@ -314,3 +314,12 @@ func wantCode(t testing.TB, what string, r *protocol.Response, code int64) {
 		t.Errorf("%s: got %s, %v, want code %d", what, r.Result, r.Error, code)
 	}
 }
+
+// messageOf is a request as it comes from a transport, without params if they are empty.
+func messageOf(id int64, method, params string) *protocol.Request {
+	r := &protocol.Request{ID: protocol.IntID(id), Method: method}
+	if params != "" {
+		r.Params = json.RawMessage(params)
+	}
+	return r
+}

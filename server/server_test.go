@@ -160,7 +160,7 @@ func TestShutdown(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		req := &protocol.Request{ID: protocol.IntID(9), Method: protocol.MethodDiscover}
+		req := messageOf(9, protocol.MethodDiscover, "")
 		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil ||
 			r.Error.Code != protocol.CodeBusy ||
 			r.Error.Message != "the server is closing, call again" ||
