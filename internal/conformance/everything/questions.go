@@ -105,7 +105,8 @@ func addQuestions(srv *server.Server) {
 		{"test_input_required_result_multi_round", "Asks one thing after the other.", steps},
 		{"test_elicitation_sep1034_defaults", "Asks with a form that has defaults.",
 			func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
-				return shown(askProfile.Answer(ctx), askProfile.Elicit("Please check your profile."))
+				return shown(askProfile.Answer(ctx),
+					askProfile.Elicit("Please check your profile."))
 			}},
 		{"test_elicitation_sep1330_enums", "Asks with a form that has every way to choose.",
 			func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
