@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -322,4 +323,11 @@ func messageOf(id int64, method, params string) *protocol.Request {
 		r.Params = json.RawMessage(params)
 	}
 	return r
+}
+
+// write sends text as it stands.
+func write(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	noError(t, err)
 }

@@ -46,9 +46,7 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"panic"}}`, `"id":1,"error":{"code":-32603`},
 		{`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `"id":2,"result"`},
 	} {
-		if _, err := io.WriteString(toServer, say.line+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, toServer, say.line+"\n")
 		if !lines.Scan() || !strings.Contains(lines.Text(), say.want) {
 			t.Fatalf("got %s, %v, want %s", lines.Text(), lines.Err(), say.want)
 		}

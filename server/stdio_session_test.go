@@ -60,9 +60,7 @@ func (c *pipeClient) say(line string) {
 		log = &c.modern
 	}
 	log.Add(wiretest.Client, []byte(line))
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.Fatal(err)
-	}
+	write(c, c.in, line+"\n")
 }
 
 func (c *pipeClient) hear() string {
@@ -198,10 +196,7 @@ func TestStdioBatches(t *testing.T) {
 	c.say(`[{"jsonrpc":"2.0","id":` + question + `,"result":{"roots":[{"uri":"file:///src"}]}}]`)
 	c.expect(`"id":9`, "file:///src", `"id":10`, "-32600")
 	// Refused without an id, for which that revision's schema has no shape.
-	if _, err := io.WriteString(c.in, "["+strings.Repeat(ping+",", 100)+ping+
-		"]\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, c.in, "["+strings.Repeat(ping+",", 100)+ping+"]\n")
 	if !c.lines.Scan() || !strings.Contains(c.lines.Text(), "-32600") {
 		t.Errorf("too large a batch: got %s", c.lines.Text())
 	}
@@ -209,8 +204,6 @@ func TestStdioBatches(t *testing.T) {
 	other := h.pipes("2025-11-25", nil)
 	other.say(initializeLine("1", "2025-11-25"))
 	other.expect(`"id":1`)
-	if _, err := io.WriteString(other.in, "["+ping+"]\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, other.in, "["+ping+"]\n")
 	other.expect("-32600")
 }

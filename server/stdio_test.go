@@ -74,9 +74,7 @@ func (h *harness) serveOn(ctx context.Context, in io.Reader, out io.Writer, inW 
 func (w *wire) send(lines ...string) {
 	w.Helper()
 	for _, l := range lines {
-		if _, err := io.WriteString(w.in, l+"\n"); err != nil {
-			w.Fatalf("write: %v", err)
-		}
+		write(w, w.in, l+"\n")
 	}
 }
 
@@ -632,9 +630,7 @@ func TestUnreadPipe(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- h.ServeStream(ctx, inR, outW, nil) }()
 	for range 2 { // the second is read when the first has gone to where it blocks
-		if _, err := io.WriteString(inW, "garbage\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, inW, "garbage\n")
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

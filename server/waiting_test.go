@@ -47,9 +47,7 @@ func newTypistWith(t testing.TB, ctx context.Context, s *server.Server,
 
 func (c *typist) say(line string) {
 	c.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.Fatal(err)
-	}
+	write(c, c.in, line+"\n")
 }
 
 // expect returns the next line, which must contain all the parts.

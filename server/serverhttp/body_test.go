@@ -88,9 +88,7 @@ func TestCutBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	conn := dial(t, ts)
 	request := rawRequest(body("server/discover", ""))
-	if _, err := io.WriteString(conn, request[:len(request)-1]); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request[:len(request)-1])
 	noError(t, conn.CloseWrite())
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	noError(t, err)

@@ -191,9 +191,7 @@ func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
 // exchange writes a request as it stands and reads the response.
 func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *reply {
 	t.Helper()
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request)
 	response, err := http.ReadResponse(in, nil)
 	noError(t, err)
 	return read(t, response)
@@ -293,4 +291,19 @@ func wantPart(t testing.TB, what, got, part string) {
 	if !strings.Contains(got, part) {
 		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
+}
+
+// wantError fails the test, without ending it, if err is nil.
+func wantError(t testing.TB, what string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error: %s", what)
+	}
+}
+
+// write sends text as it stands.
+func write(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	noError(t, err)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -348,9 +347,7 @@ func TestPush(t *testing.T) {
 		f := c.callFlow(1, "elicit")
 		f.expect("elicitation/create")
 		wantStatus(t, "the answer", read(t, c.do(t.Context(), "DELETE", "")), 204)
-		if err := <-steps.ended; err == nil {
-			t.Error("the push did not fail")
-		}
+		wantError(t, "the push did not fail", <-steps.ended)
 		f.end()
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
@@ -365,9 +362,7 @@ func TestPush(t *testing.T) {
 		}()
 		serveDirect(ctx, h, "POST", session, toolCall(1, "late")) // until the client is gone
 		steps.allow <- struct{}{}
-		if err := <-steps.ended; err == nil {
-			t.Error("the push did not fail")
-		}
+		wantError(t, "the push did not fail", <-steps.ended)
 		noError(t, h.Shutdown(t.Context()))
 	})
 }
@@ -447,9 +442,7 @@ func TestLegacySlowReader(t *testing.T) {
 		noError(t, err)
 		defer conn.Close()
 		request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, request)
 		noError(t, <-steps.ended)
 		if used := serverhttp.EventBytes(h); used > most {
 			t.Errorf("%d bytes are kept, want at most %d", used, most)

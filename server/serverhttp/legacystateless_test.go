@@ -52,9 +52,7 @@ func TestStatelessLegacy(t *testing.T) {
 			t.Errorf("%s: got status %d, want a refusal: %s", tool, got.status, got.body)
 		}
 	}
-	if err := <-steps.ended; err == nil {
-		t.Error("the push did not fail")
-	}
+	wantError(t, "the push did not fail", <-steps.ended)
 	for _, method := range []string{"resources/subscribe", "resources/unsubscribe",
 		"logging/setLevel"} {
 		if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"test://a","level":"debug"}}`)); got.code() != -32601 {

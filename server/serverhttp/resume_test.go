@@ -260,9 +260,7 @@ func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
 	addTool(srv, "negative", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		if err := call.CloseStream(ctx, -1); err == nil {
-			t.Error("a negative retry is accepted")
-		}
+		wantError(t, "a negative retry is accepted", call.CloseStream(ctx, -1))
 		kept = call
 		return server.Text("fine"), nil
 	})

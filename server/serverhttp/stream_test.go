@@ -157,9 +157,7 @@ func TestNotifyRefuses(t *testing.T) {
 		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
 			t.Errorf("with a cancelled context: got %v", err)
 		}
-		if err := call.Notify(ctx, nil); err == nil {
-			t.Error("nil is accepted")
-		}
+		wantError(t, "nil is accepted", call.Notify(ctx, nil))
 		if err := call.Notify(ctx, &protocol.Notification{Method: "x",
 			Params: []byte("[]")}); err == nil {
 			t.Error("params that are no object are accepted")
@@ -186,9 +184,7 @@ func TestDisconnect(t *testing.T) {
 				conn := dial(t, ts)
 				request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 					"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
-				if _, err := io.WriteString(conn, request); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, request)
 				<-gate.entered
 				if !half {
 					conn.Close()
@@ -262,9 +258,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	conn := pipehttp.Serve(t, h).Dial()
 	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request)
 	first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
 	if err != nil || first != 'H' {
 		t.Fatalf("got %q, %v", first, err)
@@ -274,9 +268,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	noError(t, h.Shutdown(t.Context()))
 	wantEqual(t, "it ended after", time.Since(began), limit)
 	if tool == "flood" {
-		if err := <-failed; err == nil {
-			t.Error("the handler was not told")
-		}
+		wantError(t, "the handler was not told", <-failed)
 	}
 }
 
