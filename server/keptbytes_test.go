@@ -52,7 +52,7 @@ func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 		&server.Options{Roundtrip: roundtrip.Options{
 			Limits: roundtrip.Limits{WaitingBytes: 8 << 20}}})
 	addAsk(h.Server, false)
-	c := newTypist(t, t.Context(), h.Server)
+	c := newTypist(t, t.Context(), h.Server, nil)
 	before := heapInUse()
 	for i := range calls {
 		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"call %d","method":"tools/call","params":`+

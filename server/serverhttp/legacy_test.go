@@ -44,9 +44,7 @@ func TestLegacyLifecycle(t *testing.T) {
 				t.Errorf("echo: got status %d: %s", got.status, got.body)
 			}
 			f := c.callFlow(3, "notify")
-			f.expect(`"progress":0`)
-			f.expect(`"progress":1`)
-			f.expect(`"id":3,"result"`)
+			f.expect(`"progress":0`, `"progress":1`, `"id":3,"result"`)
 			f.end()
 			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
 			for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -225,9 +223,7 @@ func TestLegacyDisconnect(t *testing.T) {
 		running := <-steps.entered
 		cancel()
 		<-gone
-		for range 4 {
-			steps.allow <- struct{}{} // the handler is still there, notifying nobody
-		}
+		steps.permit(4)
 		if err := context.Cause(running); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("the handler's context ended with %v", err)
 		}
@@ -237,9 +233,7 @@ func TestLegacyDisconnect(t *testing.T) {
 		f := c.callFlow(2, "steps")
 		f.expect(`"progress":1`)
 		f.drop()
-		for range 3 {
-			steps.allow <- struct{}{}
-		}
+		steps.permit(3)
 	})
 	select {
 	case err := <-steps.ended:
@@ -310,12 +304,8 @@ func TestSessionsAreBound(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
-		steps.allow <- struct{}{}
-	}
-	f.expect(`"progress":2`)
-	f.expect(`"progress":3`)
-	f.expect("all steps")
+	steps.permit(3)
+	f.expect(`"progress":2`, `"progress":3`, "all steps")
 }
 
 // TestPush asks the client on the stream of the request it relates to, with and
@@ -467,12 +457,8 @@ func TestLegacyHTTP2(t *testing.T) {
 	f.expect(`"progress":1`)
 	f.drop()
 	g := c.listen(f.LastEventID())
-	for range 3 {
-		steps.allow <- struct{}{}
-	}
-	g.expect(`"progress":2`)
-	g.expect(`"progress":3`)
-	g.expect(`"id":1,"result"`)
+	steps.permit(3)
+	g.expect(`"progress":2`, `"progress":3`, `"id":1,"result"`)
 	g.end()
 	addTool(srv, "new", says("x"))
 	get.expect("list_changed")

@@ -163,13 +163,9 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			stream := c.callFlow(3, "steps")
 			stream.expect(`"progress":1`)
 			stream.drop()
-			for range 3 {
-				f.all["a"].steps.allow <- struct{}{}
-			}
+			f.all["a"].steps.permit(3)
 			resumed := b.listen(stream.LastEventID())
-			resumed.expect(`"progress":2`)
-			resumed.expect(`"progress":3`)
-			resumed.expect(`"id":3,"result"`)
+			resumed.expect(`"progress":2`, `"progress":3`, `"id":3,"result"`)
 			resumed.end()
 
 			cancelled := b.startCall(4, "wait")
@@ -574,9 +570,7 @@ func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
 	// met a connection that was not yet known to be broken has been sent again.
 	wantStatus(t, "resumed", read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
 		stream.LastEventID())), 404)
-	for range 3 {
-		f.all["a"].steps.allow <- struct{}{}
-	}
+	f.all["a"].steps.permit(3)
 }
 
 func TestALargeBodyIsForwarded(t *testing.T) {

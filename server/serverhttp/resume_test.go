@@ -48,13 +48,9 @@ func TestResume(t *testing.T) {
 			t.Run("in the middle", func(t *testing.T) {
 				f := start(1, 1)
 				f.drop()
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
+				steps.permit(3)
 				g := c.listen(f.LastEventID())
-				g.expect(`"progress":2`)
-				g.expect(`"progress":3`)
-				g.expect(`"id":1,"result"`)
+				g.expect(`"progress":2`, `"progress":3`, `"id":1,"result"`)
 				g.end()
 			})
 			t.Run("twice, live", func(t *testing.T) {
@@ -65,24 +61,19 @@ func TestResume(t *testing.T) {
 				g.expect(`"progress":2`)
 				g.drop()
 				h := c.listen(g.LastEventID())
-				steps.allow <- struct{}{}
-				steps.allow <- struct{}{}
-				h.expect(`"progress":3`)
-				h.expect(`"id":2,"result"`)
+				steps.permit(2)
+				h.expect(`"progress":3`, `"id":2,"result"`)
 				h.end()
 			})
 			t.Run("from an earlier event", func(t *testing.T) {
 				f := start(3, 2)
 				last := f.LastEventID()
-				steps.allow <- struct{}{}
-				steps.allow <- struct{}{}
-				f.expect(`"progress":3`)
-				f.expect(`"id":3,"result"`)
+				steps.permit(2)
+				f.expect(`"progress":3`, `"id":3,"result"`)
 				f.end()
 				for range 2 { // after the response, as often as one likes
 					g := c.listen(last)
-					g.expect(`"progress":3`)
-					g.expect(`"id":3,"result"`)
+					g.expect(`"progress":3`, `"id":3,"result"`)
 					g.end()
 				}
 				c.listen(f.LastEventID()).end() // nothing is left
@@ -91,12 +82,8 @@ func TestResume(t *testing.T) {
 				f := start(4, 1)
 				g := c.listen(f.LastEventID())
 				f.end()
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
-				g.expect(`"progress":2`)
-				g.expect(`"progress":3`)
-				g.expect(`"id":4,"result"`)
+				steps.permit(3)
+				g.expect(`"progress":2`, `"progress":3`, `"id":4,"result"`)
 			})
 			t.Run("not others' events", func(t *testing.T) {
 				f := start(5, 1)
@@ -114,12 +101,8 @@ func TestResume(t *testing.T) {
 					wantStatus(t, fmt.Sprintf("%.40q", id),
 						read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400)
 				}
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
-				f.expect(`"progress":2`)
-				f.expect(`"progress":3`)
-				f.expect(`"id":5,"result"`)
+				steps.permit(3)
+				f.expect(`"progress":2`, `"progress":3`, `"id":5,"result"`)
 				f.end()
 			})
 		})
