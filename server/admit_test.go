@@ -76,9 +76,7 @@ func TestAdmit(t *testing.T) {
 func TestRefusalsNameTheVersions(t *testing.T) {
 	h := newHarness(t, nil)
 	r := h.raw(t.Context(), "initialize", `{}`)
-	if got, want := string(r.err.Data), `{"supported":["2026-07-28"]}`; got != want {
-		t.Errorf("initialize: data is %s, want %s", got, want)
-	}
+	wantEqual(t, "initialize: data is", string(r.err.Data), `{"supported":["2026-07-28"]}`)
 	r = h.raw(t.Context(), "server/discover",
 		strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1))
 	if got, want := string(r.err.Data), `{"supported":["2026-07-28"],"requested":"2030-01-01"}`; got != want {

@@ -42,7 +42,8 @@ func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 			}
 			return server.Text("signed in"), nil
 		},
-		"flow that drops errors": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		"flow that drops errors": func(ctx context.Context,
+			_ *server.ToolCall) (toolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
 			_ = roundtrip.Await(ctx, "login", done)
 			return server.Text("signed in"), nil

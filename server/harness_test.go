@@ -103,10 +103,7 @@ func (h *harness) send(method, members string) reply {
 func (h *harness) raw(ctx context.Context, method, params string) reply {
 	h.Helper()
 	h.lastID++
-	req := &protocol.Request{ID: protocol.IntID(h.lastID), Method: method}
-	if params != "" {
-		req.Params = json.RawMessage(params)
-	}
+	req := messageOf(h.lastID, method, params)
 	response, err := h.Handle(ctx, req, nil)
 	noError(h, err)
 	return h.read(req, response)

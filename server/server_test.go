@@ -191,8 +191,7 @@ func TestCancelledRequest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}
+			req := messageOf(1, protocol.MethodCallTool, "{"+goodMeta+`,"name":"wait"}`)
 			h.read(req, h.serveDelivered(ctx, req, nil)).failed(context.Canceled.Error())
 		})
 		synctest.Wait()
@@ -210,9 +209,8 @@ func TestAbandonedRequestHasNoResponse(t *testing.T) {
 		var done sync.WaitGroup
 		hungUp := errors.New("hung up")
 		done.Go(func() {
-			response, err := h.Handle(ctx, &protocol.Request{ID: protocol.IntID(1),
-				Method: protocol.MethodCallTool,
-				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}, nil)
+			response, err := h.Handle(ctx, messageOf(1, protocol.MethodCallTool,
+				"{"+goodMeta+`,"name":"wait"}`), nil)
 			if response != nil || !errors.Is(err, hungUp) {
 				t.Errorf("Handle = %v, %v; want the cause alone", response, err)
 			}
@@ -236,8 +234,7 @@ func TestNotify(t *testing.T) {
 		return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
 	})
 	var way back
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
+	req := messageOf(1, protocol.MethodCallTool, "{"+goodMeta+`,"name":"x"}`)
 	if _, err := h.Handle(t.Context(), req, &way); err != nil || len(way) != 1 ||
 		way[0].Method != "x/y" {
 		t.Errorf("notifications are %v, %v", way, err)

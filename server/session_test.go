@@ -103,7 +103,7 @@ func (c *visitor) admit(method, params string) *server.Admission {
 func (c *visitor) admitWith(method, params string, d server.Delivery) *server.Admission {
 	c.mu.Lock()
 	c.lastID++
-	req := &protocol.Request{ID: protocol.IntID(c.lastID), Method: method}
+	req := messageOf(c.lastID, method, "")
 	c.mu.Unlock()
 	if params != "" {
 		req.Params = json.RawMessage(params)
@@ -875,7 +875,8 @@ func TestRequestsWithoutASession(t *testing.T) {
 	for _, v := range legacyVersions {
 		t.Run(string(v), func(t *testing.T) {
 			serve := func(method, params string) *protocol.Response {
-				in, end := h.AdmitStateless(messageOf(1, method, params), v, server.Delivery{Principal: protocol.LocalPrincipal()})
+				in, end := h.AdmitStateless(messageOf(1, method, params), v,
+					server.Delivery{Principal: protocol.LocalPrincipal()})
 				defer end()
 				wantEqual(t, "served in", in.Request().Version, v)
 				return h.Serve(t.Context(), in)

@@ -79,7 +79,8 @@ func TestAnnouncedBodySize(t *testing.T) {
 func TestWrappedBodyLimit(t *testing.T) {
 	ts := serveHandler(t,
 		http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
-	wantStatus(t, "the answer", do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
+	wantStatus(t, "the answer",
+		do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
 }
 
 // TestCutBody ends the connection within the body, with the other direction

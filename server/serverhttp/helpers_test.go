@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -274,14 +273,6 @@ func addTool(srv *server.Server, name string, handle rawTool) {
 func says(text ...string) rawTool {
 	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 		return server.Text(text...), nil
-	}
-}
-
-// wantList is wantEqual for lists.
-func wantList[T comparable](t testing.TB, what string, got, want []T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
