@@ -177,9 +177,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown: %v, want the context's error", err)
-		}
+		wantIs(t, "Shutdown", h.Shutdown(ctx), context.DeadlineExceeded)
 		done.Wait()
 	})
 }

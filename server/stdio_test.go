@@ -633,9 +633,7 @@ func TestUnreadPipe(t *testing.T) {
 		write(t, inW, "garbage\n")
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("stream ended with %v, want %v", err, context.Canceled)
-	}
+	wantIs(t, "stream ended with", <-ended, context.Canceled)
 	outW.Close()
 }
 
@@ -651,9 +649,7 @@ func TestBrokenOutput(t *testing.T) {
 		<-started
 		outR.Close()
 		w.send(callLine("2", "x"))
-		if err := <-w.ended; !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("stream ended with %v, want %v", err, io.ErrClosedPipe)
-		}
+		wantIs(t, "stream ended with", <-w.ended, io.ErrClosedPipe)
 		if cause := <-causes; cause == nil {
 			t.Error("the other request runs on")
 		}
@@ -666,9 +662,7 @@ func TestBrokenInput(t *testing.T) {
 	h := newHarness(t, nil)
 	inR, inW := io.Pipe()
 	inW.CloseWithError(broken)
-	if err := h.ServeStream(t.Context(), inR, io.Discard, nil); !errors.Is(err, broken) {
-		t.Errorf("stream ended with %v, want %v", err, broken)
-	}
+	wantIs(t, "stream ended with", h.ServeStream(t.Context(), inR, io.Discard, nil), broken)
 }
 
 func TestStreamSubscriptions(t *testing.T) {

@@ -332,9 +332,7 @@ func TestListenEnds(t *testing.T) {
 				synctest.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Shutdown: %v, want the context's error", err)
-				}
+				wantIs(t, "Shutdown", h.Shutdown(ctx), context.DeadlineExceeded)
 			}, true},
 		{"close before the acknowledgment", []func(*listening){slow},
 			func(t *testing.T, h *harness, l *listening) { h.Close() }, false},

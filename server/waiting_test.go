@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -64,9 +63,7 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 					c.expect("notifications/cancelled", `"reason":"the server is closing"`)
 					c.expect(`"isError":true`, "the server is closing, call again")
 					cancel()
-					if err := <-c.ended; !errors.Is(err, context.Canceled) {
-						t.Errorf("the stream ended with %v", err)
-					}
+					wantIs(t, "the stream ended with", <-c.ended, context.Canceled)
 					if took := time.Since(started); took > 0 {
 						t.Errorf("it took %s", took)
 					}
@@ -141,9 +138,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 		// Patience is over.
 		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
 		c.expect("the server is closing, call again")
-		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want DeadlineExceeded", err)
-		}
+		wantIs(t, "the error", <-done, context.DeadlineExceeded)
 		cancel()
 		<-c.ended
 	})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -297,4 +298,20 @@ func write(t testing.TB, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	noError(t, err)
+}
+
+// wantIs checks what an error is, or wraps.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// wantNoPart says in what a part is that must not be there.
+func wantNoPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q is in %q", what, part, got)
+	}
 }

@@ -2,7 +2,6 @@ package serverhttp_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -249,9 +248,7 @@ func TestCloseStreamRefuses(t *testing.T) {
 	})
 	ts, _ := serve(t, srv, nil)
 	openSession(t, ts, "2025-11-25").call(1, "negative")
-	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {
-		t.Errorf("after the response: got %v", err)
-	}
+	wantIs(t, "after the response", kept.CloseStream(t.Context(), 0), server.ErrEnded)
 }
 
 // TestPriming holds who gets an event without data first.

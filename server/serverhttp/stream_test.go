@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -154,9 +153,7 @@ func TestNotifyRefuses(t *testing.T) {
 	addTool(srv, "bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a cancelled context: got %v", err)
-		}
+		wantIs(t, "with a cancelled context", call.Notify(cancelled, progress(0)), context.Canceled)
 		wantError(t, "nil is accepted", call.Notify(ctx, nil))
 		if err := call.Notify(ctx, &protocol.Notification{Method: "x",
 			Params: []byte("[]")}); err == nil {
@@ -191,9 +188,7 @@ func TestDisconnect(t *testing.T) {
 				} else if err := conn.CloseWrite(); err != nil {
 					t.Fatal(err)
 				}
-				if err := <-gate.ended; !errors.Is(err, context.Canceled) {
-					t.Errorf("the handler's context ended with %v, want Canceled", err)
-				}
+				wantIs(t, "the handler's context ended with", <-gate.ended, context.Canceled)
 				if !half {
 					return
 				}
@@ -306,12 +301,8 @@ func TestHTTP2(t *testing.T) {
 	}()
 	<-gate.entered
 	cancel()
-	if err := <-gate.ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the handler's context ended with %v, want Canceled", err)
-	}
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client got %v, want Canceled", err)
-	}
+	wantIs(t, "the handler's context ended with", <-gate.ended, context.Canceled)
+	wantIs(t, "the client", <-done, context.Canceled)
 }
 
 // TestKeepAlive holds that a quiet stream gets comments, JSON none.
