@@ -76,9 +76,7 @@ func TestAdmit(t *testing.T) {
 func TestRefusalsNameTheVersions(t *testing.T) {
 	h := newHarness(t, nil)
 	r := h.raw(t.Context(), "initialize", `{}`)
-	if got, want := string(r.err.Data), `{"supported":["2026-07-28"]}`; got != want {
-		t.Errorf("initialize: data is %s, want %s", got, want)
-	}
+	wantEqual(t, "initialize: data is", string(r.err.Data), `{"supported":["2026-07-28"]}`)
 	r = h.raw(t.Context(), "server/discover",
 		strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1))
 	if got, want := string(r.err.Data), `{"supported":["2026-07-28"],"requested":"2030-01-01"}`; got != want {
@@ -113,8 +111,7 @@ func TestFirstRefusalCounts(t *testing.T) {
 	if response.Error == nil || response.Error.Message != "first" || response.ID != req.ID {
 		t.Errorf("Serve = %+v, want the first refusal", response)
 	}
-	bad := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"},
-		server.Delivery{}).Request()
+	bad := h.Admit(messageOf(1, "x/y", ""), server.Delivery{}).Request()
 	if bad.Refusal() == nil || bad.Meta == nil || bad.Params != nil {
 		t.Errorf("Admit of a bad request = %+v", bad)
 	}

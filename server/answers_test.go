@@ -137,7 +137,5 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 		t.Errorf("prompt sees %v, want %v", got, want)
 	}
 	values, _ := json.Marshal(at(completion.result, "completion", "values"))
-	if got, want := string(values), `["accepted false, state false, round 0"]`; got != want {
-		t.Errorf("completer sees %s, want %s", got, want)
-	}
+	wantEqual(t, "completer sees", string(values), `["accepted false, state false, round 0"]`)
 }

@@ -42,7 +42,8 @@ func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 			}
 			return server.Text("signed in"), nil
 		},
-		"flow that drops errors": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		"flow that drops errors": func(ctx context.Context,
+			_ *server.ToolCall) (toolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
 			_ = roundtrip.Await(ctx, "login", done)
 			return server.Text("signed in"), nil
@@ -191,9 +192,8 @@ func TestAwaitErrors(t *testing.T) {
 // TestAwaitMisused: what a handler gets wrong is its own mistake, and a handler
 // that ignores in guard style that the visit is not finished does not complete.
 func TestAwaitMisused(t *testing.T) {
-	if err := roundtrip.Await(t.Context(), "login", nil); !errors.Is(err, roundtrip.ErrNoRound) {
-		t.Errorf("outside of a handler: %v", err)
-	}
+	wantIs(t, "outside of a handler",
+		roundtrip.Await(t.Context(), "login", nil), roundtrip.ErrNoRound)
 	h := newHarness(t, nil)
 	h.tool("nil", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		_ = roundtrip.Await(ctx, "login", nil)
@@ -285,9 +285,7 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 		if asked++; asked == 1 {
 			return roundtrip.InputRequired(roundtrip.ElicitURL("login", "?", loginURL)), nil
 		}
-		if strings.Contains(err.Error(), "has not been asked for") {
-			t.Errorf("it has been asked for: %v", err)
-		}
+		wantNoPart(t, "it has been asked for", err.Error(), "has not been asked for")
 		return nil, err
 	})
 	first := h.call("t", "{}")

@@ -41,11 +41,13 @@ func newCall(ctx context.Context, request *Request) Call {
 // Capabilities returns what the client can do for this request. In a session
 // the settings of experimental capabilities and extensions are bounded, to 2 KiB
 // together: what does not fit is as if the client had not declared it.
-func (c *Call) Capabilities() protocol.ClientCapabilities {
-	if c.Meta.Capabilities == nil {
+func (c *Call) Capabilities() protocol.ClientCapabilities { return declaredBy(c.Meta) }
+
+func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
+	if meta.Capabilities == nil {
 		return protocol.ClientCapabilities{}
 	}
-	return *c.Meta.Capabilities
+	return *meta.Capabilities
 }
 
 // ClientInfo names the client; it is zero when the client does not say. Nothing
@@ -75,10 +77,7 @@ func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	if needs.IsZero() {
 		return nil
 	}
-	var declared protocol.ClientCapabilities
-	if request.Meta.Capabilities != nil {
-		declared = *request.Meta.Capabilities
-	}
+	declared := declaredBy(request.Meta)
 	missing := declared.Lacks(needs)
 	if missing.IsZero() {
 		return nil

@@ -92,10 +92,7 @@ func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredRe
 	if envelope.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
-	var declared protocol.ClientCapabilities
-	if request.Meta.Capabilities != nil {
-		declared = *request.Meta.Capabilities
-	}
+	declared := declaredBy(request.Meta)
 	for _, q := range asks.InputRequests {
 		if missing := declared.Missing(q.Request); !missing.IsZero() {
 			return fmt.Errorf("question %q of a middleware: the client does not support: %s",

@@ -71,11 +71,13 @@ const maxQuoted = 100
 // clipQuoted cuts a peer's text for use in an error.
 func clipQuoted(s string) string { return errtext.Mark(s, maxQuoted) }
 
-// mustRegister panics with a message that names the thing that was to be
+// mustRegister panics with the first error, and a message that names the thing that was to be
 // registered.
-func mustRegister(kind, name string, err error) {
-	if err != nil {
-		panic(fmt.Sprintf("server: %s %q: %v", kind, name, err))
+func mustRegister(kind, name string, errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			panic(fmt.Sprintf("server: %s %q: %v", kind, name, err))
+		}
 	}
 }
 

@@ -291,10 +291,7 @@ func NeedsExtension(name string) protocol.ClientCapabilities {
 // refuseUndeclaredTask refuses the handle of a task for a client that has not declared the
 // extension, which only middleware can have made.
 func refuseUndeclaredTask(request *Request) error {
-	var declared protocol.ClientCapabilities
-	if request.Meta.Capabilities != nil {
-		declared = *request.Meta.Capabilities
-	}
+	declared := declaredBy(request.Meta)
 	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {
 		return fmt.Errorf("a task for a client that has not declared %s", protocol.ExtensionTasks)
 	}

@@ -3,7 +3,9 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -102,10 +104,7 @@ func (h *harness) send(method, members string) reply {
 func (h *harness) raw(ctx context.Context, method, params string) reply {
 	h.Helper()
 	h.lastID++
-	req := &protocol.Request{ID: protocol.IntID(h.lastID), Method: method}
-	if params != "" {
-		req.Params = json.RawMessage(params)
-	}
+	req := messageOf(h.lastID, method, params)
 	response, err := h.Handle(ctx, req, nil)
 	noError(h, err)
 	return h.read(req, response)
@@ -312,5 +311,37 @@ func wantCode(t testing.TB, what string, r *protocol.Response, code int64) {
 	}
 	if got != code {
 		t.Errorf("%s: got %s, %v, want code %d", what, r.Result, r.Error, code)
+	}
+}
+
+// messageOf is a request as it comes from a transport, without params if they are empty.
+func messageOf(id int64, method, params string) *protocol.Request {
+	r := &protocol.Request{ID: protocol.IntID(id), Method: method}
+	if params != "" {
+		r.Params = json.RawMessage(params)
+	}
+	return r
+}
+
+// write sends text as it stands.
+func write(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	noError(t, err)
+}
+
+// wantIs checks what an error is, or wraps.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// wantNoPart says in what a part is that must not be there.
+func wantNoPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q is in %q", what, part, got)
 	}
 }

@@ -10,14 +10,12 @@ import (
 func TestIDsOnLinesHaveValues(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsk(h.Server, false)
-	c := newTypist(t, t.Context(), h.Server)
+	c := newTypist(t, t.Context(), h.Server, nil)
 	call := func(id string) {
 		c.say(strings.Replace(askCall, `"id":1`, `"id":`+id, 1))
 	}
-	c.say(`{"jsonrpc":"2.0","id":7.0,"method":"ping"}`)
-	c.expect(`"id":7.0`)
-	c.say(`{"jsonrpc":"2.0","id":"\u0061","method":"ping"}`)
-	c.expect(`"id":"\u0061"`)
+	c.ask(`{"jsonrpc":"2.0","id":7.0,"method":"ping"}`, `"id":7.0`)
+	c.ask(`{"jsonrpc":"2.0","id":"\u0061","method":"ping"}`, `"id":"\u0061"`)
 	call("100")
 	c.expect("elicitation/create")
 	call("1e2")

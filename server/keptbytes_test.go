@@ -49,7 +49,7 @@ func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 	const calls, size = 20, 3 << 20
 	h := newHarness(t, &server.Options{})
 	addAsk(h.Server, false)
-	c := newTypist(t, t.Context(), h.Server)
+	c := newTypist(t, t.Context(), h.Server, nil)
 	before := heapInUse()
 	for i := range calls {
 		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"call %d","method":"tools/call","params":`+

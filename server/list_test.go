@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,8 +128,7 @@ func TestCursorsOfAnotherList(t *testing.T) {
 
 func TestCacheHintsOfLists(t *testing.T) {
 	private := func(h *harness, method string) reply {
-		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
-			Params: json.RawMessage("{" + goodMeta + "}")}, server.Delivery{Private: true})
+		in := h.Admit(messageOf(1, method, "{"+goodMeta+"}"), server.Delivery{Private: true})
 		return h.read(in.Request().Message, h.Serve(h.Context(), in))
 	}
 	tests := []struct {
@@ -204,8 +202,7 @@ func TestConcurrentChanges(t *testing.T) {
 			for j := range 20 {
 				name := fmt.Sprintf("t%d-%d", i, j)
 				lists[0].add(h.Server, name)
-				req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
-					Params: json.RawMessage("{" + goodMeta + "}")}
+				req := messageOf(1, protocol.MethodListTools, "{"+goodMeta+"}")
 				r, err := h.Handle(t.Context(), req, nil)
 				if err != nil || !strings.Contains(string(r.Result), `"`+name+`"`) {
 					t.Errorf("%s is registered and not listed: %v", name, err)
@@ -222,8 +219,7 @@ func TestConcurrentChanges(t *testing.T) {
 func TestListsAreNotShared(t *testing.T) {
 	h := newHarness(t, nil)
 	lists[0].add(h.Server, "a")
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
-		Params: json.RawMessage("{" + goodMeta + "}")}
+	req := messageOf(1, protocol.MethodListTools, "{"+goodMeta+"}")
 	first, _ := h.Handle(t.Context(), req, nil)
 	clear(first.Result)
 	wantList(t, "list is", h.send(protocol.MethodListTools, "").names("tools"), []string{"a"})
@@ -245,14 +241,10 @@ func TestDiscover(t *testing.T) {
 	}
 	const tools, prompts = "tools:map[listChanged:true]", "prompts:map[listChanged:true]"
 	const resources = "resources:map[listChanged:true subscribe:true]"
-	if got, want := features(h), "map[logging:map[]]"; got != want {
-		t.Errorf("capabilities are %v, want %v", got, want)
-	}
+	wantEqual(t, "capabilities are", features(h), "map[logging:map[]]")
 	lists[0].add(h.Server, "a")
 	lists[3].add(h.Server, "a")
-	if got, want := features(h), "map[logging:map[] "+resources+" "+tools+"]"; got != want {
-		t.Errorf("capabilities are %v, want %v", got, want)
-	}
+	wantEqual(t, "capabilities are", features(h), "map[logging:map[] "+resources+" "+tools+"]")
 	// What is promised is declared as what is there.
 	h = newHarness(t, &server.Options{Capabilities: declaresAll()})
 	if got, want := features(h), "map[logging:map[] "+prompts+" "+resources+" "+tools+

@@ -79,6 +79,15 @@ func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
 
+// definitionsOf returns the definitions of entries, for the result that lists them.
+func definitionsOf[E, D any](entries []E, definition func(E) D) []D {
+	list := make([]D, len(entries))
+	for i, e := range entries {
+		list[i] = definition(e)
+	}
+	return list
+}
+
 // answerList answers one of the list requests.
 func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.Result, error) {
 	switch request.Message.Method {

@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"runtime"
@@ -47,9 +46,7 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"panic"}}`, `"id":1,"error":{"code":-32603`},
 		{`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `"id":2,"result"`},
 	} {
-		if _, err := io.WriteString(toServer, say.line+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, toServer, say.line+"\n")
 		if !lines.Scan() || !strings.Contains(lines.Text(), say.want) {
 			t.Fatalf("got %s, %v, want %s", lines.Text(), lines.Err(), say.want)
 		}
@@ -91,8 +88,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` +
 		goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
 		t.Run(method, func(t *testing.T) {
-			req := &protocol.Request{ID: protocol.IntID(3), Method: method,
-				Params: json.RawMessage(params)}
+			req := messageOf(3, method, params)
 			response, err := srv.Handle(t.Context(), req, nil)
 			if err != nil || response.Error == nil ||
 				response.Error.Code != protocol.CodeInternalError || response.Result != nil ||
@@ -109,8 +105,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	x := srv.NewSession(protocol.LocalPrincipal(), nil)
 	var told []string
 	send := func(method, params string) *protocol.Response {
-		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method,
-			Params: json.RawMessage(params)}, server.Delivery{
+		in := x.Admit(messageOf(4, method, params), server.Delivery{
 			Panicked: func(_ context.Context, p event.HandlerPanicked) {
 				if len(p.Stack) > 0 {
 					told = append(told, p.Method)
@@ -142,8 +137,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 	addTool(srv, "panic", func(context.Context, *server.ToolCall) (toolOutcome, error) {
 		panic("in the handler")
 	})
-	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-		Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
+	in := srv.Admit(messageOf(1, protocol.MethodCallTool, `{"name":"panic",`+goodMeta+`}`),
 		server.Delivery{
 			Principal: protocol.LocalPrincipal(),
 			Panicked:  func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) },
@@ -203,7 +197,7 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 		return nil
 	})
 	defer x.Close()
-	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)},
+	in := x.Admit(messageOf(1, protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{}}`),
 		server.Delivery{})
 	wantCode(t, "the response", h.Serve(t.Context(), in), 0)
 	x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})

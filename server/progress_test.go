@@ -22,8 +22,8 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 		meta = "," + meta
 	}
 	var way back
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-		Params: json.RawMessage("{" + strings.TrimSuffix(goodMeta, "}") + meta + `},"name":"x"}`)}
+	req := messageOf(1, protocol.MethodCallTool,
+		"{"+strings.TrimSuffix(goodMeta, "}")+meta+`},"name":"x"}`)
 	response, err := h.Handle(h.Context(), req, &way)
 	noError(h, err)
 	return h.read(req, response), way

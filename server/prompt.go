@@ -59,13 +59,12 @@ func (p *prompt) entryKey() string { return p.definition.Name }
 // argument without a name or with that of another, no handler.
 func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	c := s.registrations()
-	mustRegister("prompt", p.Name, checkHandler(handler != nil))
-	mustRegister("prompt", p.Name, checkName(p.Name))
+	mustRegister("prompt", p.Name, checkHandler(handler != nil), checkName(p.Name),
+		validateScopes(p.Scopes))
 	seen := map[string]bool{}
 	for _, a := range p.Arguments {
 		mustRegister("prompt", p.Name, checkUnique("argument", a.Name, seen))
 	}
-	mustRegister("prompt", p.Name, validateScopes(p.Scopes))
 	mustRegister("prompt", p.Name, c.prompts.addEntry(&prompt{
 		definition: protocol.Prompt{
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
@@ -81,11 +80,8 @@ func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 func (s *Server) RemovePrompt(name string) bool { return s.own.prompts.removeEntry(name) }
 
 func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) protocol.Result {
-	list := make([]protocol.Prompt, len(prompts))
-	for i, p := range prompts {
-		list[i] = p.definition
-	}
-	return &protocol.ListPromptsResult{Prompts: list, NextCursor: next, Cache: cache}
+	return &protocol.ListPromptsResult{NextCursor: next, Cache: cache,
+		Prompts: definitionsOf(prompts, func(p *prompt) protocol.Prompt { return p.definition })}
 }
 
 // findPrompt returns a prompt that the caller of request may use.

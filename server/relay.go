@@ -31,8 +31,7 @@ type Relayed struct {
 // that is taken, or no handler.
 func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
-	mustRegister("tool", definition.Name, checkHandler(handler != nil))
-	mustRegister("tool", definition.Name, checkName(definition.Name))
+	mustRegister("tool", definition.Name, checkHandler(handler != nil), checkName(definition.Name))
 	if definition.InputSchema == nil {
 		definition.InputSchema = json.RawMessage(anyObject)
 	}

@@ -98,10 +98,8 @@ func (t *template) entryKey() string { return t.definition.URITemplate }
 // name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()
-	mustRegister("resource", r.URI, checkHandler(handler != nil))
-	mustRegister("resource", r.URI, checkName(r.URI))
-	mustRegister("resource", r.URI, checkName(r.Name))
-	mustRegister("resource", r.URI, validateScopes(r.Scopes))
+	mustRegister("resource", r.URI, checkHandler(handler != nil), checkName(r.URI),
+		checkName(r.Name), validateScopes(r.Scopes))
 	c.server.noteResourceScopes(r.Scopes)
 	mustRegister("resource", r.URI, c.resources.addEntry(&resource{
 		resourceReader: resourceReader{r.Needs, r.Scopes, r.AcceptUnsolicited, handler},
@@ -119,18 +117,16 @@ func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 // templates that it cannot match.
 func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandler) {
 	c := s.registrations()
-	mustRegister("resource template", t.URITemplate, checkHandler(handler != nil))
-	mustRegister("resource template", t.URITemplate, checkName(t.Name))
-	mustRegister("resource template", t.URITemplate, validateScopes(t.Scopes))
 	matcher, err := newURIMatcher(t.URITemplate)
-	mustRegister("resource template", t.URITemplate, err)
+	mustRegister("resource template", t.URITemplate, checkHandler(handler != nil),
+		checkName(t.Name), validateScopes(t.Scopes), err)
 	c.server.noteResourceScopes(t.Scopes)
 	mustRegister("resource template", t.URITemplate, c.templates.addEntry(&template{
 		resourceReader: resourceReader{t.Needs, t.Scopes, t.AcceptUnsolicited, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
-			Icons:    t.Icons,
-			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta, Extra: t.Extra,
+			Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
+			Extra: t.Extra,
 		},
 		matcher:  matcher,
 		complete: t.Complete,
@@ -155,21 +151,18 @@ func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
 
 func renderResources(resources []*resource, next string,
 	cache protocol.CacheHints) protocol.Result {
-	list := make([]protocol.Resource, len(resources))
-	for i, r := range resources {
-		list[i] = r.definition
-	}
-	return &protocol.ListResourcesResult{Resources: list, NextCursor: next, Cache: cache}
+	return &protocol.ListResourcesResult{NextCursor: next, Cache: cache,
+		Resources: definitionsOf(resources, func(r *resource) protocol.Resource {
+			return r.definition
+		})}
 }
 
 func renderTemplates(templates []*template, next string,
 	cache protocol.CacheHints) protocol.Result {
-	list := make([]protocol.ResourceTemplate, len(templates))
-	for i, t := range templates {
-		list[i] = t.definition
-	}
-	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next,
-		Cache: cache}
+	return &protocol.ListResourceTemplatesResult{NextCursor: next, Cache: cache,
+		ResourceTemplates: definitionsOf(templates, func(t *template) protocol.ResourceTemplate {
+			return t.definition
+		})}
 }
 
 // findReader returns who reads uri, and the variables of its template. A resource

@@ -213,7 +213,7 @@ func TestShutdown(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		req := &protocol.Request{ID: protocol.IntID(9), Method: protocol.MethodDiscover}
+		req := messageOf(9, protocol.MethodDiscover, "")
 		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil ||
 			r.Error.Code != protocol.CodeBusy ||
 			r.Error.Message != "the server is closing, call again" ||
@@ -230,9 +230,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown: %v, want the context's error", err)
-		}
+		wantIs(t, "Shutdown", h.Shutdown(ctx), context.DeadlineExceeded)
 		done.Wait()
 	})
 }
@@ -244,8 +242,7 @@ func TestCancelledRequest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}
+			req := messageOf(1, protocol.MethodCallTool, "{"+goodMeta+`,"name":"wait"}`)
 			h.read(req, h.serveDelivered(ctx, req, nil)).failed(context.Canceled.Error())
 		})
 		synctest.Wait()
@@ -263,9 +260,8 @@ func TestAbandonedRequestHasNoResponse(t *testing.T) {
 		var done sync.WaitGroup
 		hungUp := errors.New("hung up")
 		done.Go(func() {
-			response, err := h.Handle(ctx, &protocol.Request{ID: protocol.IntID(1),
-				Method: protocol.MethodCallTool,
-				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}, nil)
+			response, err := h.Handle(ctx, messageOf(1, protocol.MethodCallTool,
+				"{"+goodMeta+`,"name":"wait"}`), nil)
 			if response != nil || !errors.Is(err, hungUp) {
 				t.Errorf("Handle = %v, %v; want the cause alone", response, err)
 			}
@@ -289,8 +285,7 @@ func TestNotify(t *testing.T) {
 		return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
 	})
 	var way back
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
-		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
+	req := messageOf(1, protocol.MethodCallTool, "{"+goodMeta+`,"name":"x"}`)
 	if _, err := h.Handle(t.Context(), req, &way); err != nil || len(way) != 1 ||
 		way[0].Method != "x/y" {
 		t.Errorf("notifications are %v, %v", way, err)

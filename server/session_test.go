@@ -103,7 +103,7 @@ func (c *visitor) admit(method, params string) *server.Admission {
 func (c *visitor) admitWith(method, params string, d server.Delivery) *server.Admission {
 	c.mu.Lock()
 	c.lastID++
-	req := &protocol.Request{ID: protocol.IntID(c.lastID), Method: method}
+	req := messageOf(c.lastID, method, "")
 	c.mu.Unlock()
 	if params != "" {
 		req.Params = json.RawMessage(params)
@@ -243,16 +243,13 @@ func TestSessionLifecycle(t *testing.T) {
 	c := h.visit(protocol.V20251125)
 	for _, method := range []string{protocol.MethodListTools, protocol.MethodSetLevel,
 		protocol.MethodDiscover, "unheard/of"} {
-		early := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method},
-			server.Delivery{})
+		early := c.session.Admit(messageOf(1, method, ""), server.Delivery{})
 		wantCode(t, "the response", c.h.Serve(t.Context(), early), protocol.CodeInvalidRequest)
 	}
 	if r := c.request(protocol.MethodPing, ""); string(r.Result) != "{}" {
 		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
 	}
-	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
-		Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)},
-		server.Delivery{})
+	bad := c.session.Admit(messageOf(1, protocol.MethodInitialize, `{}`), server.Delivery{})
 	if r := c.h.Serve(t.Context(), bad); r.Error == nil ||
 		r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
 		t.Errorf("bad initialize: got %v", r.Error)
@@ -262,9 +259,7 @@ func TestSessionLifecycle(t *testing.T) {
 	wantCode(t, "second initialize", r, protocol.CodeInvalidRequest)
 	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of",
 		protocol.MethodListPrompts, protocol.MethodSubscribe} {
-		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
-			Params: json.RawMessage(`{"uri":"a"}`)},
-			server.Delivery{})
+		in := c.session.Admit(messageOf(1, method, `{"uri":"a"}`), server.Delivery{})
 		wantCode(t, "the response", c.h.Serve(t.Context(), in), protocol.CodeMethodNotFound)
 	}
 	c.session.Close()
@@ -395,13 +390,7 @@ func TestSessionMethods(t *testing.T) {
 					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`},
 					{protocol.MethodCallTool, ``},
 				} {
-					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
-						Method: bad.method, Params: json.RawMessage(bad.params)},
-						server.Delivery{})
-					if bad.params == "" {
-						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
-							Method: bad.method}, server.Delivery{})
-					}
+					in := c.session.Admit(messageOf(99, bad.method, bad.params), server.Delivery{})
 					wantCode(t, "the response",
 						c.h.Serve(t.Context(), in), protocol.CodeInvalidParams)
 				}
@@ -456,10 +445,8 @@ func TestSessionIgnoresModernMembers(t *testing.T) {
 		})
 	c := h.visit(protocol.V20251125)
 	c.initialize("2025-11-25", `{}`)
-	in := c.session.Admit(&protocol.Request{ID: protocol.IntID(7), Method: protocol.MethodCallTool,
-		Params: json.RawMessage(
-			`{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
-		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`)},
+	in := c.session.Admit(messageOf(7, protocol.MethodCallTool, `{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
+		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`),
 		server.Delivery{Back: c})
 	if got := told(c.h.Serve(t.Context(), in)); !strings.HasPrefix(got,
 		"error: the client does not support: elicitation") || len(c.asked()) != 0 {
@@ -605,9 +592,7 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	c := full(t, nil).enter(protocol.V20251125, `{}`)
 	subscribe := func(uri string) *protocol.Error {
 		return c.h.Serve(t.Context(),
-			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
-				Method: protocol.MethodSubscribe,
-				Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))},
+			c.session.Admit(messageOf(1, protocol.MethodSubscribe, fmt.Sprintf(`{"uri":%q}`, uri)),
 				server.Delivery{})).Error
 	}
 	for i := range 1000 {
@@ -890,9 +875,8 @@ func TestRequestsWithoutASession(t *testing.T) {
 	for _, v := range legacyVersions {
 		t.Run(string(v), func(t *testing.T) {
 			serve := func(method, params string) *protocol.Response {
-				in, end := h.AdmitStateless(&protocol.Request{
-					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
-				}, v, server.Delivery{Principal: protocol.LocalPrincipal()})
+				in, end := h.AdmitStateless(messageOf(1, method, params), v,
+					server.Delivery{Principal: protocol.LocalPrincipal()})
 				defer end()
 				wantEqual(t, "served in", in.Request().Version, v)
 				return h.Serve(t.Context(), in)
@@ -963,9 +947,7 @@ func TestMalformedInitialize(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
-			in := x.Admit(&protocol.Request{ID: protocol.IntID(1),
-				Method: protocol.MethodInitialize,
-				Params: json.RawMessage(tc.params)}, server.Delivery{})
+			in := x.Admit(messageOf(1, protocol.MethodInitialize, tc.params), server.Delivery{})
 			e := in.Request().Refusal()
 			if e == nil || e.Code != protocol.CodeInvalidParams ||
 				!strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {

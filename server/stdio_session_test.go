@@ -16,79 +16,84 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A pipeClient is a client of both eras on one stream over real pipes. Modern
-// requests have ids that begin with "m. All lines are held against the schema of
-// their era.
-type pipeClient struct {
-	*testing.T
-	in             *os.File
-	lines          *bufio.Scanner
-	modern, legacy wiretest.Log
-	ended          chan error
+// A lineClient is a client of one stream that says and hears one line at a time.
+type lineClient struct {
+	testing.TB
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	ended chan error
+	note  func(from wiretest.From, line string) // is told of each line
 }
 
-func (h *harness) pipes(version string, opts *server.StreamOptions) *pipeClient {
+// serveLineClient serves a stream to a client that has not said anything.
+func serveLineClient(t testing.TB, ctx context.Context, s *server.Server, inR, outR io.ReadCloser,
+	inW, outW io.WriteCloser, opts *server.StreamOptions) *lineClient {
+	c := &lineClient{TB: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1),
+		note: func(wiretest.From, string) {}}
+	go func() {
+		c.ended <- s.ServeStream(ctx, inR, outW, opts)
+		inR.Close()
+		outW.Close()
+	}()
+	return c
+}
+
+// pipes returns a client of both eras on one stream over real pipes. Modern requests have ids that
+// begin with "m. All lines are held against the schema of their era.
+func (h *harness) pipes(version string, opts *server.StreamOptions) *lineClient {
 	h.Helper()
 	inR, inW, err := os.Pipe()
 	noError(h, err)
 	outR, outW, err := os.Pipe()
 	noError(h, err)
-	c := &pipeClient{T: h.T, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
-	go func() {
-		c.ended <- h.ServeStream(context.Background(), inR, outW, opts)
-		inR.Close()
-		outW.Close()
-	}()
+	c := serveLineClient(h.T, context.Background(), h.Server, inR, outR, inW, outW, opts)
+	var modern, legacy wiretest.Log
+	c.note = func(from wiretest.From, line string) {
+		if strings.Contains(line, `"id":"m`) {
+			modern.Add(from, []byte(line))
+		} else {
+			legacy.Add(from, []byte(line))
+		}
+	}
 	h.Cleanup(func() {
 		inW.Close()
 		noError(c, <-c.ended)
 		rest, _ := io.ReadAll(outR)
-		if len(rest) > 0 {
-			c.Errorf("more was written: %s", rest)
-		}
+		wantEqual(c, "more was written", string(rest), "")
 		outR.Close()
-		wiretest.Conform(c.T, version, c.legacy.Messages())
-		wiretest.Conform(c.T, "2026-07-28", c.modern.Messages())
+		wiretest.Conform(h.T, version, legacy.Messages())
+		wiretest.Conform(h.T, "2026-07-28", modern.Messages())
 	})
 	return c
 }
 
-func (c *pipeClient) say(line string) {
+func (c *lineClient) say(line string) {
 	c.Helper()
-	log := &c.legacy
-	if strings.Contains(line, `"id":"m`) {
-		log = &c.modern
-	}
-	log.Add(wiretest.Client, []byte(line))
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.Fatal(err)
-	}
+	c.note(wiretest.Client, line)
+	write(c, c.in, line+"\n")
 }
 
-func (c *pipeClient) hear() string {
+// expect reads one line, which must contain all the parts.
+func (c *lineClient) expect(parts ...string) string {
 	c.Helper()
 	if !c.lines.Scan() {
-		c.Fatalf("the stream ended: %v", c.lines.Err())
+		c.Fatalf("the stream ended with %v, want a line with %q", c.lines.Err(), parts)
 	}
 	line := c.lines.Text()
-	log := &c.legacy
-	if strings.Contains(line, `"id":"m`) {
-		log = &c.modern
-	}
-	log.Add(wiretest.Server, []byte(line))
-	return line
-}
-
-// expect reads one line, which must say all the words.
-func (c *pipeClient) expect(words ...string) string {
-	c.Helper()
-	line := c.hear()
-	for _, w := range words {
-		if !strings.Contains(line, w) {
-			c.Fatalf("got %s, want %q in it", line, w)
+	c.note(wiretest.Server, line)
+	for _, part := range parts {
+		if !strings.Contains(line, part) {
+			c.Fatalf("got %s, want %s in it", line, part)
 		}
 	}
 	return line
+}
+
+// ask says a line, and reads the next one.
+func (c *lineClient) ask(line string, parts ...string) string {
+	c.Helper()
+	c.say(line)
+	return c.expect(parts...)
 }
 
 func initializeLine(id, version string) string {
@@ -121,28 +126,23 @@ func TestStdioBothEras(t *testing.T) {
 		h := newHarness(t, nil)
 		addAsker(h)
 		c := h.pipes(v, nil)
-		c.say(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
-		c.expect(`"id":0,"result":{}`)
-		c.say(line(`"m0"`, "tools/list", ""))
-		c.expect(`"id":"m0"`, `"resultType":"complete"`)
+		c.ask(`{"jsonrpc":"2.0","id":0,"method":"ping"}`, `"id":0,"result":{}`)
+		c.ask(line(`"m0"`, "tools/list", ""), `"id":"m0"`, `"resultType":"complete"`)
 		c.say(initializeLine("1", v))
-		c.say(initializedLine)
-		c.expect(`"id":1`, `"protocolVersion":"`+v+`"`)
+		c.ask(initializedLine, `"id":1`, `"protocolVersion":"`+v+`"`)
 		c.say(askLine)
 		question := questionID(t, c.expect(`"method":"elicitation/create"`))
 
 		modern := strings.Replace(line(`"m1"`, "tools/call", `"name":"ask"`),
 			protocol.MetaClientCapabilities+`":{}`,
 			protocol.MetaClientCapabilities+`":{"elicitation":{}}`, 1)
-		c.say(modern)
-		c.expect(`"id":"m1"`, `"resultType":"input_required"`)
+		c.ask(modern, `"id":"m1"`, `"resultType":"input_required"`)
 		c.say(`{"jsonrpc":"2.0","id":"m2","method":"server/discover","params":{"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` + protocol.MetaClientCapabilities + `":{}}}}`)
 		c.expect(`"id":"m2"`, "supportedVersions")
 
 		c.say(`{"jsonrpc":"2.0","id":` + question + `,"result":` + acceptedNow + `}`)
 		c.expect(`"id":2`, `"text":"now"`)
-		c.say(initializeLine("3", v))
-		c.expect(`"id":3`, "-32600")
+		c.ask(initializeLine("3", v), `"id":3`, "-32600")
 		c.in.Close()
 	}
 }
@@ -152,11 +152,9 @@ func TestStdioNews(t *testing.T) {
 	h := newHarness(t, nil)
 	h.plain()
 	c := h.pipes("2024-11-05", nil)
-	c.say(initializeLine("1", "2024-11-05"))
-	c.expect(`"id":1`)
+	c.ask(initializeLine("1", "2024-11-05"), `"id":1`)
 	h.RemoveTool("x")
-	c.say(initializedLine)
-	c.expect("notifications/tools/list_changed")
+	c.ask(initializedLine, "notifications/tools/list_changed")
 }
 
 // TestStdioEndOfInput: nobody is left to answer, so nobody is waited for.
@@ -164,10 +162,9 @@ func TestStdioEndOfInput(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
 	c := h.pipes("2025-11-25", &server.StreamOptions{Grace: time.Minute})
-	c.say(initializeLine("1", "2025-11-25"))
-	c.expect(`"id":1`)
+	c.ask(initializeLine("1", "2025-11-25"), `"id":1`)
 	c.say(askLine)
-	questionID(t, c.hear())
+	questionID(t, c.expect())
 	c.in.Close()
 	c.expect(`"id":2`, "could not be asked")
 }
@@ -185,8 +182,7 @@ func TestStdioBatches(t *testing.T) {
 		return server.Text(string(roots)), nil
 	})
 	c := h.pipes("2025-03-26", nil)
-	c.say(initializeLine("1", "2025-03-26"))
-	c.expect(`"id":1`)
+	c.ask(initializeLine("1", "2025-03-26"), `"id":1`)
 	c.say("[" + ping + "," + initializedLine + "," + list + "]")
 	line := c.expect(`"id":7`, `"id":8`)
 	if !strings.HasPrefix(line, "[") {
@@ -198,19 +194,13 @@ func TestStdioBatches(t *testing.T) {
 	c.say(`[{"jsonrpc":"2.0","id":` + question + `,"result":{"roots":[{"uri":"file:///src"}]}}]`)
 	c.expect(`"id":9`, "file:///src", `"id":10`, "-32600")
 	// Refused without an id, for which that revision's schema has no shape.
-	if _, err := io.WriteString(c.in, "["+strings.Repeat(ping+",", 100)+ping+
-		"]\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, c.in, "["+strings.Repeat(ping+",", 100)+ping+"]\n")
 	if !c.lines.Scan() || !strings.Contains(c.lines.Text(), "-32600") {
 		t.Errorf("too large a batch: got %s", c.lines.Text())
 	}
 
 	other := h.pipes("2025-11-25", nil)
-	other.say(initializeLine("1", "2025-11-25"))
-	other.expect(`"id":1`)
-	if _, err := io.WriteString(other.in, "["+ping+"]\n"); err != nil {
-		t.Fatal(err)
-	}
+	other.ask(initializeLine("1", "2025-11-25"), `"id":1`)
+	write(t, other.in, "["+ping+"]\n")
 	other.expect("-32600")
 }

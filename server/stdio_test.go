@@ -74,9 +74,7 @@ func (h *harness) serveOn(ctx context.Context, in io.Reader, out io.Writer, inW 
 func (w *wire) send(lines ...string) {
 	w.Helper()
 	for _, l := range lines {
-		if _, err := io.WriteString(w.in, l+"\n"); err != nil {
-			w.Fatalf("write: %v", err)
-		}
+		write(w, w.in, l+"\n")
 	}
 }
 
@@ -632,14 +630,10 @@ func TestUnreadPipe(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- h.ServeStream(ctx, inR, outW, nil) }()
 	for range 2 { // the second is read when the first has gone to where it blocks
-		if _, err := io.WriteString(inW, "garbage\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, inW, "garbage\n")
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("stream ended with %v, want %v", err, context.Canceled)
-	}
+	wantIs(t, "stream ended with", <-ended, context.Canceled)
 	outW.Close()
 }
 
@@ -655,9 +649,7 @@ func TestBrokenOutput(t *testing.T) {
 		<-started
 		outR.Close()
 		w.send(callLine("2", "x"))
-		if err := <-w.ended; !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("stream ended with %v, want %v", err, io.ErrClosedPipe)
-		}
+		wantIs(t, "stream ended with", <-w.ended, io.ErrClosedPipe)
 		if cause := <-causes; cause == nil {
 			t.Error("the other request runs on")
 		}
@@ -670,9 +662,7 @@ func TestBrokenInput(t *testing.T) {
 	h := newHarness(t, nil)
 	inR, inW := io.Pipe()
 	inW.CloseWithError(broken)
-	if err := h.ServeStream(t.Context(), inR, io.Discard, nil); !errors.Is(err, broken) {
-		t.Errorf("stream ended with %v, want %v", err, broken)
-	}
+	wantIs(t, "stream ended with", h.ServeStream(t.Context(), inR, io.Discard, nil), broken)
 }
 
 func TestStreamSubscriptions(t *testing.T) {

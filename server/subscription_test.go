@@ -197,8 +197,7 @@ func TestListenRefuses(t *testing.T) {
 				params = goodMeta + "," + params
 			}
 			var way back
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen,
-				Params: json.RawMessage("{" + params + "}")}
+			req := messageOf(1, protocol.MethodListen, "{"+params+"}")
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // should it be accepted
 			defer cancel()
 			response, _ := h.Handle(ctx, req, &way)
@@ -333,9 +332,7 @@ func TestListenEnds(t *testing.T) {
 				synctest.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Shutdown: %v, want the context's error", err)
-				}
+				wantIs(t, "Shutdown", h.Shutdown(ctx), context.DeadlineExceeded)
 			}, true},
 		{"close before the acknowledgment", []func(*listening){slow},
 			func(t *testing.T, h *harness, l *listening) { h.Close() }, false},
@@ -399,15 +396,13 @@ func TestListenKeepsSilence(t *testing.T) {
 			`":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}
 		go func() {
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen,
-				Params: json.RawMessage(
-					"{" + logsAndProgress + `,"notifications":{` + everyList + `}}`)}
+			req := messageOf(1, protocol.MethodListen,
+				"{"+logsAndProgress+`,"notifications":{`+everyList+`}}`)
 			response, _ := h.Handle(t.Context(), req, l)
 			l.done <- h.read(req, response)
 		}()
 		h.call("x", "").text("x")
-		req := &protocol.Request{ID: protocol.IntID(2), Method: protocol.MethodCallTool,
-			Params: json.RawMessage("{" + logsAndProgress + `,"name":"x"}`)}
+		req := messageOf(2, protocol.MethodCallTool, "{"+logsAndProgress+`,"name":"x"}`)
 		var way back
 		if _, _ = h.Handle(t.Context(), req, &way); len(way) != 2 {
 			t.Errorf("the call was sent %v, want a message and progress", way)
@@ -492,9 +487,7 @@ func TestListenRaces(t *testing.T) {
 				}
 				return nil
 			})
-			req := &protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen,
-				Params: json.RawMessage(
-					"{" + goodMeta + `,"notifications":{` + everyList + `,"resourceSubscriptions":["x:0","x:1","x:last"]}}`)}
+			req := messageOf(int64(i), protocol.MethodListen, "{"+goodMeta+`,"notifications":{`+everyList+`,"resourceSubscriptions":["x:0","x:1","x:last"]}}`)
 			r, _ := h.Handle(t.Context(), req, b)
 			if r.Error != nil {
 				t.Errorf("subscription %d ended with %v", i, r.Error)
@@ -536,8 +529,7 @@ func BenchmarkFanOut(b *testing.B) {
 	for i := range clients {
 		done.Go(func() {
 			_, _ = srv.Handle(b.Context(),
-				&protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen,
-					Params: json.RawMessage("{" + goodMeta + `,"notifications":{"resourceSubscriptions":["x:a"]}}`)},
+				messageOf(int64(i), protocol.MethodListen, "{"+goodMeta+`,"notifications":{"resourceSubscriptions":["x:a"]}}`),
 				backFunc(func(_ context.Context, n *protocol.Notification) error {
 					if n.Method == protocol.NotifyAcknowledged {
 						open.Done()

@@ -153,10 +153,8 @@ func (s *Server) RemoveTool(name string) bool { return s.own.tools.removeEntry(n
 // addTool registers a tool. out is nil for handlers that build their results.
 func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 	handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
-	mustRegister("tool", t.Name, checkName(t.Name))
-	mustRegister("tool", t.Name, validateScopes(t.Scopes))
 	input, err := inputSchema(t.InputSchema, in)
-	mustRegister("tool", t.Name, err)
+	mustRegister("tool", t.Name, checkName(t.Name), validateScopes(t.Scopes), err)
 	output, err := outputSchema(t.OutputSchema, out)
 	mustRegister("tool", t.Name, err)
 	mirrored, err := headers.Parse(input.Raw())
@@ -186,11 +184,8 @@ func checkOutput(output *schema.Schema) func(json.RawMessage) error {
 }
 
 func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol.Result {
-	list := make([]protocol.Tool, len(tools))
-	for i, t := range tools {
-		list[i] = t.definition
-	}
-	return &protocol.ListToolsResult{Tools: list, NextCursor: next, Cache: cache}
+	return &protocol.ListToolsResult{NextCursor: next, Cache: cache,
+		Tools: definitionsOf(tools, func(t *tool) protocol.Tool { return t.definition })}
 }
 
 // callTool answers tools/call.

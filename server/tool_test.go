@@ -94,9 +94,7 @@ func TestArgumentErrorsKeepSecrets(t *testing.T) {
 	} {
 		r := h.call("order", arguments)
 		r.failed("invalid arguments")
-		if strings.Contains(r.raw, "hunter2") {
-			t.Errorf("the error repeats what was sent: %s", r.raw)
-		}
+		wantNoPart(t, "the error repeats what was sent", r.raw, "hunter2")
 	}
 }
 

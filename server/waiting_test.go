@@ -1,11 +1,8 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"io"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,55 +12,16 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A typist is a client of an older revision on a line stream, in fake time.
-type typist struct {
-	testing.TB
-	in    io.Writer
-	lines *bufio.Scanner
-	ended chan error
-}
-
-func newTypist(t testing.TB, ctx context.Context, s *server.Server) *typist {
-	t.Helper()
-	return newTypistWith(t, ctx, s, nil)
-}
-
-func newTypistWith(t testing.TB, ctx context.Context, s *server.Server,
-	opts *server.StreamOptions) *typist {
+// newTypist returns a client of an older revision on a line stream, in fake time.
+func newTypist(t testing.TB, ctx context.Context, s *server.Server,
+	opts *server.StreamOptions) *lineClient {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	c := &typist{TB: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
-	go func() {
-		c.ended <- s.ServeStream(ctx, inR, outW, opts)
-		inR.Close()
-		outW.Close()
-	}()
-	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + allCapabilities +
-		`,"clientInfo":{"name":"c","version":"1"}}}`)
-	c.expect("serverInfo")
+	c := serveLineClient(t, ctx, s, inR, outR, inW, outW, opts)
+	c.ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+
+		allCapabilities+`,"clientInfo":{"name":"c","version":"1"}}}`, "serverInfo")
 	return c
-}
-
-func (c *typist) say(line string) {
-	c.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.Fatal(err)
-	}
-}
-
-// expect returns the next line, which must contain all the parts.
-func (c *typist) expect(parts ...string) string {
-	c.Helper()
-	if !c.lines.Scan() {
-		c.Fatalf("the stream ended, want a line with %q", parts)
-	}
-	for _, part := range parts {
-		if !strings.Contains(c.lines.Text(), part) {
-			c.Fatalf("got %s, want %s in it", c.lines.Text(), part)
-		}
-	}
-	return c.lines.Text()
 }
 
 const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`
@@ -98,17 +56,14 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 					h := newHarness(t, nil)
 					addAsk(h.Server, foreign)
 					ctx, cancel := context.WithCancel(t.Context())
-					c := newTypist(t, ctx, h.Server)
-					c.say(askCall)
-					c.expect("elicitation/create")
+					c := newTypist(t, ctx, h.Server, nil)
+					c.ask(askCall, "elicitation/create")
 					started := time.Now()
 					go stop(h.Server, cancel)
 					c.expect("notifications/cancelled", `"reason":"the server is closing"`)
 					c.expect(`"isError":true`, "the server is closing, call again")
 					cancel()
-					if err := <-c.ended; !errors.Is(err, context.Canceled) {
-						t.Errorf("the stream ended with %v", err)
-					}
+					wantIs(t, "the stream ended with", <-c.ended, context.Canceled)
 					if took := time.Since(started); took > 0 {
 						t.Errorf("it took %s", took)
 					}
@@ -127,7 +82,7 @@ func TestCallsThatWaitLeaveTheirStreamToOthers(t *testing.T) {
 				started, release, _ := h.blocking()
 				addAsk(h.Server, foreign)
 				ctx, cancel := context.WithCancel(t.Context())
-				c := newTypistWith(t, ctx, h.Server, &server.StreamOptions{MaxInFlight: 1})
+				c := newTypist(t, ctx, h.Server, &server.StreamOptions{MaxInFlight: 1})
 				call := func(id, tool string) {
 					c.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`)
 				}
@@ -166,9 +121,8 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 		h := newHarness(t, &server.Options{ShutdownWaitsForPeople: true})
 		addAsk(h.Server, false)
 		ctx, cancel := context.WithCancel(t.Context())
-		c := newTypist(t, ctx, h.Server)
-		c.say(askCall)
-		c.expect("elicitation/create")
+		c := newTypist(t, ctx, h.Server, nil)
+		c.ask(askCall, "elicitation/create")
 		done := make(chan error, 1)
 		go func() {
 			patience, enough := context.WithTimeout(context.Background(), time.Minute)
@@ -184,9 +138,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 		// Patience is over.
 		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
 		c.expect("the server is closing, call again")
-		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want DeadlineExceeded", err)
-		}
+		wantIs(t, "the error", <-done, context.DeadlineExceeded)
 		cancel()
 		<-c.ended
 	})
@@ -209,9 +161,8 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 					}}})
 				addAsk(h.Server, foreign)
 				ctx, cancel := context.WithCancel(t.Context())
-				c := newTypist(t, ctx, h.Server)
-				c.say(askCall)
-				c.expect("elicitation/create", `"id":"server-1"`)
+				c := newTypist(t, ctx, h.Server, nil)
+				c.ask(askCall, "elicitation/create", `"id":"server-1"`)
 				if !<-told {
 					t.Error("told that the call goes on before it waited")
 				}

@@ -36,7 +36,6 @@ func TestChaos(t *testing.T) {
 		},
 		ExpireLeases: func() { mustExec(t, db, "update rondo_claims set lease = 0") },
 	})
-	t.Log(report)
 	if report.Double > 0 || report.Open > 0 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
 	}

@@ -56,7 +56,6 @@ func TestChaos(t *testing.T) {
 		func() { server.kill(); server.start() },
 	}
 	report := chaos.RunFlows(t, plan)
-	t.Log(report)
 	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows()*8/10 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
 	}
@@ -80,7 +79,6 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 		}
 	}}
 	report := chaos.RunFlows(t, plan)
-	t.Log(report)
 	if report.Double > 0 || emptied != (report.Open > 0) {
 		t.Error("flows of which Redis knows nothing any more must be refused")
 	}
@@ -118,7 +116,6 @@ func TestChaosOfFailovers(t *testing.T) {
 		primary = 1 - primary
 	}}
 	report := chaos.RunFlows(t, plan)
-	t.Log(report)
 	if report.Served == 0 {
 		t.Error("no flow is served")
 	}

@@ -36,6 +36,12 @@ type rig struct {
 	calls    int
 }
 
+// newLog returns a Log, and what it has logged.
+func newLog() (*middleware.Log, *observer.ObservedLogs) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	return middleware.NewLog(zaplog.New(zap.New(core)), nil), logs
+}
+
 // newRig returns a server whose chain is Log, Metrics, Recover and then inner,
 // with a few tools, a prompt and a resource.
 func newRig(t testing.TB, inner ...server.Middleware) *rig {
@@ -46,8 +52,7 @@ func newRig(t testing.TB, inner ...server.Middleware) *rig {
 // newRigWith is newRig with options for round trips.
 func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middleware) *rig {
 	t.Helper()
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 	noError(t, err)
@@ -317,29 +322,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-type (
-	toolOutcome = protocol.CallToolOutcome
-	rawTool     = func(context.Context, *server.ToolCall) (toolOutcome, error)
-)
-
-func addTool(srv *server.Server, name string, handle rawTool) {
-	server.AddRawTool(srv, server.Tool{Name: name}, handle)
-}
-
-// says is a handler that answers with a text.
-func says(text ...string) rawTool {
-	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
-		return server.Text(text...), nil
-	}
-}
-
-// wantList is wantEqual for lists.
-func wantList[T comparable](t testing.TB, what string, got, want []T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
+type toolOutcome = protocol.CallToolOutcome
 
 // wantPart says in what a part is missing.
 func wantPart(t testing.TB, what, got, part string) {

@@ -200,8 +200,7 @@ func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
 }
 
 func TestLogNearLimit(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel,
 		2: zap.WarnLevel, 3: zap.InfoLevel} {
 		log.Observe(context.Background(), event.InputRequested{RoundsLeft: left})
@@ -216,8 +215,7 @@ func TestLogNearLimit(t *testing.T) {
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	for _, text := range []string{hostile, long} {
 		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
@@ -255,8 +253,7 @@ func TestLogIsNotForged(t *testing.T) {
 }
 
 func TestLogBoundsDroppedAnswers(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	log.Observe(context.Background(),
 		event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
@@ -333,8 +330,7 @@ func TestLogOfNestedServers(t *testing.T) {
 // came of it, and nothing of what the client chose to say.
 func TestFailedPushesAreRecorded(t *testing.T) {
 	r := newRig(t)
-	core, logs := observer.New(zap.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "delete", Round: 1}
 	for _, e := range []event.PushFailed{
@@ -371,8 +367,7 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 
 // TestLongErrorsAreCut at 512 characters, escapes and the ellipsis included.
 func TestLongErrorsAreCut(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	log, logs := newLog()
 	for text, want := range map[string]string{
 		strings.Repeat("x", 512):  strings.Repeat("x", 512),
 		strings.Repeat("x", 513):  strings.Repeat("x", 511) + "…",

@@ -125,8 +125,7 @@ func TestRefusalsOnLines(t *testing.T) {
 // a peer cannot fill it.
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zapcore.DebugLevel)
-		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
+		log, logs := newLog()
 		refuse := func(reason event.RefusalReason, n int) {
 			for range n {
 				log.Observe(t.Context(), event.RequestRefused{Transport: "http", Status: 403,

@@ -78,7 +78,8 @@ func TestAnnouncedBodySize(t *testing.T) {
 func TestWrappedBodyLimit(t *testing.T) {
 	ts := serveHandler(t,
 		http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
-	wantStatus(t, "the answer", do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
+	wantStatus(t, "the answer",
+		do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
 }
 
 // TestCutBody ends the connection within the body, with the other direction
@@ -87,9 +88,7 @@ func TestCutBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	conn := dial(t, ts)
 	request := rawRequest(body("server/discover", ""))
-	if _, err := io.WriteString(conn, request[:len(request)-1]); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request[:len(request)-1])
 	noError(t, conn.CloseWrite())
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	noError(t, err)

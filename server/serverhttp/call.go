@@ -188,13 +188,10 @@ func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notificati
 		return err
 	}
 	message, err := protocol.AppendMessage(nil, n)
-	if err != nil {
-		return err
-	}
-	if s := b.sideStream(); s != nil {
+	if s := b.sideStream(); s != nil && err == nil {
 		s.SendTransient(message)
 	}
-	return nil
+	return err
 }
 
 // A sessionChannel sends to the client of a session.

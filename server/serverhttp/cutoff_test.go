@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -326,8 +325,6 @@ func (c *legacyClient) abandonCall(id int, s *stopper) {
 	}()
 	<-s.reached
 	cancel()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		c.Errorf("the call that was left ended with %v", err)
-	}
+	wantIs(c, "the call that was left ended with", <-left, context.Canceled)
 	close(s.cut)
 }

@@ -2,7 +2,6 @@ package serverhttp_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"runtime"
 	"strings"
@@ -65,12 +64,8 @@ func TestShutdownCancels(t *testing.T) {
 	<-gate.entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want Canceled", err)
-	}
-	if err := <-gate.ended; !errors.Is(err, serverhttp.ErrShutdown) {
-		t.Errorf("the handler's context ended with %v, want ErrShutdown", err)
-	}
+	wantIs(t, "the error", h.Shutdown(ctx), context.Canceled)
+	wantIs(t, "the handler's context ended with", <-gate.ended, serverhttp.ErrShutdown)
 	// The client is still there and gets what the handler made of it.
 	if got := <-done; got.status != 200 || got.Result.Content[0].Text != "ended" {
 		t.Errorf("got status %d: %s", got.status, got.body)

@@ -189,9 +189,7 @@ func TestBothEras(t *testing.T) {
 					check(runLegacy(t, c, id+1, name), name)
 				}
 				f := c.callFlow(9, "notify")
-				f.expect("progress")
-				f.expect("progress")
-				f.expect("result")
+				f.expect("progress", "progress", "result")
 				f.end()
 				c.call(10, "echo")
 				messages := recorder.Messages()

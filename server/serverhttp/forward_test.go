@@ -20,9 +20,7 @@ func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
 	<-f.all["a"].steps.entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.all["b"].h.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown: %v", err)
-	}
+	wantIs(t, "Shutdown", f.all["b"].h.Shutdown(ctx), context.Canceled)
 	got := <-done
 	wantStatus(t, "the call", got, 502)
 	if got.Error == nil || !strings.HasPrefix(got.Error.Message, "outcome unknown") {

@@ -190,9 +190,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 	ctx, ok := h.beginModern(rw, r, request)
 	if !ok {
-		f := shutdownFault()
-		f.id = request.ID
-		rw.refuseRequest(f)
+		rw.refuseRequest(shutdownFault().withID(request.ID))
 		return
 	}
 	defer h.endModern(rw)

@@ -201,7 +201,8 @@ func TestRawHeaders(t *testing.T) {
 			if tt.code != 0 {
 				want = http.StatusBadRequest
 			}
-			wantRefusal(t, "the answer", rawExchange(t, ts, rawRequest(call, tt.extra...)), want, tt.code)
+			wantRefusal(t, "the answer",
+				rawExchange(t, ts, rawRequest(call, tt.extra...)), want, tt.code)
 		})
 	}
 	t.Run("two legacy versions", func(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -190,9 +190,7 @@ func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
 // exchange writes a request as it stands and reads the response.
 func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *reply {
 	t.Helper()
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request)
 	response, err := http.ReadResponse(in, nil)
 	noError(t, err)
 	return read(t, response)
@@ -278,18 +276,41 @@ func says(text ...string) rawTool {
 	}
 }
 
-// wantList is wantEqual for lists.
-func wantList[T comparable](t testing.TB, what string, got, want []T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 // wantPart says in what a part is missing.
 func wantPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if !strings.Contains(got, part) {
 		t.Errorf("%s: got %q, want %q in it", what, got, part)
+	}
+}
+
+// wantError fails the test, without ending it, if err is nil.
+func wantError(t testing.TB, what string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error: %s", what)
+	}
+}
+
+// write sends text as it stands.
+func write(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	noError(t, err)
+}
+
+// wantIs checks what an error is, or wraps.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// wantNoPart says in what a part is that must not be there.
+func wantNoPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q is in %q", what, part, got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -28,7 +29,7 @@ func (h *Handler) Inspect(ctx context.Context) {
 	used, bound = t.events.Usage()
 	report.AddLimit("bytes of their events", "serverhttp", used, bound)
 	t.mu.Lock()
-	all := t.listLocked()
+	all := slices.Collect(maps.Values(t.byID))
 	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+
 		"most %d are listed, the busiest first", len(all), maxInspected), Head: []string{"Whose",
 		"Client, as it says", "Revision", "Under way", "Calls that run", "Idle since"}}

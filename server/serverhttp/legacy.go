@@ -143,8 +143,13 @@ func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fa
 // withRequestID gives a fault the id of the request that it answers.
 func (f *fault) withRequestID(d *legacyPost) *fault {
 	if !d.batch && len(d.requests) == 1 {
-		f.id = d.requests[0].ID
+		return f.withID(d.requests[0].ID)
 	}
+	return f
+}
+
+func (f *fault) withID(id protocol.ID) *fault {
+	f.id = id
 	return f
 }
 
@@ -179,8 +184,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	}
 	s := &session{principal: p, cost: sessionCost + int64(len(request.Params))}
 	if f := h.reserveSession(r.Context(), s); f != nil {
-		f.id = request.ID
-		rw.refuseRequest(f)
+		rw.refuseRequest(f.withID(request.ID))
 		return
 	}
 	s.log = h.sessions.newLog(p)
@@ -208,9 +212,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	reserved = false
 	if !h.sessions.addSession(s) {
 		s.endSession()
-		f := shutdownFault()
-		f.id = request.ID
-		rw.refuseRequest(f)
+		rw.refuseRequest(shutdownFault().withID(request.ID))
 		return
 	}
 	rw.w.Header()[headerSession] = []string{s.id}

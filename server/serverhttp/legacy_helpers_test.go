@@ -162,12 +162,13 @@ func (f *flow) next() said {
 	return m
 }
 
-// expect returns the next message, which must contain part.
-func (f *flow) expect(part string) said {
+// expect reads one message after the other, which must contain the parts, and returns the last.
+func (f *flow) expect(parts ...string) (m said) {
 	f.Helper()
-	m := f.next()
-	if !strings.Contains(m.raw, part) {
-		f.Fatalf("got %s, want %s in it", m.raw, part)
+	for _, part := range parts {
+		if m = f.next(); !strings.Contains(m.raw, part) {
+			f.Fatalf("got %s, want %s in it", m.raw, part)
+		}
 	}
 	return m
 }
@@ -192,6 +193,13 @@ type steps struct {
 	entered chan context.Context
 	allow   chan struct{}
 	ended   chan error
+}
+
+// permit allows the next steps.
+func (s *steps) permit(n int) {
+	for range n {
+		s.allow <- struct{}{}
+	}
 }
 
 // legacyServer returns a server with tools of every kind that matter to

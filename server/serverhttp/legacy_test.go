@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -45,9 +44,7 @@ func TestLegacyLifecycle(t *testing.T) {
 				t.Errorf("echo: got status %d: %s", got.status, got.body)
 			}
 			f := c.callFlow(3, "notify")
-			f.expect(`"progress":0`)
-			f.expect(`"progress":1`)
-			f.expect(`"id":3,"result"`)
+			f.expect(`"progress":0`, `"progress":1`, `"id":3,"result"`)
 			f.end()
 			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
 			for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -226,9 +223,7 @@ func TestLegacyDisconnect(t *testing.T) {
 		running := <-steps.entered
 		cancel()
 		<-gone
-		for range 4 {
-			steps.allow <- struct{}{} // the handler is still there, notifying nobody
-		}
+		steps.permit(4)
 		if err := context.Cause(running); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("the handler's context ended with %v", err)
 		}
@@ -238,9 +233,7 @@ func TestLegacyDisconnect(t *testing.T) {
 		f := c.callFlow(2, "steps")
 		f.expect(`"progress":1`)
 		f.drop()
-		for range 3 {
-			steps.allow <- struct{}{}
-		}
+		steps.permit(3)
 	})
 	select {
 	case err := <-steps.ended:
@@ -311,12 +304,8 @@ func TestSessionsAreBound(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
-		steps.allow <- struct{}{}
-	}
-	f.expect(`"progress":2`)
-	f.expect(`"progress":3`)
-	f.expect("all steps")
+	steps.permit(3)
+	f.expect(`"progress":2`, `"progress":3`, "all steps")
 }
 
 // TestPush asks the client on the stream of the request it relates to, with and
@@ -348,9 +337,7 @@ func TestPush(t *testing.T) {
 		f := c.callFlow(1, "elicit")
 		f.expect("elicitation/create")
 		wantStatus(t, "the answer", read(t, c.do(t.Context(), "DELETE", "")), 204)
-		if err := <-steps.ended; err == nil {
-			t.Error("the push did not fail")
-		}
+		wantError(t, "the push did not fail", <-steps.ended)
 		f.end()
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
@@ -365,9 +352,7 @@ func TestPush(t *testing.T) {
 		}()
 		serveDirect(ctx, h, "POST", session, toolCall(1, "late")) // until the client is gone
 		steps.allow <- struct{}{}
-		if err := <-steps.ended; err == nil {
-			t.Error("the push did not fail")
-		}
+		wantError(t, "the push did not fail", <-steps.ended)
 		noError(t, h.Shutdown(t.Context()))
 	})
 }
@@ -447,9 +432,7 @@ func TestLegacySlowReader(t *testing.T) {
 		noError(t, err)
 		defer conn.Close()
 		request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, request)
 		noError(t, <-steps.ended)
 		if used := serverhttp.EventBytes(h); used > most {
 			t.Errorf("%d bytes are kept, want at most %d", used, most)
@@ -474,12 +457,8 @@ func TestLegacyHTTP2(t *testing.T) {
 	f.expect(`"progress":1`)
 	f.drop()
 	g := c.listen(f.LastEventID())
-	for range 3 {
-		steps.allow <- struct{}{}
-	}
-	g.expect(`"progress":2`)
-	g.expect(`"progress":3`)
-	g.expect(`"id":1,"result"`)
+	steps.permit(3)
+	g.expect(`"progress":2`, `"progress":3`, `"id":1,"result"`)
 	g.end()
 	addTool(srv, "new", says("x"))
 	get.expect("list_changed")

@@ -38,9 +38,7 @@ func TestStatelessLegacy(t *testing.T) {
 			t.Errorf("%s: got status %d: %s", version, got.status, got.body)
 		}
 		f := c.flow("POST", toolCall(2, "notify"), "MCP-Protocol-Version", version)
-		f.expect(`"progress":0`)
-		f.expect(`"progress":1`)
-		f.expect(`"id":2,"result"`)
+		f.expect(`"progress":0`, `"progress":1`, `"id":2,"result"`)
 		f.end()
 		if f.LastEventID() != "" {
 			t.Errorf("%s: events have ids, although nothing can be resumed", version)
@@ -52,9 +50,7 @@ func TestStatelessLegacy(t *testing.T) {
 			t.Errorf("%s: got status %d, want a refusal: %s", tool, got.status, got.body)
 		}
 	}
-	if err := <-steps.ended; err == nil {
-		t.Error("the push did not fail")
-	}
+	wantError(t, "the push did not fail", <-steps.ended)
 	for _, method := range []string{"resources/subscribe", "resources/unsubscribe",
 		"logging/setLevel"} {
 		if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"test://a","level":"debug"}}`)); got.code() != -32601 {
@@ -83,9 +79,7 @@ func TestStatelessDisconnect(t *testing.T) {
 		cancel()
 	}()
 	serveDirect(ctx, h, "POST", "", toolCall(1, "steps"))
-	for range 4 {
-		steps.allow <- struct{}{}
-	}
+	steps.permit(4)
 	noError(t, h.Shutdown(t.Context()))
 	select {
 	case err := <-steps.ended:

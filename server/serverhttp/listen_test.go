@@ -33,9 +33,7 @@ func listenRequest(filter string) string {
 // been acknowledged.
 func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 	t.Helper()
-	if _, err := io.WriteString(conn, listenRequest(filter)); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, listenRequest(filter))
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	noError(t, err)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 ||
@@ -161,9 +159,7 @@ func TestListenDisconnect(t *testing.T) {
 			} else {
 				conn.Close()
 			}
-			if err := <-ended; err == nil {
-				t.Error("a subscription whose client left ended well")
-			}
+			wantError(t, "a subscription whose client left ended well", <-ended)
 		}
 	}
 }
@@ -238,9 +234,7 @@ func TestListenKeepAlive(t *testing.T) {
 				h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
 					serverhttp.Tuning{KeepAlive: test.interval}))
 				conn := servertest.ServePipe(t, h).Dial()
-				if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, listenRequest(toTools))
 				seen := arrivals(t, conn)
 				time.Sleep(40 * time.Second)
 				addTool(srv, "new", says("x"))
@@ -266,9 +260,7 @@ func TestDeadPeer(t *testing.T) {
 		dial := servertest.ServePipe(t, servertest.NewHandler(t, srv, nil)).Dial
 		began := time.Now()
 		subscribe(t, dial(), toTools)
-		if err := <-ended; err == nil {
-			t.Error("the subscription ended well")
-		}
+		wantError(t, "the subscription ended well", <-ended)
 		want := (25 * time.Second) + (30 * time.Second)
 		wantEqual(t, "found out after", time.Since(began), want)
 		subscribe(t, dial(), toTools) // there is room again

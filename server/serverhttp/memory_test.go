@@ -89,9 +89,7 @@ func TestManyStreams(t *testing.T) {
 	before, c := inUse(), &crowd{}
 	for range manyStreams {
 		conn := dial(t, ts)
-		if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, listenRequest(toTools))
 		c.conns = append(c.conns, conn)
 	}
 	const endOfEvent, endOfStream = "\n\n\r\n", "\r\n0\r\n\r\n"
@@ -129,9 +127,7 @@ func TestListenKeepsNoBody(t *testing.T) {
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+protocol.MethodListen)
 	for range streams {
 		conn := dial(t, ts)
-		if _, err := io.WriteString(conn, padded); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, padded)
 		c.conns = append(c.conns, conn)
 	}
 	c.each(t, "\n\n\r\n", "acknowledged")

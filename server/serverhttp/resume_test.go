@@ -2,7 +2,6 @@ package serverhttp_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -48,13 +47,9 @@ func TestResume(t *testing.T) {
 			t.Run("in the middle", func(t *testing.T) {
 				f := start(1, 1)
 				f.drop()
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
+				steps.permit(3)
 				g := c.listen(f.LastEventID())
-				g.expect(`"progress":2`)
-				g.expect(`"progress":3`)
-				g.expect(`"id":1,"result"`)
+				g.expect(`"progress":2`, `"progress":3`, `"id":1,"result"`)
 				g.end()
 			})
 			t.Run("twice, live", func(t *testing.T) {
@@ -65,24 +60,19 @@ func TestResume(t *testing.T) {
 				g.expect(`"progress":2`)
 				g.drop()
 				h := c.listen(g.LastEventID())
-				steps.allow <- struct{}{}
-				steps.allow <- struct{}{}
-				h.expect(`"progress":3`)
-				h.expect(`"id":2,"result"`)
+				steps.permit(2)
+				h.expect(`"progress":3`, `"id":2,"result"`)
 				h.end()
 			})
 			t.Run("from an earlier event", func(t *testing.T) {
 				f := start(3, 2)
 				last := f.LastEventID()
-				steps.allow <- struct{}{}
-				steps.allow <- struct{}{}
-				f.expect(`"progress":3`)
-				f.expect(`"id":3,"result"`)
+				steps.permit(2)
+				f.expect(`"progress":3`, `"id":3,"result"`)
 				f.end()
 				for range 2 { // after the response, as often as one likes
 					g := c.listen(last)
-					g.expect(`"progress":3`)
-					g.expect(`"id":3,"result"`)
+					g.expect(`"progress":3`, `"id":3,"result"`)
 					g.end()
 				}
 				c.listen(f.LastEventID()).end() // nothing is left
@@ -91,12 +81,8 @@ func TestResume(t *testing.T) {
 				f := start(4, 1)
 				g := c.listen(f.LastEventID())
 				f.end()
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
-				g.expect(`"progress":2`)
-				g.expect(`"progress":3`)
-				g.expect(`"id":4,"result"`)
+				steps.permit(3)
+				g.expect(`"progress":2`, `"progress":3`, `"id":4,"result"`)
 			})
 			t.Run("not others' events", func(t *testing.T) {
 				f := start(5, 1)
@@ -114,12 +100,8 @@ func TestResume(t *testing.T) {
 					wantStatus(t, fmt.Sprintf("%.40q", id),
 						read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)), 400)
 				}
-				for range 3 {
-					steps.allow <- struct{}{}
-				}
-				f.expect(`"progress":2`)
-				f.expect(`"progress":3`)
-				f.expect(`"id":5,"result"`)
+				steps.permit(3)
+				f.expect(`"progress":2`, `"progress":3`, `"id":5,"result"`)
 				f.end()
 			})
 		})
@@ -260,17 +242,13 @@ func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
 	addTool(srv, "negative", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		if err := call.CloseStream(ctx, -1); err == nil {
-			t.Error("a negative retry is accepted")
-		}
+		wantError(t, "a negative retry is accepted", call.CloseStream(ctx, -1))
 		kept = call
 		return server.Text("fine"), nil
 	})
 	ts, _ := serve(t, srv, nil)
 	openSession(t, ts, "2025-11-25").call(1, "negative")
-	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {
-		t.Errorf("after the response: got %v", err)
-	}
+	wantIs(t, "after the response", kept.CloseStream(t.Context(), 0), server.ErrEnded)
 }
 
 // TestPriming holds who gets an event without data first.

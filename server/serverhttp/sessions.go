@@ -3,7 +3,9 @@ package serverhttp
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -375,7 +377,7 @@ func (t *sessionTable) removeSession(s *session) bool {
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed, t.ended = true, true
-	all := t.listLocked()
+	all := slices.Collect(maps.Values(t.byID))
 	t.mu.Unlock()
 	for _, s := range all {
 		s.log.EndListeners()
@@ -422,7 +424,7 @@ func (t *sessionTable) closeIfEmptyLocked() {
 // endAll ends all sessions, after the last request.
 func (t *sessionTable) endAll() {
 	t.mu.Lock()
-	all := t.listLocked()
+	all := slices.Collect(maps.Values(t.byID))
 	for _, s := range all {
 		t.dropLocked(s)
 	}
@@ -432,14 +434,6 @@ func (t *sessionTable) endAll() {
 	for _, s := range all {
 		s.endSession()
 	}
-}
-
-func (t *sessionTable) listLocked() []*session {
-	all := make([]*session, 0, len(t.byID))
-	for _, s := range t.byID {
-		all = append(all, s)
-	}
-	return all
 }
 
 // endSession ends the streams, cancels the calls and fails pushed questions. What

@@ -36,8 +36,7 @@ func TestMaxSessionRequests(t *testing.T) {
 	if got := openSession(t, ts, "2025-03-26").call(7, "echo"); got.Error != nil {
 		t.Errorf("another session: got status %d: %s", got.status, got.body)
 	}
-	steps.allow <- struct{}{}
-	steps.allow <- struct{}{}
+	steps.permit(2)
 	done.Wait()
 	batch := `[` + toolCall(1, "echo") + `,` + toolCall(2, "echo") + `,` + toolCall(3, "echo") + `]`
 	if got := c.post(batch); got.StatusCode != 429 {

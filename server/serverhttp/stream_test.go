@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -225,12 +224,8 @@ func TestNotifyRefuses(t *testing.T) {
 	addTool(srv, "bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a cancelled context: got %v", err)
-		}
-		if err := call.Notify(ctx, nil); err == nil {
-			t.Error("nil is accepted")
-		}
+		wantIs(t, "with a cancelled context", call.Notify(cancelled, progress(0)), context.Canceled)
+		wantError(t, "nil is accepted", call.Notify(ctx, nil))
 		if err := call.Notify(ctx, &protocol.Notification{Method: "x",
 			Params: []byte("[]")}); err == nil {
 			t.Error("params that are no object are accepted")
@@ -257,18 +252,14 @@ func TestDisconnect(t *testing.T) {
 				conn := dial(t, ts)
 				request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 					"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
-				if _, err := io.WriteString(conn, request); err != nil {
-					t.Fatal(err)
-				}
+				write(t, conn, request)
 				<-gate.entered
 				if !half {
 					conn.Close()
 				} else if err := conn.CloseWrite(); err != nil {
 					t.Fatal(err)
 				}
-				if err := <-gate.ended; !errors.Is(err, context.Canceled) {
-					t.Errorf("the handler's context ended with %v, want Canceled", err)
-				}
+				wantIs(t, "the handler's context ended with", <-gate.ended, context.Canceled)
 				if !half {
 					return
 				}
@@ -335,9 +326,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	conn := servertest.ServePipe(t, h).Dial()
 	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, request)
 	first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
 	if err != nil || first != 'H' {
 		t.Fatalf("got %q, %v", first, err)
@@ -347,9 +336,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	noError(t, h.Shutdown(t.Context()))
 	wantEqual(t, "it ended after", time.Since(began), limit)
 	if tool == "flood" {
-		if err := <-failed; err == nil {
-			t.Error("the handler was not told")
-		}
+		wantError(t, "the handler was not told", <-failed)
 	}
 }
 
@@ -387,12 +374,8 @@ func TestHTTP2(t *testing.T) {
 	}()
 	<-gate.entered
 	cancel()
-	if err := <-gate.ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the handler's context ended with %v, want Canceled", err)
-	}
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client got %v, want Canceled", err)
-	}
+	wantIs(t, "the handler's context ended with", <-gate.ended, context.Canceled)
+	wantIs(t, "the client", <-done, context.Canceled)
 }
 
 // TestKeepAlive holds that a quiet stream gets comments, JSON none.

@@ -90,8 +90,6 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	addNotifying(srv)
 	addSchemas(srv)
 	addQuestions(srv)
-	addWizards(srv)
-	addForms(srv)
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)

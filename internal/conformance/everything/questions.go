@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -9,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Forms to fill in, with the keys of their questions. All are checked when the
-// program starts.
+// Forms to fill in, with the keys of their questions. All are checked when the program starts.
 type (
 	userName struct {
 		Name string `json:"name" jsonschema:"what to call you"`
@@ -18,42 +18,141 @@ type (
 	confirmation struct {
 		OK bool `json:"ok" jsonschema:"go ahead?"`
 	}
+	stepName struct {
+		Name string `json:"name"`
+	}
+	stepColor struct {
+		Color string `json:"color"`
+	}
+	contactData struct {
+		Username string `json:"username" jsonschema:"your name here"`
+		Email    string `json:"email" format:"email"`
+	}
+	// profile has a default of every kind that has one.
+	profile struct {
+		Name     string  `json:"name,omitempty" default:"John Doe"`
+		Age      int     `json:"age,omitempty" default:"30"`
+		Score    float64 `json:"score,omitempty" default:"95.5"`
+		Status   string  `json:"status,omitempty" enum:"active,inactive,pending" default:"active"`
+		Verified bool    `json:"verified,omitempty" default:"true"`
+	}
 )
 
 var (
-	askName = roundtrip.MustQuestion[userName]("user_name")
-	confirm = roundtrip.MustQuestion[confirmation]("confirm")
+	askName    = roundtrip.MustQuestion[userName]("user_name")
+	confirm    = roundtrip.MustQuestion[confirmation]("confirm")
+	step1      = roundtrip.MustQuestion[stepName]("step1")
+	step2      = roundtrip.MustQuestion[stepColor]("step2")
+	askContact = roundtrip.MustQuestion[contactData]("contact")
+	askProfile = roundtrip.MustQuestion[profile]("profile")
 )
 
-// addQuestions registers a tool for each kind of question.
+// choices is a form with every way to choose, the one of older revisions included, which no struct
+// is derived to.
+const choices = `{"type":"object","properties":{
+	"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
+	"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},
+	"legacyEnum":{"type":"string","enum":["opt1","opt2","opt3"],"enumNames":["Option One","Option Two","Option Three"]},
+	"untitledMulti":{"type":"array","items":{"type":"string","enum":["option1","option2","option3"]}},
+	"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},{"const":"value3","title":"Third Choice"}]}}
+}}`
+
+// A question is a handler without arguments. It runs once a round, from its start. What is missing,
+// or does not fit the form, is asked for; an answer that is read was accepted and is valid. Who
+// declines is not asked again: the flow ends with an error result that says so.
+type question func(context.Context, *server.ToolCall, nothing) (outcome, error)
+
+// addQuestions registers tools that ask. They serve clients of either era: those that retry with
+// the answers, and those that are asked while the call runs.
 func addQuestions(srv *server.Server) {
 	server.AddTool(srv, server.Tool{
 		Name: "test_input_required_result_elicitation", Description: "Asks the person for a name.",
-		// Answers count only if the state that comes with them proves that this
-		// flow asked for them. Some clients send answers without the state, the
-		// conformance suite's own probes among them. A tool for which an answer
-		// is input like any other, and no consent, may take them all the same.
+		// Answers count only if the state that comes with them proves that this flow asked for
+		// them. Some clients send answers without the state, the suite's own probes among them. A
+		// tool for which an answer is input like any other may take them all the same.
 		AcceptUnsolicited: true,
 	}, greet)
-	add(srv, "test_streaming_elicitation",
-		"Reports progress, then asks the person for a name.", greetSlowly)
-	add(srv, "test_input_required_result_sampling",
-		"Asks the client's model for a capital.", capital)
-	add(srv, "test_input_required_result_list_roots",
-		"Asks for the directories that the client exposes.", directories)
-	add(srv, "test_input_required_result_capabilities",
-		"Asks whatever this client can be asked.", whatever)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
-		// Refused before the handler runs. Questions need no such declaration:
-		// they are held against the client's capabilities when they are asked.
+		// Refused before the handler runs. Questions need no such declaration: they are held
+		// against the client's capabilities when they are asked.
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 	}, capital)
+	for _, tool := range []struct {
+		name, description string
+		handle            question
+	}{
+		{"test_streaming_elicitation", "Reports progress, then asks the person for a name.",
+			func(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
+				if err := call.Progress(ctx, 1, 2, "thinking of a question"); err != nil {
+					return nil, err
+				}
+				return greet(ctx, call, in)
+			}},
+		{"test_input_required_result_sampling", "Asks the client's model for a capital.", capital},
+		{"test_input_required_result_list_roots",
+			"Asks for the directories that the client exposes.", directories},
+		{"test_input_required_result_capabilities", "Asks whatever this client can be asked.",
+			whatever},
+		{"test_input_required_result_request_state", "Keeps something in mind while it asks.",
+			remember},
+		// A state that is not exactly one that was sent to this caller, for this tool and these
+		// arguments, is refused before the handler runs.
+		{"test_input_required_result_tampered_state", "Asks, and refuses a state that was changed.",
+			confirmed},
+		{"test_input_required_result_multiple_inputs", "Asks person, model and client at once.",
+			several},
+		{"test_input_required_result_multi_round", "Asks one thing after the other.", steps},
+		{"test_elicitation_sep1034_defaults", "Asks with a form that has defaults.",
+			func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+				return shown(askProfile.Answer(ctx),
+					askProfile.Elicit("Please check your profile."))
+			}},
+		{"test_elicitation_sep1330_enums", "Asks with a form that has every way to choose.",
+			func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+				return shown(roundtrip.RawAnswer(ctx, "choices"),
+					roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
+			}},
+	} {
+		add(srv, tool.name, tool.description, tool.handle)
+	}
+	add(srv, "test_elicitation", "Asks the person for a name and an email address.",
+		func(ctx context.Context, _ *server.ToolCall, in message) (outcome, error) {
+			return shown(askContact.Answer(ctx), askContact.Elicit(in.Message))
+		})
+	add(srv, "test_sampling", "Has the client's model answer a prompt.",
+		func(ctx context.Context, _ *server.ToolCall, in samplingPrompt) (outcome, error) {
+			said, ok := roundtrip.Sampled(ctx, "sample")
+			if !ok {
+				return roundtrip.InputRequired(
+					roundtrip.CreateMessage("sample", prompt(in.Prompt, 100))), nil
+			}
+			return after("LLM response:", said), nil
+		})
 }
 
-// greet runs once a round, from its start. What is missing, or does not fit the
-// form, is asked for; an answer that is read was accepted and is valid. Who
-// declines is not asked again: the flow ends with an error result that says so.
+type message struct {
+	Message string `json:"message" jsonschema:"what to tell the person"`
+}
+
+type samplingPrompt struct {
+	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
+}
+
+// shown says what the answer is, and asks for it where there is none.
+func shown[T any](reply roundtrip.Reply[T], question roundtrip.Question) (outcome, error) {
+	switch reply.Outcome {
+	case roundtrip.Accepted:
+		content, err := json.Marshal(reply.Content)
+		return server.Text("Elicitation completed: action=accept, content=" + string(content)), err
+	case roundtrip.Declined:
+		return server.Text("Elicitation completed: action=decline"), nil
+	case roundtrip.Cancelled:
+		return server.Text("Elicitation completed: action=cancel"), nil
+	}
+	return roundtrip.InputRequired(question), nil
+}
+
 func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := askName.AcceptedContent(ctx)
 	if !ok {
@@ -62,30 +161,25 @@ func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) 
 	return server.Text("Hello, " + who.Name + "!"), nil
 }
 
-func greetSlowly(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
-	if err := call.Progress(ctx, 1, 2, "thinking of a question"); err != nil {
-		return nil, err
-	}
-	return greet(ctx, call, in)
-}
-
 func capital(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	said, ok := roundtrip.Sampled(ctx, "capital_question")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.CreateMessage("capital_question",
 			prompt("What is the capital of France?", 100))), nil
 	}
-	return blocks(said.Content...)
+	return &protocol.CallToolResult{Content: said.Content}, nil
 }
 
 // prompt is a request to the client's model with a single message.
 func prompt(text string, maxTokens int64) *protocol.CreateMessage {
-	return &protocol.CreateMessage{
-		Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}},
-		},
-		MaxTokens: maxTokens,
-	}
+	return &protocol.CreateMessage{MaxTokens: maxTokens, Messages: []protocol.SamplingMessage{
+		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
+}
+
+// after is a result with what the model said after a text.
+func after(text string, said protocol.CreateMessageResult) *protocol.CallToolResult {
+	return &protocol.CallToolResult{Content: append([]protocol.Content{
+		&protocol.TextContent{Text: text}}, said.Content...)}
 }
 
 func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
@@ -112,4 +206,62 @@ func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, 
 		return directories(ctx, call, in)
 	}
 	return server.Text("There is nothing that you could be asked."), nil
+}
+
+// remember sends what it keeps with the question and gets it back with the answer. The client
+// carries it and can neither read nor change it.
+func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	answer, ok := confirm.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(confirm.Elicit("Please confirm"),
+			roundtrip.WithState("state-ok")), nil
+	}
+	kept, _ := roundtrip.State[string](ctx)
+	return server.Text(fmt.Sprintf("%s, confirmed: %t", kept, answer.OK)), nil
+}
+
+func confirmed(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	answer, ok := confirm.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(confirm.Elicit("Please confirm")), nil
+	}
+	return server.Text(fmt.Sprintf("confirmed: %t", answer.OK)), nil
+}
+
+// several asks three questions in one round, of which the client may answer some first; those that
+// were answered are not asked again.
+func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	var missing []roundtrip.Item
+	who, ok := askName.AcceptedContent(ctx)
+	if !ok {
+		missing = append(missing, askName.Elicit("What is your name?"))
+	}
+	greeting, ok := roundtrip.Sampled(ctx, "greeting")
+	if !ok {
+		missing = append(missing,
+			roundtrip.CreateMessage("greeting", prompt("Generate a greeting", 50)))
+	}
+	roots, ok := roundtrip.Roots(ctx, "client_roots")
+	if !ok {
+		missing = append(missing, roundtrip.ListRoots("client_roots"))
+	}
+	if len(missing) > 0 {
+		return roundtrip.InputRequired(missing...), nil
+	}
+	return after(fmt.Sprintf("%s has %d directories, and %s says:", who.Name, len(roots),
+		greeting.Model), greeting), nil
+}
+
+// steps asks a question that depends on the answer before, which is still there in the third round.
+func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+	who, ok := step1.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(step1.Elicit("Step 1: What is your name?")), nil
+	}
+	likes, ok := step2.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(
+			step2.Elicit("Step 2: What is your favorite color, " + who.Name + "?")), nil
+	}
+	return server.Text(who.Name + " likes " + likes.Color), nil
 }

@@ -50,10 +50,8 @@ func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outco
 			return nil, err
 		}
 	}
-	select {
-	case <-time.After(time.Duration(in.Seconds * float64(time.Second))):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := wait(ctx, time.Duration(in.Seconds*float64(time.Second))); err != nil {
+		return nil, err
 	}
 	return server.Text(fmt.Sprintf("computed %q in %g s", in.Label, in.Seconds)), nil
 }
@@ -66,12 +64,7 @@ func runJob(ctx context.Context) error {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-time.After(jobTime):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return wait(ctx, jobTime)
 }
 
 func failingJob(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
@@ -104,10 +97,7 @@ func confirmDelete(ctx context.Context, _ *server.ToolCall, in deletion) (outcom
 	if err != nil {
 		return nil, err
 	}
-	if !sure.Confirm {
-		return server.Text("kept " + in.Filename), nil
-	}
-	return server.Text("deleted " + in.Filename), nil
+	return server.Text(fmt.Sprintf("%s deleted: %t", in.Filename, sure.Confirm)), nil
 }
 
 func multiInput(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {

@@ -74,7 +74,8 @@ func (v *Victim) listAttacks() []attack {
 		{"tamper", nil, tamperedStates()},
 		{"expire", needsLater, []step{{"an expired state", expireState, refused}}},
 		{"other user", needsTwoUsers, []step{{"the state of another user", changeUser, refused}}},
-		{"other target", nil, []step{{"the state at another target", changeTarget, refusedOrScope}}},
+		{"other target", nil, []step{
+			{"the state at another target", changeTarget, refusedOrScope}}},
 		{"changed arguments", needsArguments, []step{
 			{"the state with other arguments", changeArguments, failed}}},
 		{"replay", needsSingleUse, []step{{"the same leg again", sendFirst, sameOutcome}}},

@@ -14,18 +14,19 @@ type rewording struct{ key, modern, other string }
 
 // Compare returns how the questions and the results of a flow in a session, or in a task, differ
 // from those in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in
-// each flow,
-// such as a nonce: where something differs, the flow is played in revision 2026-07-28 once more,
-// and what differs between the two times is fresh.
+// each flow, such as a nonce: where something differs, the flow is played in revision 2026-07-28
+// once more, and what differs between the two times is fresh.
 func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	for _, q := range other.unasked {
 		problems = append(problems, fmt.Errorf("the eras ask differently; %s is not "+
 			"asked %q: %s", other.way(), q.key, q.description))
 	}
-	same, problem := other.compareResults(modern)
-	if problem != nil {
-		return append(problems, problem)
+	there, err := other.encodeComparable()
+	here, also := modern.encodeComparable()
+	if err := errors.Join(err, also); err != nil {
+		return append(problems, err)
 	}
+	same := there == here || there == "" || here == ""
 	if same && len(other.reworded) == 0 {
 		return problems
 	}
@@ -40,8 +41,16 @@ func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 				other.way(), r.key, r.other, r.modern))
 		}
 	}
-	if !same {
-		problems = append(problems, other.compareFreshResults(modern, again)...)
+	switch second, err := again.encodeComparable(); {
+	case same:
+	case err != nil:
+		problems = append(problems, err)
+	case second == "":
+		problems = append(problems,
+			fmt.Errorf("the flow ends with %s when it is played again", again.out))
+	case !sameButFresh(there, here, second):
+		problems = append(problems, fmt.Errorf("the eras answer differently; %s:\n%s\nmodern:\n%s",
+			other.way(), there, here))
 	}
 	return problems
 }
@@ -71,36 +80,6 @@ func (p *Played) descriptionOf(key string) string {
 		}
 	}
 	return ""
-}
-
-// compareResults reports whether the results are equal, or one of them is none.
-func (p *Played) compareResults(modern *Played) (same bool, err error) {
-	if !p.out.isComplete() || !modern.out.isComplete() {
-		return true, nil
-	}
-	here, err := encodeComparable(p.request.Method, p.out.result)
-	there, also := encodeComparable(p.request.Method, modern.out.result)
-	return string(here) == string(there), errors.Join(err, also)
-}
-
-// compareFreshResults compares results that are not equal, but for what is fresh.
-func (p *Played) compareFreshResults(modern, again *Played) []error {
-	var texts [3]string
-	for i, played := range []*Played{p, modern, again} {
-		if !played.out.isComplete() {
-			return []error{fmt.Errorf("the flow ends with %s when it is played again", played.out)}
-		}
-		data, err := encodeComparable(p.request.Method, played.out.result)
-		if err != nil {
-			return []error{err}
-		}
-		texts[i] = string(data)
-	}
-	if sameButFresh(texts[0], texts[1], texts[2]) {
-		return nil
-	}
-	return []error{fmt.Errorf("the eras answer differently; %s:\n%s\nmodern:\n%s", p.way(),
-		texts[0], texts[1])}
 }
 
 // sameButFresh reports whether text is first but for the words that differ between first and
@@ -140,8 +119,13 @@ func splitWords(text string) []string {
 	return words
 }
 
-// encodeComparable encodes a result in the older revision, which has fewer members.
-func encodeComparable(method string, result protocol.Result) ([]byte, error) {
+// encodeComparable encodes the result in the older revision, which has fewer members. It is empty
+// where there is no result.
+func (p *Played) encodeComparable() (string, error) {
+	if !p.out.isComplete() {
+		return "", nil
+	}
+	result := p.out.result
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
 		plain := *r
@@ -156,5 +140,6 @@ func encodeComparable(method string, result protocol.Result) ([]byte, error) {
 		plain.Meta = nil
 		result = &plain
 	}
-	return protocol.EncodeResult(protocol.V20251125, method, result)
+	data, err := protocol.EncodeResult(protocol.V20251125, p.request.Method, result)
+	return string(data), err
 }

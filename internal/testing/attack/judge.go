@@ -138,8 +138,7 @@ func (j *judge) runAttacks() error {
 // textOf returns a result as text, without what the answers brought: a result that repeats an
 // answer is no other result when there is none to repeat.
 func (j *judge) textOf(p *Played) (string, error) {
-	data, err := encodeComparable(j.request.Method, p.out.result)
-	text := string(data)
+	text, err := p.encodeComparable()
 	for _, value := range j.filled {
 		text = strings.ReplaceAll(text, value, "")
 	}

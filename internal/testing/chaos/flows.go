@@ -34,20 +34,14 @@ type Report struct {
 	Took                   time.Duration
 }
 
-func (r Report) String() string {
-	return fmt.Sprintf("%d charged once, %d more than once, %d never; %d served, %d told that the "+
-		"outcome is not known, %d neither; %d failures in %v", r.Charged, r.Double, r.Never, r.Served,
-		r.Unknown, r.Open, r.Failures, r.Took.Round(time.Second))
-}
-
 // A flowFleet runs flows.
 type flowFleet struct {
 	*fleet
 	plan FlowPlan
 }
 
-// RunFlows runs the flows among the failures. It fails the test if a flow is served without a
-// charge.
+// RunFlows runs the flows among the failures, and logs the report. It fails the test if a flow is
+// served without a charge.
 func RunFlows(t *testing.T, plan FlowPlan) Report {
 	t.Helper()
 	f := &flowFleet{startFleet(t, charges, plan.Store), plan}
@@ -70,6 +64,7 @@ func RunFlows(t *testing.T, plan FlowPlan) Report {
 	}
 	report.count(all, f)
 	report.Took = time.Since(began)
+	t.Logf("%+v", report)
 	return report
 }
 
