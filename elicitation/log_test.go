@@ -241,5 +241,5 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	}
 }
 
-// hideMessage is a [elicitation.Redactor].
+// hideMessage is an Options.Redactor.
 func hideMessage(message string) string { return fmt.Sprintf("len=%d", len(message)) }
