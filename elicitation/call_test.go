@@ -59,8 +59,8 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	}
 }
 
-// A client's error that ends its call, too, is what the question ends with, whichever of the two the
-// router sees first.
+// A client's error that ends its call, too, is what the question ends with, whichever of the two
+// the router sees first.
 func TestClientErrorThatEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})

@@ -22,7 +22,8 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 		options elicitation.Options
 		offered bool
 	}{
-		{"redactor", elicitation.Options{Redactor: func(string) string { panic("redactor") }}, false},
+		{"redactor",
+			elicitation.Options{Redactor: func(string) string { panic("redactor") }}, false},
 		{"log of the creation", log(".created"), true},
 		{"log of the delivery", log(".delivered"), true},
 		{"log of the end", log(".completed"), true},

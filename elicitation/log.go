@@ -3,8 +3,8 @@ package elicitation
 import "github.com/rondo-mcp/rondo/roundtrip/event"
 
 // AddTo implements [event.Entry]. The message of the entry is the event's name, and so is the field
-// event: where the encoder calls the message of an entry "message", the field of that name hides it.
-// The first seven fields are always there.
+// event: where the encoder calls the message of an entry "message", the field of that name hides
+// it. The first seven fields are always there.
 func (e *questionEvent) AddTo(out event.Encoder) {
 	out.AddString("event", string(e.Kind))
 	out.AddString("request_id", e.RequestID)

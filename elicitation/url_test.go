@@ -20,8 +20,8 @@ const agrees = `{"action":"accept"}`
 // site is a question that sends somebody to a page.
 func site(id string) []byte { return urlQuestion("Sign in", "https://id.example/", id) }
 
-// visit has the upstream send a client to a page in a call of its own, and returns the id under which
-// the client knows the visit.
+// visit has the upstream send a client to a page in a call of its own, and returns the id under
+// which the client knows the visit.
 func (r *rig) visit(o elicitation.Origin, up elicitation.UpstreamKey, id string) string {
 	r.Helper()
 	return r.visitIn(r.Context(), o, up, id)

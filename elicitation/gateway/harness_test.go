@@ -459,7 +459,8 @@ func wantBusy(t *testing.T, c *client.Client) *protocol.Error {
 }
 
 // resume answers the question of a call. It returns the next one or the text of the result.
-func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (*client.Pending, string) {
+func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (
+	*client.Pending, string) {
 	t.Helper()
 	result, next, err := c.Resume(t.Context(), answered(t, p, content))
 	if err != nil {

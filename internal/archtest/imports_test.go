@@ -64,6 +64,7 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/testing/cputime":    true,
 	"internal/testing/fleettest":  true,
+	"internal/testing/hostedtest": true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
 	"internal/testing/proctest":   true,
@@ -87,6 +88,7 @@ var mayUseHTTP = map[string]string{
 
 	"internal/testing/fleettest":             "serves replicas, and passes requests to them in turn",
 	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
+	"internal/testing/hostedtest":            "is a client that sends headers",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",
 	"internal/testing/wiretest":              "records what passes through an http.RoundTripper",
 	"internal/conformance/everything":        "is a server that the official suite tries",
