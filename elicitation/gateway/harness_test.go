@@ -295,12 +295,6 @@ func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
 	return client.Accept(nil)
 }
 
-// untilWithdrawn answers no form.
-func untilWithdrawn(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // connect returns the client of a person, which lists these tools.
 func connect(
 	t testing.TB, url string, era protocol.Era, p *person, tools ...string,
