@@ -1,11 +1,6 @@
 package elicitation
 
-import (
-	"errors"
-	"time"
-
-	"github.com/rondo-mcp/rondo/internal/limits/recent"
-)
+import "errors"
 
 // maxAbandonedUpstreams is how many connections with abandoned calls are remembered.
 // Connections that serve one call each come and go and need no memory: it is for
@@ -16,44 +11,22 @@ const maxAbandonedUpstreams = 2048
 var errAbandonedCall = errors.New(
 	"a call that was given up on this connection could have caused it")
 
-// abandonedCalls counts, for each connection, the calls that ended because their context did, and
-// on which their upstream may still work: what it asks until it notices is not for the client of
-// the next call. A count lasts as long as a question may after the last call that was added. It is
+// An abandonedCount is how many calls on a connection ended because their context did, while their
+// upstream may still work on them: what it asks until it notices is not for the client of the next
+// call. A count lasts as long as a question may after the last call that was added. Counts are
 // guarded by router.mu.
-type abandonedCalls struct {
-	counts *recent.Map[UpstreamKey, *abandonedCount]
-}
-
-// An abandonedCount is how many calls were abandoned on a connection.
 type abandonedCount struct{ calls int }
 
-func newAbandonedCalls(maxAge time.Duration) abandonedCalls {
-	return abandonedCalls{
-		recent.New[UpstreamKey, *abandonedCount](maxAbandonedUpstreams, maxAge)}
-}
-
-// add counts an abandoned call. The caller gives the count to remove.
-func (a abandonedCalls) add(upstream UpstreamKey) *abandonedCount {
-	count, known := a.counts.Get(upstream)
+// abandonLocked counts the call as abandoned.
+func (c *Call) abandonLocked() {
+	counts := c.router.abandoned
+	count, known := counts.Get(c.upstream)
 	if !known {
 		count = &abandonedCount{}
 	}
 	count.calls++
-	a.counts.Put(upstream, count) // starts its time anew
-	return count
-}
-
-// remove undoes add. A count that has expired is not the one of calls that came later.
-func (a abandonedCalls) remove(upstream UpstreamKey, count *abandonedCount) {
-	count.calls--
-	if now, _ := a.counts.Get(upstream); now == count && count.calls == 0 {
-		a.counts.Delete(upstream)
-	}
-}
-
-func (a abandonedCalls) has(upstream UpstreamKey) bool {
-	_, found := a.counts.Get(upstream)
-	return found
+	counts.Put(c.upstream, count) // starts its time anew
+	c.abandoned = count
 }
 
 // ConfirmUpstreamEnd reports that the upstream is done with the call: it has answered the
@@ -66,8 +39,13 @@ func (c *Call) ConfirmUpstreamEnd() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.upstreamDone = true
-	if c.abandoned != nil {
-		r.abandoned.remove(c.upstream, c.abandoned)
-		c.abandoned = nil
+	if c.abandoned == nil {
+		return
 	}
+	c.abandoned.calls--
+	// A count that has expired is not the one of calls that came later.
+	if now, _ := r.abandoned.Get(c.upstream); now == c.abandoned && now.calls == 0 {
+		r.abandoned.Delete(c.upstream)
+	}
+	c.abandoned = nil
 }

@@ -33,11 +33,6 @@ type Origin struct {
 	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
 	// wants no progress.
 	ProgressToken protocol.ProgressToken
-	// PauseTimeout stops the time limit of the request while a person is asked,
-	// and returns what starts it again; nil: there is none to stop. It is called
-	// once for each question. Both functions must return promptly and not use the
-	// router. [PausableTimeout.Pause] is one.
-	PauseTimeout func() (resume func())
 }
 
 // A Call is a request of a client while an upstream serves it, from [Router.Begin] to
@@ -111,7 +106,7 @@ func (r *Router) insertCall(c *Call) *Error {
 		return refused
 	}
 	r.insertCallLocked(c)
-	c.unwatch = context.AfterFunc(c.ctx, func() { c.cancelQuestions(ByClient) })
+	c.unwatch = context.AfterFunc(c.ctx, func() { c.cancelQuestions(byClient) })
 	return nil
 }
 
@@ -120,7 +115,7 @@ func (r *Router) insertCall(c *Call) *Error {
 // result; it waits two seconds at most for a delivery in flight.
 func (c *Call) End() {
 	c.unwatch()
-	c.cancelQuestions(ByCallEnd)
+	c.cancelQuestions(byCallEnd)
 	c.progress.close()
 	r := c.router
 	r.mu.Lock()
@@ -130,14 +125,14 @@ func (c *Call) End() {
 	}
 	c.ended = true
 	if c.upstream != "" && c.ctx.Err() != nil && !c.upstreamDone {
-		c.abandoned = r.abandoned.add(c.upstream)
+		c.abandonLocked()
 	}
 	r.removeCallLocked(c)
 }
 
 // cancelQuestions withdraws the pending questions of the call, and no further ones
 // begin.
-func (c *Call) cancelQuestions(by CancelledBy) {
+func (c *Call) cancelQuestions(by string) {
 	c.router.mu.Lock()
 	c.over = true
 	pending := slices.Clone(c.questions) // finish changes the list
@@ -193,14 +188,7 @@ func (r *Router) endLeakedCalls() {
 	}
 	r.mu.Unlock()
 	for _, c := range leaked {
-		if r.recordsEvents() {
-			e := questionEvent{
-				Kind: eventLeaked, Upstream: c.upstream,
-				Duration: time.Since(c.began),
-			}
-			c.describeIn(&e)
-			r.emitEvent(c.ctx, &e)
-		}
+		c.emit(&questionEvent{Kind: eventLeaked, Duration: time.Since(c.began)})
 		c.End()
 	}
 }

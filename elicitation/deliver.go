@@ -132,8 +132,8 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 		p.failDelivery(err)
 		return
 	}
-	if p.markDelivered() {
-		p.withdrawLate()
+	if p.markDelivered() { // the delivery was in flight when the question ended
+		p.sendWithdrawal("nobody waits for the answer any more")
 	}
 }
 
@@ -195,39 +195,32 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 // slot, so that Shutdown waits for what is sent here.
 //
 // An Asker sees its context end. By the router's own frames the notification is sent in the
-// background, or by withdrawLate when the delivery is still in flight.
+// background, or by deliverByFrames when the delivery is still in flight.
 func (p *pendingQuestion) withdrawLocked(before state, out outcome) {
 	if out.replied || p.call.via.frames == nil || before != stateDelivered {
 		return
 	}
 	p.withdrawalSent = true
-	n := withdrawalNotification(p.id, out.withdrawalReason())
-	p.router.withdrawals.Go(func() { sendWithdrawal(p.call.via.frames, n) })
-}
-
-// withdrawLate withdraws a question whose delivery was in flight when it ended, and
-// succeeded after all.
-func (p *pendingQuestion) withdrawLate() {
-	n := withdrawalNotification(p.id, "nobody waits for the answer any more")
-	sendWithdrawal(p.call.via.frames, n)
-}
-
-func withdrawalNotification(id protocol.ID, reason string) *protocol.Notification {
-	params, err := jsonx.Encode(protocol.Cancelled{RequestID: id, Reason: reason})
-	if err != nil {
-		return nil // cannot be: an id and a constant
-	}
-	return &protocol.Notification{Method: protocol.NotifyCancelled, Params: params}
+	reason := out.withdrawalReason()
+	p.router.withdrawals.Go(func() { p.sendWithdrawal(reason) })
 }
 
 // sendWithdrawal ignores errors: a client that is gone need not be told.
-func sendWithdrawal(frames FrameDeliverer, n *protocol.Notification) {
-	if n == nil {
-		return
-	}
+func (p *pendingQuestion) sendWithdrawal(reason string) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
-	_ = recoverToError(func() error { return frames.Deliver(ctx, n) })
+	_ = deliver(ctx, p.call.via.frames, protocol.NotifyCancelled,
+		protocol.Cancelled{RequestID: p.id, Reason: reason})
+}
+
+// deliver writes a notification by frames of the host.
+func deliver(ctx context.Context, frames FrameDeliverer, method string, params any) error {
+	raw, err := jsonx.Encode(params)
+	if err != nil {
+		return err
+	}
+	n := &protocol.Notification{Method: method, Params: raw}
+	return recoverToError(func() error { return frames.Deliver(ctx, n) })
 }
 
 // withdrawalReason tells the client why its answer is not needed.
@@ -235,9 +228,9 @@ func (out outcome) withdrawalReason() string {
 	switch {
 	case out.state == stateTimedOut:
 		return "the question timed out"
-	case out.err != nil && out.err.By == ByUpstream:
+	case out.err != nil && out.err.By == byUpstream:
 		return "the server withdrew the question"
-	case out.err != nil && out.err.By == ByShutdown:
+	case out.err != nil && out.err.By == byShutdown:
 		return "the gateway is shutting down"
 	}
 	return "the request that asked has ended"

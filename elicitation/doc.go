@@ -115,7 +115,7 @@
 // seen. elicitation.leaked reports a call whose host forgot [Call.End], and
 // elicitation.completion_dropped the end of a visit that no client waits for.
 // message is the text of the question, escaped and cut at 256 characters unless
-// a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
+// [Options].Redactor replaces it. Answers and URLs are in no log, metric or error.
 //
 // # Metrics
 //

@@ -95,7 +95,9 @@ func (r *Router) findCall(
 // event of a refusal has of the calls.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
-	usable, abandoned := false, event.CallID == "" && r.abandoned.has(upstream)
+	_, abandoned := r.abandoned.Get(upstream)
+	abandoned = abandoned && event.CallID == "" // describeCandidates sets it
+	usable := false
 	for _, c := range r.upstreams[upstream] { // no call is at ""
 		if !c.upstreamDone && (event.CallID == "" || event.CallID == c.origin.CallID) {
 			found = append(found, c)

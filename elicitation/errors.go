@@ -8,14 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Messages that hosts and upstreams may rely on.
-const (
-	// MessageNoSession is the text of the refusal when no client can be asked.
-	MessageNoSession = "No client session available"
-	// MessageTimeout is the text of the error when nobody answered in time.
-	MessageTimeout = "Elicitation timed out"
-)
-
 // A Reason says why a question was refused or failed. It is the label of the metrics and
 // a field of the log. It is also an error that [errors.Is] finds in an [*Error] and in
 // what [Router.Attach], [Router.Begin] and the like return:
@@ -24,8 +16,8 @@ const (
 //
 // Five reasons are special cases of another and are found as that one, too: ReasonMode of
 // ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of ReasonInvalidQuestion,
-// ReasonInvalidContent of ReasonInvalidReply. A question that was cancelled [BySession] is found
-// as ReasonNoSession, one that was cancelled [ByShutdown] as ReasonShutdown.
+// ReasonInvalidContent of ReasonInvalidReply. A question that ended with its session is found
+// as ReasonNoSession, one that a shutdown cancelled as ReasonShutdown.
 type Reason string
 
 // Error returns the reason as logs and metrics have it.
@@ -70,19 +62,16 @@ const (
 // The reasons of the other two ends.
 const (
 	ReasonTimeout   Reason = "timeout"   // nobody answered in time
-	ReasonCancelled Reason = "cancelled" // see CancelledBy
+	ReasonCancelled Reason = "cancelled" // see Error.By
 )
 
-// CancelledBy says who or what withdrew a question.
-type CancelledBy string
-
-// Who cancels.
+// Who or what withdrew a question: [Error].By, and the label of the metrics.
 const (
-	ByUpstream CancelledBy = "upstream" // the server that asked
-	ByClient   CancelledBy = "client"   // the client abandoned the request that caused the question
-	ByCallEnd  CancelledBy = "call"     // the call ended without waiting
-	BySession  CancelledBy = "session"  // the client's session ended
-	ByShutdown CancelledBy = "shutdown" // the router shut down
+	byUpstream = "upstream" // the server that asked
+	byClient   = "client"   // the client abandoned the request that caused the question
+	byCallEnd  = "call"     // the call ended without waiting
+	bySession  = "session"  // the client's session ended
+	byShutdown = "shutdown" // the router shut down
 )
 
 // An Error says why a question has no answer. Its text is the message for the
@@ -90,8 +79,10 @@ const (
 // finds its [Reason].
 type Error struct {
 	Reason Reason
-	// By is set when Reason is [ReasonCancelled].
-	By CancelledBy
+	// By is who withdrew the question, where Reason is [ReasonCancelled]: "upstream", the server
+	// that asked; "client", which abandoned the request that caused the question; "call", which
+	// ended without waiting; "session", that of the client, which ended; or "shutdown".
+	By string
 	// RequestID is the router's id of the question; empty for a refusal.
 	RequestID string
 	// RetryAfter is when it makes sense to ask again; 0 when it does not.
@@ -113,10 +104,10 @@ func (e *Error) Unwrap() []error {
 	if e.Reason != "" {
 		all = append(all, e.Reason)
 	}
-	if e.By == BySession {
+	if e.By == bySession {
 		all = append(all, ReasonNoSession)
 	}
-	if e.By == ByShutdown {
+	if e.By == byShutdown {
 		all = append(all, ReasonShutdown)
 	}
 	if e.Err != nil {
@@ -150,9 +141,11 @@ func newFailure(reason Reason, message string, err error) *Error {
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 
+const textNoSession = "No client session available"
+
 // noSessionError refuses a question that no client can be asked.
 func noSessionError(reason Reason, err error) *Error {
-	wire := protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
+	wire := protocol.Errorf(protocol.CodeMethodNotFound, textNoSession)
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 

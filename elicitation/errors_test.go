@@ -48,12 +48,12 @@ func TestErrorIsItsReason(t *testing.T) {
 // A cancelled question is also found by why it was cancelled, where a refusal for the same
 // cause has a reason.
 func TestCancelledQuestionIsItsCause(t *testing.T) {
-	for by, cause := range map[elicitation.CancelledBy]elicitation.Reason{
-		elicitation.BySession:  elicitation.ReasonNoSession,
-		elicitation.ByShutdown: elicitation.ReasonShutdown,
-		elicitation.ByUpstream: "",
-		elicitation.ByClient:   "",
-		elicitation.ByCallEnd:  "",
+	for by, cause := range map[string]elicitation.Reason{
+		"session":  elicitation.ReasonNoSession,
+		"shutdown": elicitation.ReasonShutdown,
+		"upstream": "",
+		"client":   "",
+		"call":     "",
 	} {
 		t.Run(string(by), func(t *testing.T) {
 			err := newError(elicitation.ReasonCancelled, by)
@@ -71,7 +71,7 @@ func TestCancelledQuestionIsItsCause(t *testing.T) {
 	}
 }
 
-func newError(reason elicitation.Reason, by elicitation.CancelledBy) error {
+func newError(reason elicitation.Reason, by string) error {
 	wire := protocol.Errorf(protocol.CodeInternalError, "refused")
 	return &elicitation.Error{Reason: reason, By: by, Wire: wire}
 }

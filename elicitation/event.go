@@ -59,9 +59,9 @@ type questionEvent struct {
 	// it came sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
 	Unseen bool
-	Reason Reason      // in eventError and eventRejected
-	By     CancelledBy // in eventCancelled
-	Code   int64       // of JSON-RPC, that the upstream gets; 0 for an answer
+	Reason Reason // in eventError and eventRejected
+	By     string // in eventCancelled
+	Code   int64  // of JSON-RPC, that the upstream gets; 0 for an answer
 	// Violation says how accepted content does not fit the form, without its values.
 	Violation string
 	// Err says more about a refusal or a failure. Of the error of an [Asker], which may quote
@@ -75,7 +75,11 @@ type questionEvent struct {
 func (r *Router) recordsEvents() bool { return r.opts.Log != nil }
 
 func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
-	r.callHost("logger", func() { r.writeLog(ctx, e) })
+	r.callHost("logger", func() {
+		if level := e.logLevel(); r.opts.Log.Enabled(ctx, level) {
+			r.opts.Log.Write(ctx, level, string(e.Kind), e)
+		}
+	})
 }
 
 // callHost runs code of the host where a panic would leave a question locked or without
@@ -103,35 +107,41 @@ func (r *Router) logPanic(what string, p any) {
 		}))
 }
 
-// reportDroppedCompletion reports the completion of a visit that no client waits for.
-func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
-	if r.recordsEvents() {
-		r.emitEvent(context.Background(),
-			&questionEvent{Kind: eventCompletionDropped, Upstream: upstream})
-	}
-}
-
 // describeIn fills in what an event has of its call.
 func (c *Call) describeIn(e *questionEvent) {
 	e.Session = c.origin.Session.logName
 	e.CallID, e.Request, e.Subject = c.origin.CallID, c.origin.Request, c.subject
 }
 
+// emit emits an event of the call.
+func (c *Call) emit(e *questionEvent) {
+	if c.router.recordsEvents() {
+		e.Upstream = c.upstream
+		c.describeIn(e)
+		c.router.emitEvent(c.ctx, e)
+	}
+}
+
 // emitStateLocked emits the event of a change of state, with the outcome if the state is
 // terminal.
 func (p *pendingQuestion) emitStateLocked(kind eventKind, out *outcome) {
-	if !p.router.recordsEvents() {
+	if p.router.recordsEvents() {
+		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
+			Created: p.created}, kind, out)
+	}
+}
+
+// emitQuestion emits an event of a question, with its outcome, nil: it has none yet.
+func (c *Call) emitQuestion(q *Relayed, kind eventKind, out *outcome) {
+	if !c.router.recordsEvents() {
 		return
 	}
-	e := questionEvent{
-		Kind: kind, RequestID: bareID(p.id), Upstream: p.call.upstream,
-		Mode: p.kind, Message: p.message, Duration: time.Since(p.created),
-	}
-	p.call.describeIn(&e)
+	e := questionEvent{Kind: kind, RequestID: q.ID, Mode: q.Mode, Message: q.Message,
+		Duration: time.Since(q.Created)}
 	if out != nil {
-		p.call.describeOutcome(out, &e)
+		c.describeOutcome(out, &e)
 	}
-	p.router.emitEvent(p.call.ctx, &e)
+	c.emit(&e)
 }
 
 func (c *Call) describeOutcome(out *outcome, e *questionEvent) {

@@ -20,20 +20,16 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options elicitation.Options
-		clock   func() func()
 		offered bool
 	}{
-		{"redactor", elicitation.Options{Redactor: func(string) string { panic("redactor") }}, nil,
-			false},
-		{"pause", elicitation.Options{}, func() func() { panic("pause") }, false},
-		{"resume", elicitation.Options{}, func() func() { return func() { panic("resume") } },
-			true},
-		{"log of the creation", log(".created"), nil, true},
-		{"log of the delivery", log(".delivered"), nil, true},
-		{"log of the end", log(".completed"), nil, true},
-		{"log of all", log(""), nil, true},
-		{"watcher of the beginning", elicitation.Options{}, nil, true},
-		{"watcher of the end", elicitation.Options{}, nil, true},
+		{"redactor",
+			elicitation.Options{Redactor: func(string) string { panic("redactor") }}, false},
+		{"log of the creation", log(".created"), true},
+		{"log of the delivery", log(".delivered"), true},
+		{"log of the end", log(".completed"), true},
+		{"log of all", log(""), true},
+		{"watcher of the beginning", elicitation.Options{}, true},
+		{"watcher of the end", elicitation.Options{}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, test.options)
@@ -44,7 +40,7 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 					panic("watcher")
 				}
 			})
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: test.clock},
+			call := r.beginIn(ctx, elicitation.Origin{Session: s},
 				byHand(), "up")
 			ends := 0
 			offered, err := offer(call, t.Context(), form("m"), nil, func(outcome) { ends++ })

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -49,12 +48,7 @@ type progressFrames struct{ frames FrameDeliverer }
 
 // DeliverProgress implements [ProgressDeliverer].
 func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
-	params, err := jsonx.Encode(p)
-	if err != nil {
-		return err
-	}
-	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	return d.frames.Deliver(ctx, n)
+	return deliver(ctx, d.frames, protocol.NotifyProgress, p)
 }
 
 // startHeartbeats counts one more pending question. Heartbeats start with the first, after two

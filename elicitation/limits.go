@@ -14,40 +14,12 @@ type slots struct {
 }
 
 func newSlots(o *Options) slots {
-	limit := func(n int) int64 { return int64(max(n, -1)) }
+	total, share := int64(max(o.MaxPending, -1)), int64(max(o.MaxPerPrincipal, -1))
 	return slots{
-		questions: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal),
-		}),
-		sessions: quota.New(quota.Options[*Session]{
-			Total: -1, Share: limit(o.MaxPerPrincipal),
-		}),
+		questions: quota.New(quota.Options[protocol.Principal]{Total: total, Share: share}),
+		sessions:  quota.New(quota.Options[*Session]{Total: -1, Share: share}),
 	}
 }
-
-// takeForCall counts one question of a call, or returns the name of the limit that is
-// reached and counts nothing.
-func (s *slots) takeForCall(c *Call) (limit string) {
-	p := c.origin.Principal
-	switch s.questions.Take(p, 1) {
-	case quota.Total:
-		return "global"
-	case quota.Share:
-		return "principal"
-	}
-	if s.sessions.Take(c.origin.Session, 1) != quota.None {
-		s.questions.Give(p, 1)
-		return "session"
-	}
-	return ""
-}
-
-func (s *slots) giveBackForCall(c *Call) {
-	s.questions.Give(c.origin.Principal, 1)
-	s.sessions.Give(c.origin.Session, 1)
-}
-
-func (s *slots) countPending() int { return int(s.questions.Used()) }
 
 // takeSlot takes a slot for one question of a call, or refuses it.
 func (r *Router) takeSlot(c *Call) *Error {
@@ -56,24 +28,30 @@ func (r *Router) takeSlot(c *Call) *Error {
 	if refused := c.checkUsableLocked(); refused != nil {
 		return refused
 	}
-	if limit := r.slots.takeForCall(c); limit != "" {
-		const message = "Too many elicitations are pending"
-		return retryLaterError(ReasonCapacity, message, limit)
+	limit, p := "", c.origin.Principal
+	switch r.slots.questions.Take(p, 1) {
+	case quota.Total:
+		limit = "global"
+	case quota.Share:
+		limit = "principal"
+	default:
+		if r.slots.sessions.Take(c.origin.Session, 1) == quota.None {
+			return nil
+		}
+		r.slots.questions.Give(p, 1)
+		limit = "session"
 	}
-	return nil
-}
-
-// freeSlot gives back the slot of one question of a call.
-func (r *Router) freeSlot(c *Call) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.freeSlotLocked(c)
+	return retryLaterError(ReasonCapacity, "Too many elicitations are pending", limit)
 }
 
 // freeSlotLocked gives back the slot of one question of a call.
 func (r *Router) freeSlotLocked(c *Call) {
-	r.slots.giveBackForCall(c)
-	if r.draining && r.slots.countPending() == 0 {
+	r.slots.questions.Give(c.origin.Principal, 1)
+	r.slots.sessions.Give(c.origin.Session, 1)
+	if r.draining && r.Pending() == 0 {
 		r.signalIdleLocked()
 	}
 }
+
+// Pending is how many questions are pending.
+func (r *Router) Pending() int { return int(r.slots.questions.Used()) }

@@ -1,25 +1,11 @@
 package elicitation
 
-import (
-	"context"
+import "github.com/rondo-mcp/rondo/roundtrip/event"
 
-	"github.com/rondo-mcp/rondo/roundtrip/event"
-)
-
-// A logEntry is an event as a log entry. Its message is the event's name, and so is
-// the field event: where the encoder calls the message of an entry "message", the field
-// of that name hides it. The first seven fields are always there.
-type logEntry questionEvent
-
-// writeLog writes the log entry of an event.
-func (r *Router) writeLog(ctx context.Context, e *questionEvent) {
-	if level := e.logLevel(); r.opts.Log.Enabled(ctx, level) {
-		r.opts.Log.Write(ctx, level, string(e.Kind), (*logEntry)(e))
-	}
-}
-
-// AddTo implements [event.Entry].
-func (e *logEntry) AddTo(out event.Encoder) {
+// AddTo implements [event.Entry]. The message of the entry is the event's name, and so is the field
+// event: where the encoder calls the message of an entry "message", the field of that name hides
+// it. The first seven fields are always there.
+func (e *questionEvent) AddTo(out event.Encoder) {
 	out.AddString("event", string(e.Kind))
 	out.AddString("request_id", e.RequestID)
 	out.AddString("upstream_session", escapeForLog(string(e.Upstream)))

@@ -80,8 +80,8 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A secret in the text of a question is gone once there is a redactor, also where a transport quotes
-// what it could not send.
+// A secret in the text of a question is gone once there is a redactor, also where a transport
+// quotes what it could not send.
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
 	r := newScene(t, elicitation.Options{Redactor: hideMessage}, yes)
@@ -241,5 +241,5 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	}
 }
 
-// hideMessage is a [elicitation.Redactor].
+// hideMessage is an Options.Redactor.
 func hideMessage(message string) string { return fmt.Sprintf("len=%d", len(message)) }

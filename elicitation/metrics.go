@@ -14,7 +14,7 @@ type metrics struct {
 	requests, timeouts, pending, durations event.Instrument
 	completed                              func(protocol.ElicitAction) event.Instrument
 	errors, rejections                     func(Reason) event.Instrument
-	cancels                                func(CancelledBy) event.Instrument
+	cancels                                func(string) event.Instrument
 }
 
 // actionUnseen is the label of a decline or cancel that nobody has seen the question of.
@@ -54,22 +54,12 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 			protocol.ActionCancel, actionUnseen),
 		errors: event.KeepSeries(vectors[5], ReasonDelivery, ReasonClientError, ReasonInvalidReply,
 			ReasonInvalidContent),
-		cancels: event.KeepSeries(vectors[6], ByUpstream, ByClient, ByCallEnd, BySession,
-			ByShutdown),
+		cancels: event.KeepSeries(vectors[6], byUpstream, byClient, byCallEnd, bySession,
+			byShutdown),
 		rejections: event.KeepSeries(vectors[7], ReasonNoSession, ReasonAmbiguous,
 			ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge, ReasonSecret,
 			ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonDelivery),
 	}, nil
-}
-
-func (m *metrics) countCreated() {
-	m.requests.Add(1)
-	m.pending.Add(1)
-}
-
-func (m *metrics) countEnded(out outcome, took time.Duration) {
-	m.pending.Add(-1)
-	m.countOutcome(out, took)
 }
 
 func (m *metrics) countOutcome(out outcome, took time.Duration) {

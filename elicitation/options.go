@@ -3,6 +3,7 @@ package elicitation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -95,9 +96,10 @@ type Options struct {
 	// or card number. Nil: none may, and the question is refused with [ReasonSecret]; a
 	// URL is the way to ask for a secret. Calls may overlap.
 	AllowSecrets func(upstream UpstreamKey) bool
-	// Redactor makes the text of a question fit for logs. Nil leaves
-	// it as it is. The text that it returns is escaped and cut in any case.
-	Redactor Redactor
+	// Redactor makes the text of a question fit for logs, and that of an error that may quote one.
+	// Nil leaves it as it is. The text that it returns is escaped and cut in any case. It must
+	// return promptly and not use the router. Calls may overlap.
+	Redactor func(message string) string
 
 	// Subject names an authenticated principal in the log, as the field subject, for example by
 	// p.Subject. Nil: a digest of the principal, by which what one person was asked can be found
@@ -131,14 +133,18 @@ const (
 
 // withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() (Options, error) {
-	if err := o.fillDurations(); err != nil {
-		return o, err
-	}
-	o.MaxPending = cmp.Or(o.MaxPending, defaultMaxPending)
-	o.MaxPerPrincipal = cmp.Or(o.MaxPerPrincipal, defaultMaxPerPrincipal)
-	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
+	switch {
+	case o.Timeout < 0:
+		return o, errors.New("elicitation options: Timeout is negative")
+	case o.SweepInterval < 0:
+		return o, errors.New("elicitation options: SweepInterval is negative")
+	case o.Validation < ValidateWarn || o.Validation > ValidateEnforce:
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
 	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.SweepInterval = cmp.Or(o.SweepInterval, defaultSweepInterval)
+	o.MaxPending = cmp.Or(o.MaxPending, defaultMaxPending)
+	o.MaxPerPrincipal = cmp.Or(o.MaxPerPrincipal, defaultMaxPerPrincipal)
 	if o.URLPolicy == nil {
 		o.URLPolicy = DefaultURLPolicy
 	}
@@ -151,25 +157,6 @@ func (o Options) withDefaults() (Options, error) {
 // maxTimeout is how long a question may last that its client extends.
 func (o *Options) maxTimeout() time.Duration {
 	return max(minMaxTimeout, o.Timeout+maxExtension)
-}
-
-func (o *Options) fillDurations() error {
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"Timeout", &o.Timeout, defaultTimeout},
-		{"SweepInterval", &o.SweepInterval, defaultSweepInterval},
-	} {
-		if *d.value < 0 {
-			return fmt.Errorf("elicitation options: %s is negative", d.name)
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
-	}
-	return nil
 }
 
 // The environment variables that [OptionsFromEnv] reads.

@@ -108,7 +108,8 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				synctest.Wait()
 				refused(t, ask(nil), elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
-				refused(t, ask(&elicitation.ElicitOptions{CallID: "1"}), elicitation.ReasonNoSession,
+				refused(t, ask(&elicitation.ElicitOptions{CallID: "1"}),
+					elicitation.ReasonNoSession,
 					-32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)

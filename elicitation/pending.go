@@ -59,7 +59,6 @@ type pendingQuestion struct {
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
-	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
 	withdrawalSent  bool               // by the router
@@ -78,24 +77,22 @@ type outcome struct {
 	unseen bool
 }
 
-func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
-	return outcome{state: stateFailed, err: &Error{Reason: reason, Wire: wire, Err: err}}
-}
+func failed(err *Error) outcome { return outcome{state: stateFailed, err: err} }
 
 func timeoutOutcome() outcome {
-	wire := protocol.Errorf(protocol.CodeTimeout, MessageTimeout)
+	wire := protocol.Errorf(protocol.CodeTimeout, "Elicitation timed out")
 	return outcome{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: wire}}
 }
 
-func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
+func (r *Router) cancelledOutcome(by string, cause error) outcome {
 	e := &Error{Reason: ReasonCancelled, By: by, Err: cause}
 	switch by {
-	case BySession:
-		e.Wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
-	case ByClient, ByCallEnd:
+	case bySession:
+		e.Wire = protocol.Errorf(protocol.CodeMethodNotFound, textNoSession)
+	case byClient, byCallEnd:
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended")
-	case ByShutdown:
+	case byShutdown:
 		refused := shutdownError()
 		e.Wire, e.RetryAfter = refused.Wire, refused.RetryAfter
 	default:
@@ -168,7 +165,9 @@ func (p *pendingQuestion) begin(
 	begun := false
 	defer func() {
 		if !begun {
-			p.router.freeSlot(p.call)
+			p.router.mu.Lock()
+			p.router.freeSlotLocked(p.call)
+			p.router.mu.Unlock()
 		}
 	}()
 	if request, refused = p.encodeRequest(q); refused != nil {
@@ -204,10 +203,6 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 // set and eventCreated emitted.
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
-	var resume func()
-	if pause := p.call.origin.PauseTimeout; pause != nil {
-		resume = pause()
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
@@ -215,23 +210,20 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	if refused := r.insertQuestion(p); refused != nil {
 		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
 		r.callHost("watcher", p.wait.End)
-		if resume != nil {
-			resume()
-		}
 		return refused
 	}
-	p.resumeTimeout = resume
 	p.expires = p.created.Add(p.timeout)
 	if p.call.via.frames != nil && deliveryTimeout < p.timeout {
 		p.expires = p.created.Add(deliveryTimeout) // until it is delivered
 	}
-	r.metrics.countCreated()
+	r.metrics.requests.Add(1)
+	r.metrics.pending.Add(1)
 	p.emitStateLocked(eventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	p.call.startHeartbeats()
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
-			p.finishCancelled(ByUpstream, context.Cause(ctx))
+			p.finishCancelled(byUpstream, context.Cause(ctx))
 		})
 	}
 	return nil
@@ -256,9 +248,6 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		p.unwatchUpstream()
 	}
 	r.callHost("watcher", p.wait.End)
-	if p.resumeTimeout != nil {
-		r.callHost("clock", p.resumeTimeout)
-	}
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
@@ -305,16 +294,17 @@ func (p *pendingQuestion) endLocked(out outcome) {
 	}
 	p.withdrawLocked(before, out)
 	p.router.removeQuestion(p, out)
-	p.router.metrics.countEnded(out, time.Since(p.created))
+	p.router.metrics.pending.Add(-1)
+	p.router.metrics.countOutcome(out, time.Since(p.created))
 	p.emitStateLocked(out.eventKind(), &out)
 	p.timer.Stop()
 }
 
 // finishCancelled ends the question because by withdrew it. A client that gives its call up ends
 // what the upstream does, too: whichever of these is seen first, it is the client.
-func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
-	if (by == ByUpstream || by == ByCallEnd) && p.call.ctx.Err() != nil {
-		by, cause = ByClient, context.Cause(p.call.ctx)
+func (p *pendingQuestion) finishCancelled(by string, cause error) bool {
+	if (by == byUpstream || by == byCallEnd) && p.call.ctx.Err() != nil {
+		by, cause = byClient, context.Cause(p.call.ctx)
 	}
 	if refused, ok := errors.AsType[*waiting.ClientError](cause); ok {
 		return p.finish(p.readError(refused.Said)) // which the transport is about to report
@@ -326,15 +316,14 @@ func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
 // It implements [waiting.Canceler], whose callers may hold locks: finish runs on a
 // goroutine of its own.
 func (p *pendingQuestion) Cancel(cause error) {
-	go p.router.callHost("callback", func() { p.finishCancelled(ByShutdown, cause) })
+	go p.router.callHost("callback", func() { p.finishCancelled(byShutdown, cause) })
 }
 
 const textUndelivered = "Elicitation could not be delivered"
 
 // failDelivery ends the question because the transport did not take it.
 func (p *pendingQuestion) failDelivery(err error) {
-	wire := protocol.Errorf(protocol.CodeInternalError, textUndelivered)
-	p.finish(failedOutcome(ReasonDelivery, wire, err))
+	p.finish(failed(newFailure(ReasonDelivery, textUndelivered, err)))
 }
 
 func (p *pendingQuestion) setExpiryLocked(t time.Time) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // A call or session that ends while a question is being made ready takes the
@@ -28,19 +29,19 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			var call *elicitation.Call
-			running := true
-			pause := func() func() {
-				running = false
-				test.end(call)
-				return func() { running = true }
-			}
-			call = r.begin(elicitation.Origin{PauseTimeout: pause,
+			waits := false
+			ctx := roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
+				if waits = waiting; waiting {
+					test.end(call)
+				}
+			})
+			call = r.beginIn(ctx, elicitation.Origin{
 				Session: r.attach(elicitation.SessionInfo{ID: "s1"})}, byHand(), "up")
 			_, err := offer(call, t.Context(), form("m"), nil,
 				func(outcome) { t.Error("it has an outcome") })
 			refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
-			if !running {
-				t.Error("the host's clock stands still")
+			if waits {
+				t.Error("the call goes on waiting")
 			}
 			r.wantEvents("rejected")
 			r.settled()

@@ -52,7 +52,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	}
 	r.metrics.requests.Add(1)
 	r.relayed.add(q.ID)
-	c.emitRelayed(q, &questionEvent{Kind: eventCreated})
+	c.emitQuestion(q, eventCreated, nil)
 	return q, nil
 }
 
@@ -60,7 +60,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 // called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
 	if _, ended := c.router.relayed.endOf(q.ID); !ended {
-		c.emitRelayed(q, &questionEvent{Kind: eventDelivered})
+		c.emitQuestion(q, eventDelivered, nil)
 	}
 }
 
@@ -76,8 +76,7 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 		c.endRelayed(q, out)
 		return out.err
 	case result == nil:
-		c.endRelayed(q, outcome{state: stateFailed,
-			err: invalidReply(ReasonInvalidReply, errNoResult)})
+		c.endRelayed(q, failed(invalidReply(ReasonInvalidReply, errNoResult)))
 		return nil
 	}
 	out := outcome{state: stateCompleted, result: result}
@@ -96,12 +95,11 @@ func (c *Call) FailRelayed(q *Relayed, cause error) {
 	case !time.Now().Before(q.Expires):
 		c.endRelayed(q, timeoutOutcome())
 	case errors.Is(ended, waiting.ErrClosing), errors.Is(cause, waiting.ErrClosing):
-		c.endRelayed(q, c.router.cancelledOutcome(ByShutdown, ended))
+		c.endRelayed(q, c.router.cancelledOutcome(byShutdown, ended))
 	case ended != nil:
-		c.endRelayed(q, c.router.cancelledOutcome(ByClient, ended))
+		c.endRelayed(q, c.router.cancelledOutcome(byClient, ended))
 	default:
-		c.endRelayed(q, outcome{state: stateFailed,
-			err: newFailure(ReasonDelivery, textUndelivered, errors.Join(cause))})
+		c.endRelayed(q, failed(newFailure(ReasonDelivery, textUndelivered, errors.Join(cause))))
 	}
 }
 
@@ -115,20 +113,7 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 		return
 	}
 	c.router.metrics.countOutcome(out, time.Since(q.Created))
-	e := questionEvent{Kind: out.eventKind()}
-	c.describeOutcome(&out, &e)
-	c.emitRelayed(q, &e)
-}
-
-// emitRelayed emits an event about a question.
-func (c *Call) emitRelayed(q *Relayed, e *questionEvent) {
-	if !c.router.recordsEvents() {
-		return
-	}
-	e.RequestID, e.Upstream = q.ID, c.upstream
-	e.Mode, e.Message, e.Duration = q.Mode, q.Message, time.Since(q.Created)
-	c.describeIn(e)
-	c.router.emitEvent(c.ctx, e)
+	c.emitQuestion(q, out.eventKind(), &out)
 }
 
 // maxRelayed is how many relayed questions a process counts as pending, 100 bytes each. Beyond it

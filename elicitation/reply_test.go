@@ -217,7 +217,8 @@ func TestRepliesAreCopied(t *testing.T) {
 func TestEnforceRefusesUncheckableForms(t *testing.T) {
 	const nested = `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`
 	for how, want := range map[elicitation.Validation]error{
-		elicitation.ValidateEnforce: elicitation.ReasonInvalidQuestion, elicitation.ValidateWarn: nil,
+		elicitation.ValidateEnforce: elicitation.ReasonInvalidQuestion,
+		elicitation.ValidateWarn:    nil,
 	} {
 		s := newSceneVia(t, elicitation.Options{Validation: how}, byHand())
 		put, err := offer(s.call, t.Context(), json.RawMessage(nested), nil, nil)

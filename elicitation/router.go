@@ -33,7 +33,7 @@ type Router struct {
 	// ended are the questions that ended last, so that a late reply can be told from
 	// one that was made up.
 	ended     *recent.Map[protocol.ID, endedQuestion]
-	abandoned abandonedCalls
+	abandoned *recent.Map[UpstreamKey, *abandonedCount] // by connection
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is pending
 	sweep     *time.Timer
@@ -41,11 +41,9 @@ type Router struct {
 	withdrawals sync.WaitGroup // in flight
 }
 
-const (
-	// maxEndedQuestions is how many questions that have ended are remembered: twenty
-	// times what is pending by default.
-	maxEndedQuestions = 2048
-)
+// maxEndedQuestions is how many questions that have ended are remembered: twenty times what
+// is pending by default.
+const maxEndedQuestions = 2048
 
 // An endedQuestion is what is remembered of a question that has ended.
 type endedQuestion struct {
@@ -74,7 +72,7 @@ func New(opts *Options) (*Router, error) {
 		urls:      make(map[urlKey]*urlElicitation),
 		calls:     make(map[*Call]struct{}),
 		ended:     recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
-		abandoned: newAbandonedCalls(o.maxTimeout()),
+		abandoned: recent.New[UpstreamKey, *abandonedCount](maxAbandonedUpstreams, o.maxTimeout()),
 		idle:      make(chan struct{}),
 	}
 	if r.metrics, err = newMetrics(o.Metrics); err != nil {
@@ -178,7 +176,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		if r.sweep != nil {
 			r.sweep.Stop()
 		}
-		if r.slots.countPending() == 0 {
+		if r.Pending() == 0 {
 			r.signalIdleLocked()
 		}
 	}
@@ -214,7 +212,7 @@ func (r *Router) cancelPending(ending *sync.WaitGroup) {
 	r.mu.Unlock()
 	for _, p := range pending {
 		ending.Go(func() {
-			r.callHost("callback", func() { p.finishCancelled(ByShutdown, nil) })
+			r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
 		})
 	}
 }
@@ -241,9 +239,4 @@ func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
 	case <-sent:
 	case <-limit.C:
 	}
-}
-
-// Pending is how many questions are pending.
-func (r *Router) Pending() int {
-	return r.slots.countPending()
 }

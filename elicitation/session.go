@@ -85,11 +85,11 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 }
 
 // Detach forgets the session. Questions that wait for it end at once with
-// [MessageNoSession]; so does every later one of calls that are still in flight.
+// [ReasonNoSession]; so does every later one of calls that are still in flight.
 // It may be called again.
 func (s *Session) Detach() {
 	for _, p := range s.router.removeSession(s) {
-		p.finishCancelled(BySession, nil)
+		p.finishCancelled(bySession, nil)
 	}
 }
 

@@ -53,11 +53,6 @@ func describeErrorKind(err error) string {
 	return fmt.Sprintf("error of type %T", err)
 }
 
-// A Redactor makes the text of a question fit for logs, and that of an
-// error that may quote a question. It must be safe for concurrent use, return
-// promptly and not use the router.
-type Redactor func(message string) string
-
 // redactMessage makes the text of a question fit for logs.
 func (r *Router) redactMessage(message string) string {
 	if r.opts.Redactor != nil {

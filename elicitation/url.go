@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -94,8 +93,7 @@ func (r *Router) rememberURLLocked(u *urlElicitation) {
 	if u.key.upstream == "" {
 		return
 	}
-	now := time.Now()
-	old := r.urls[u.key]
+	now, old := time.Now(), r.urls[u.key]
 	u.expires = now.Add(urlTTL)
 	if old == u {
 		return
@@ -154,7 +152,9 @@ func (r *Router) HandleURLCompletion(
 	u := r.urls[urlKey{upstream, elicitationID}]
 	if u == nil || u.shared {
 		r.mu.Unlock()
-		r.reportDroppedCompletion(upstream)
+		if r.recordsEvents() {
+			r.emitEvent(ctx, &questionEvent{Kind: eventCompletionDropped, Upstream: upstream})
+		}
 		return Unknown, nil
 	}
 	expired := time.Now().After(u.expires)
@@ -177,11 +177,8 @@ func (r *Router) HandleURLCompletion(
 	}
 	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
-	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: u.clientID})
-	if err == nil {
-		n := &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params}
-		err = recoverToError(func() error { return frames.Deliver(ctx, n) })
-	}
+	err := deliver(ctx, frames, protocol.NotifyElicitationCompleted,
+		protocol.ElicitationCompleted{ElicitationID: u.clientID})
 	if err != nil {
 		return Expired, fmt.Errorf(
 			"elicitation: URL completion: %w: %w", ReasonDelivery, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 const agrees = `{"action":"accept"}`
@@ -19,12 +20,18 @@ const agrees = `{"action":"accept"}`
 // site is a question that sends somebody to a page.
 func site(id string) []byte { return urlQuestion("Sign in", "https://id.example/", id) }
 
-// visit has the upstream send a client to a page in a call of its own, and returns the id under which
-// the client knows the visit.
+// visit has the upstream send a client to a page in a call of its own, and returns the id under
+// which the client knows the visit.
 func (r *rig) visit(o elicitation.Origin, up elicitation.UpstreamKey, id string) string {
 	r.Helper()
+	return r.visitIn(r.Context(), o, up, id)
+}
+
+func (r *rig) visitIn(ctx context.Context, o elicitation.Origin, up elicitation.UpstreamKey,
+	id string) string {
+	r.Helper()
 	sc := r.answers(o.Session, agrees)
-	call := r.begin(o, elicitation.ViaFrames(sc), up)
+	call := r.beginIn(ctx, o, elicitation.ViaFrames(sc), up)
 	defer call.End()
 	if _, err := call.Elicit(r.Context(), site(id), nil); err != nil {
 		r.Error(err)
@@ -256,11 +263,11 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, _ := r.notified("s1")
 	s2, _ := r.notified("s2")
-	s1.PauseTimeout = func() func() {
-		r.visit(s2, "up", "1")
-		return func() {}
-	}
-	r.visit(s1, "up", "1")
+	r.visitIn(roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
+		if waiting {
+			r.visit(s2, "up", "1")
+		}
+	}), s1, "up", "1")
 	r.wantCompletion("up", "1", elicitation.Unknown)
 	r.settled()
 }

@@ -83,7 +83,7 @@ func TestQuestionEndsWhenTheGatewayCloses(t *testing.T) {
 				}
 				_, err := c.Elicit(t.Context(), form("Sure?"), nil)
 				refused, ok := errors.AsType[*elicitation.Error](err)
-				if !ok || refused.By != elicitation.ByShutdown ||
+				if !ok || refused.By != "shutdown" ||
 					!errors.Is(err, waiting.ErrClosing) {
 					t.Errorf("got %v, want a question cancelled by the shutdown", err)
 				}

@@ -218,8 +218,9 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 				return w.ask(w.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c1"})
 			},
 			upstream: noSession,
-			logs:     []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "")},
-			counted:  "rejected_total{no_session}"},
+			logs: []entry{
+				rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "")},
+			counted: "rejected_total{no_session}"},
 		{name: "two calls",
 			run: func(w *wired) string {
 				other := w.attach(elicitation.SessionInfo{ID: "s2"})
@@ -331,7 +332,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		{name: "no way to the client",
 			run: func(w *wired) string {
 				w.call.End()
-				w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, elicitation.Via{}, "up")
+				w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, elicitation.Via{},
+					"up")
 				return w.deploys()
 			},
 			upstream: failed(-32603, "The client cannot be reached"),
@@ -416,8 +418,8 @@ func (w *wired) refusedCall() string {
 	return w.encode(outcome{Err: err}.Response(protocol.IntID(1)))
 }
 
-// wantEndOnce sends a reply after the last entry, of a question that has ended, and wants nothing of
-// it to be seen. An error says who has cancelled the question.
+// wantEndOnce sends a reply after the last entry, of a question that has ended, and wants nothing
+// of it to be seen. An error says who has cancelled the question.
 func (w *wired) wantEndOnce(end entry, withdrawn string) {
 	w.Helper()
 	if by, _ := end["by"].(string); by != "" {

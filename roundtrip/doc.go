@@ -187,8 +187,6 @@
 //		until the client's transport has taken the question; the question fails
 //	heartbeats of the router              15 s
 //		the same, for the gateway's client
-//	elicitation.NewPausableTimeout        -
-//		work alone: the clock stands still while its Pause holds; the context ends
 //	a call of an older upstream           15 min
 //		with all its questions, before a client of either kind;
 //		it is cancelled upstream, and the client told; 5 min more than one question may take

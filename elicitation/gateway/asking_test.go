@@ -87,14 +87,15 @@ func TestAQuestionThatTheUpstreamWithdrawsLeavesTheSession(t *testing.T) {
 		}
 		event(fmt.Sprintf(rawDone, id))
 	})
-	c := connectWith(t, front(t, ops(upstream, protocol.Legacy)), client.Options{Era: protocol.Legacy, ElicitForm: func(
-		ctx context.Context, _ *client.FormQuestion,
-	) (*protocol.ElicitResult, error) {
-		close(shown)
-		<-ctx.Done()
-		close(withdrawn)
-		return nil, ctx.Err()
-	}}, "ops_x")
+	c := connectWith(t, front(t, ops(upstream, protocol.Legacy)), client.Options{
+		Era: protocol.Legacy, ElicitForm: func(
+			ctx context.Context, _ *client.FormQuestion,
+		) (*protocol.ElicitResult, error) {
+			close(shown)
+			<-ctx.Done()
+			close(withdrawn)
+			return nil, ctx.Err()
+		}}, "ops_x")
 	wantText(t, c, "ops_x", "done")
 }
 

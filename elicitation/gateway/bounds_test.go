@@ -88,7 +88,8 @@ func TestPanicsOfAnAuthorizer(t *testing.T) {
 	for _, method := range []string{protocol.MethodCallTool, protocol.MethodComplete} {
 		var armed atomic.Bool
 		upstream := ops(serveHTTP(t, srv), protocol.Legacy)
-		upstream.Credential = func(context.Context, protocol.Principal) (gateway.Credential, error) {
+		upstream.Credential = func(context.Context, protocol.Principal) (
+			gateway.Credential, error) {
 			return gateway.Credential{Authorizer: panicking{&armed, method}}, nil
 		}
 		c := connect(t, startGateway(t, &gateway.Options{MaxConnections: 1,

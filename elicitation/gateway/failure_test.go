@@ -94,7 +94,8 @@ var failureScenes = []struct {
 	{"garbage in mid-run", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		writeEvents(w, aliveEvent, "data: {\"jsonrpc\":\"2.0\",\"hunter2\"}\n\n")
 	}, "malformed at=26", cannotBeRead},
-	{"garbage as a body", writeJSON(`{"jsonrpc":"2.0","id":1 hunter2`), "malformed at=24", cannotBeRead},
+	{"garbage as a body", writeJSON(`{"jsonrpc":"2.0","id":1 hunter2`),
+		"malformed at=24", cannotBeRead},
 	{"HTML with status 200", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<html>hunter2</html>")

@@ -163,8 +163,8 @@ func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
 	}
 }
 
-// A gateway that starts is not there in a moment: a balancer sends it requests, also those that come
-// back with answers, which wait for the lists.
+// A gateway that starts is not there in a moment: a balancer sends it requests, also those that
+// come back with answers, which wait for the lists.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	t.Parallel()
 	slow := ops(startUpstream(t).url, 0)

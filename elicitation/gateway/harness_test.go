@@ -295,12 +295,6 @@ func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
 	return client.Accept(nil)
 }
 
-// untilWithdrawn answers no form.
-func untilWithdrawn(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // connect returns the client of a person, which lists these tools.
 func connect(
 	t testing.TB, url string, era protocol.Era, p *person, tools ...string,
@@ -459,7 +453,8 @@ func wantBusy(t *testing.T, c *client.Client) *protocol.Error {
 }
 
 // resume answers the question of a call. It returns the next one or the text of the result.
-func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (*client.Pending, string) {
+func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (
+	*client.Pending, string) {
 	t.Helper()
 	result, next, err := c.Resume(t.Context(), answered(t, p, content))
 	if err != nil {

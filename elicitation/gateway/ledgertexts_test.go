@@ -82,8 +82,8 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	}
 }
 
-// A question that no call is open for reaches nobody, before the first call and after the last. It is
-// in the log and in the metrics, and is no request.
+// A question that no call is open for reaches nobody, before the first call and after the last. It
+// is in the log and in the metrics, and is no request.
 func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		u, upstream := startTaking(t, nil)

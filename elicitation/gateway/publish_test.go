@@ -48,7 +48,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			Refuse: []protocol.InputKind{"url"}}), `"url" is no kind of question`},
 		"calls that start over": {restarting, "RestartExpired"},
 	} {
-		if _, err := gateway.New(&test.opts); err == nil || !strings.Contains(err.Error(), test.want) {
+		_, err := gateway.New(&test.opts)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 	}

@@ -453,7 +453,7 @@ func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.An
 	parked := c.parked.Load()
 	if parked == nil {
 		return relay.Answer{}, protocol.Errorf(protocol.CodeMethodNotFound,
-			elicitation.MessageNoSession)
+			"No client session available")
 	}
 	return parked.Ask(ctx, q, nil)
 }

@@ -57,6 +57,7 @@ func withRoundtrip(packages ...string) []string {
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
+	"internal/testing/hostedtest": true,
 	"internal/testing/chaos":      true,
 	"internal/testing/oauthtest":  true,
 	"internal/testing/servertest": true,
@@ -79,6 +80,7 @@ var mayUseHTTP = map[string]string{
 
 	"internal/testing/servertest":            "serves tests over pipes and as replicas",
 	"internal/testing/chaos":                 "has replicas that serve HTTP, and clients that call them",
+	"internal/testing/hostedtest":            "is a client that sends headers",
 	"internal/testing/oauthtest":             "is an authorization server, a protected resource and a browser",
 	"internal/testing/wiretest":              "records what passes through an http.RoundTripper",
 	"internal/conformance/everything":        "is a server that the official suite tries",

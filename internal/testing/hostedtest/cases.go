@@ -196,7 +196,8 @@ func (sdk SDK) testHandlersThatStay(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			return "late"
 		}, 3 * time.Second},
-		{"never returns", func(leave <-chan struct{}) string { <-leave; return "" }, 5 * time.Second},
+		{"never returns", func(leave <-chan struct{}) string { <-leave; return "" },
+			5 * time.Second},
 		{"panics too late", func(leave <-chan struct{}) string { <-leave; panic("late") },
 			5 * time.Second},
 	} {

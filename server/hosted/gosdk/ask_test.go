@@ -156,7 +156,8 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 		return first + ", " + said, err
 	})
 	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20250618} {
-		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: version}, noCapabilities)
+		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: version},
+			noCapabilities)
 		for _, test := range []struct {
 			tool, want  string
 			first, then int // runs, where handlers run again

@@ -122,7 +122,8 @@ func TestTokensOfCallers(t *testing.T) {
 	s := newServer(nil)
 	addText(s, "who", func(_ context.Context, req *toolRequest) (string, error) {
 		info := req.Extra.TokenInfo
-		return fmt.Sprint(info.UserID, " ", info.Scopes, " ", info.Expiration.After(time.Now())), nil
+		return fmt.Sprint(info.UserID, " ", info.Scopes, " ",
+			info.Expiration.After(time.Now())), nil
 	})
 	ann := &hosted.Caller{Principal: protocol.Principal{Issuer: "i", Subject: "ann"}}
 	ctx := t.Context()

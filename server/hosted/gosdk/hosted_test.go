@@ -279,7 +279,8 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	want(t, "call", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "raw"), "then After First?")
+	want(t, "call", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "raw"),
+		"then After First?")
 	collect, timeout := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
 	defer collect.Stop()
 	for made > 0 {
@@ -308,5 +309,6 @@ func TestCallersOfOlderRevisionsStayWhatTheyAre(t *testing.T) {
 	})
 	h := host(t, s, &gosdk.Options{TrueRevision: true})
 	want(t, "modern", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "new"), "done")
-	want(t, "legacy", hostedtest.CallTool(t, dial(t, h, protocol.Legacy, &person{}), "new"), "refused")
+	want(t, "legacy", hostedtest.CallTool(t, dial(t, h, protocol.Legacy, &person{}), "new"),
+		"refused")
 }

@@ -106,12 +106,14 @@ func TestPanicsWhileASessionOpens(t *testing.T) {
 		})
 		p := gosdk.Peer(s, nil)
 		want(t, method, panicked(func() {
-			session, _, err := p.OpenSession(t.Context(), hostedtest.Initialize(noCapabilities), &back{})
+			session, _, err := p.OpenSession(t.Context(),
+				hostedtest.Initialize(noCapabilities), &back{})
 			if err != nil {
 				t.Error(err)
 			}
 			defer session.Close()
-			_ = session.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
+			_ = session.Notify(t.Context(),
+				&protocol.Notification{Method: protocol.NotifyInitialized})
 		}), method)
 		for range s.Sessions() {
 			t.Errorf("%s: a session is left", method)

@@ -154,7 +154,8 @@ func TestReturnedQuestionsAreAskedByTheSDKWhereItSaysNothingElse(t *testing.T) {
 		if test.hidden {
 			s.AddReceivingMiddleware(hide)
 		}
-		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: test.version}, noCapabilities)
+		c := hostedtest.OpenAs(t, gosdk.Peer(s, nil), &hosted.Caller{Version: test.version},
+			noCapabilities)
 		for _, tool := range []string{"typed", "raw"} {
 			runs = 0
 			b := &back{Answer: answerForm}

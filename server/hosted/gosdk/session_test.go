@@ -69,7 +69,8 @@ func TestInitializedHandlersRunOnce(t *testing.T) {
 func BenchmarkSession(b *testing.B) {
 	p := gosdk.Peer(newServer(nil), nil)
 	for b.Loop() {
-		session, _, err := p.OpenSession(b.Context(), hostedtest.Initialize(noCapabilities), &back{})
+		session, _, err := p.OpenSession(b.Context(),
+			hostedtest.Initialize(noCapabilities), &back{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -119,7 +119,8 @@ func TestCasesOfAllSDKs(t *testing.T) {
 			return mcpgo.Peer(s), func() int {
 				counting.Lock()
 				defer counting.Unlock()
-				if err := s.SendNotificationToSpecificClient("s1", "x", nil); registered == 0 && err == nil {
+				err := s.SendNotificationToSpecificClient("s1", "x", nil)
+				if registered == 0 && err == nil {
 					return -1 // it is registered all the same
 				}
 				return registered
