@@ -134,7 +134,7 @@
 //		waits it has no effect
 //	a flow                                24 h
 //		all rounds together, RoundTTL if that is longer; it ends like RoundTTL, and in a
-//		session like HumanTimeout
+//		session like HumanTimeout, when something is asked or waits for its answer
 //	roundtrip.MaxVisitHold                25 s
 //		how long Await holds a request of a modern revision; the link is asked for again
 //	heartbeats of a call                  15 s

@@ -105,8 +105,7 @@ func (r *run) endLocked(e *ending) error {
 	}
 	if r.flow.end == nil {
 		r.flow.end = e
-		r.ctx.cancelRun(e.err)
-		r.withdrawLocked(e.err)
+		r.ctx.Cancel(e.err)
 	}
 	return r.flow.end.err
 }
@@ -211,8 +210,7 @@ func (r asker) suspendHandler(missing *Question) error {
 		return err
 	}
 	f.pending = append(f.pending, *missing)
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, missing.key)
 }
 

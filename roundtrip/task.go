@@ -83,8 +83,7 @@ func BeginTask(ctx context.Context) error {
 		return err
 	}
 	f.begins = true
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: a task begins", ErrPending)
 }
 
@@ -114,7 +113,7 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
-	case !finished && r.ctx.Context.Err() != nil:
+	case !finished && r.ctx.Parent().Err() != nil:
 		return r.cutOff(key)
 	case err != nil:
 		return err
@@ -149,8 +148,7 @@ func (r *run) waitLocked(key string) error {
 		return r.flow.end.err
 	}
 	r.flow.waitsFor = append(r.flow.waitsFor, key)
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: %w: %s", ErrPending, ErrNotFinished, key)
 }
 

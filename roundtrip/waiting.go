@@ -146,10 +146,9 @@ type callWait struct {
 	beats  *heartbeat.Timer
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time      // when the flowRun ends; zero: the context of a question decides
-	ctx        inflight.Timed // that ends then
-	localState []byte         // claims that the last run has left for the next
-	requested  event.Event    // that the questions of the last run go out, nil if nobody observes
+	until      time.Time   // when the flowRun ends; zero: the context of a question decides
+	localState []byte      // claims that the last run has left for the next
+	requested  event.Event // that the questions of the last run go out, nil if nobody observes
 	visits     visitTable
 }
 
@@ -243,14 +242,15 @@ type openWait struct {
 	questioner *questioner
 	wait       *callWait
 	own        bool // the questions are of no call that runs
-	run        *run // that it is attached to, nil: none
 }
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it
-// returns. It fails with a waitRefusedError if too many calls wait. All questions that a
-// client is asked while a call runs pass here. r is not nil if ctx is the context of its handler,
-// whose deadline the questions enforce themselves.
-func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error) {
+// returns. It fails with a waitRefusedError if too many calls wait, and when the time of the flow
+// is over. All questions that a client is asked while a call runs pass here.
+func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
+	if p.questionTimeout() <= 0 {
+		return nil, errHumanTimeout
+	}
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
@@ -263,9 +263,7 @@ func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error
 	if limit != quota.None {
 		return nil, p.refuseForRoom(ctx, limit)
 	}
-	if r.attachWait(&w.Context, ctx) {
-		w.run = r
-	}
+	w.Context.Init(ctx)
 	begun := false
 	defer func() {
 		if !begun { // code of the author's that watches has panicked
@@ -286,9 +284,6 @@ func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
 		w.wait.closeWait()
-	}
-	if w.run != nil {
-		w.run.detachWait(&w.Context)
 	}
 	w.Cancel(nil)
 	defer w.watched.End()
