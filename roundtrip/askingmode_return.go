@@ -62,7 +62,7 @@ func (returnMode) answerURLs(ctx context.Context, r responder,
 }
 
 func (returnMode) visitLimit(r asker, _ *questioner) time.Duration {
-	return min(MaxVisitHold, r.visitTimeLeft())
+	return min(maxVisitHold, r.visitTimeLeft())
 }
 
 func (returnMode) awaitRefusal(context.Context, asker, *questioner, error) error { return nil }

@@ -15,9 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// MaxVisitHold is how long [Await] holds a request of a modern revision. Proxies
+// maxVisitHold is how long [Await] holds a request of a modern revision. Proxies
 // and clients commonly give up on what is silent for half a minute or more.
-const MaxVisitHold = 25 * time.Second
+const maxVisitHold = 25 * time.Second
 
 // visitPoll is the time between two looks at a visit that is not finished.
 const visitPoll = time.Second
@@ -51,7 +51,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 // when the request is not held any longer, and what it returns then counts. An
 // error of done ends Await.
 //
-// In a modern revision the request is held for up to [MaxVisitHold]. Then the
+// In a modern revision the request is held for up to 25 s. Then the
 // client is asked for the same visit again, with "Not finished yet." in front. These rounds do
 // not count toward the funnel's Limits.Rounds: the flow ends after its HumanTimeout, from when
 // the person agreed. In a session Await waits in place, for as long; clients of revision

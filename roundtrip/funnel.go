@@ -47,7 +47,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Limits.Rounds = cmp.Or(opts.Limits.Rounds, defaultMaxRounds)
 	opts.Limits.StateBytes = min(cmp.Or(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
-	opts.RoundTTL = cmp.Or(opts.RoundTTL, DefaultRoundTTL)
+	opts.RoundTTL = cmp.Or(opts.RoundTTL, defaultRoundTTL)
 	opts.HumanTimeout = cmp.Or(opts.HumanTimeout, defaultHumanTimeout)
 	if err := opts.checkKey(); err != nil {
 		return nil, err

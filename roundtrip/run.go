@@ -219,9 +219,3 @@ func (r *run) closeRun() {
 	r.mu.Unlock()
 	r.ctx.Cancel(nil)
 }
-
-// RequestID returns the id of the request that ctx belongs to, as events and
-// log entries have it, for authors who log as well. It is random, names one leg
-// of a flowRun and means nothing to the client. It is empty where nothing observes
-// or logs.
-func RequestID(ctx context.Context) string { return callctx.From(ctx) }

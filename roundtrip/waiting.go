@@ -35,27 +35,11 @@ const (
 // room: people need seconds at least.
 const waitRetryAfter = 5 * time.Second
 
-// WatchWaiting returns a context under which tell is called with true when a call
-// begins to wait for a person, and with false when it goes on. A call waits while
-// any of its questions is with the client, however many goroutines ask; calls of
-// modern revisions wait in [Await] only, their questions are returned. Middleware that
-// limits or measures work uses it to leave the time out that a person takes:
-//
-//	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
-//	return next(ctx, request)
-//
-// tell is called by one goroutine at a time, with true and false by turns, and
-// with false before the handler goes on; with false also after the call, where a
-// goroutine of its handler waited on. It must return soon and must not ask.
-func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
-	return waiting.WithWatch(ctx, tell)
-}
-
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[protocol.Principal]
 	bytes    *quota.Pool[protocol.Principal]
-	sessions *quota.Pool[SessionKey]
+	sessions *quota.Pool[any]
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
@@ -73,7 +57,7 @@ func newWaitQuotas(o *Options) waitQuotas {
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: maxWaitingBytes,
 			Share: quota.ShareOf(maxWaitingBytes),
 			Local: protocol.LocalPrincipal()}),
-		sessions: quota.New(quota.Options[SessionKey]{
+		sessions: quota.New(quota.Options[any]{
 			Total: -1,
 			Share: perSession,
 		}),
