@@ -3,12 +3,18 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file and the others named adapter have what hosted servers, gateways and
-// transports use, and authors of handlers do not.
+// This file has what hosted servers, gateways, transports and middleware use, and authors of
+// handlers do not. [Funnel] is in funnel.go.
 
 // A Call is one arrival of a multi round-trip request: the first leg of a flowRun
 // or a retry. Everything in it may be hostile; nothing is changed.
@@ -37,9 +43,9 @@ type Call struct {
 	// Push puts questions to the client of a legacy revision. Nil where there
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
-	// Session tells the sessions of one funnel apart, for
-	// Options.Limits.WaitingPerPrincipal. Zero: the call belongs to none.
-	Session SessionKey
+	// Session tells the sessions of one funnel apart, for Options.Limits.WaitingPerPrincipal:
+	// a pointer to the session or its id, which can be compared. Nil: the call belongs to none.
+	Session any
 	// Heartbeat sends one progress notification on the call's own token, while
 	// the call waits for a person, after 2 s and then every 15 s: clients that give up what
 	// is silent for a minute wait as long as a person needs. The funnel makes one
@@ -63,13 +69,6 @@ type Call struct {
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error
 }
-
-// A SessionKey stands for one session of a host. Keys are equal if the values are that
-// they were made of; the zero value stands for no session.
-type SessionKey struct{ session any }
-
-// SessionKeyOf returns the key of a session, which can be a pointer to it or its id.
-func SessionKeyOf[T comparable](session T) SessionKey { return SessionKey{session} }
 
 // A Handler runs one round of a request. It may be called several times in a
 // flow, each time from its start.
@@ -96,4 +95,259 @@ type Pusher interface {
 // the visit to a URL which was asked for under an id is finished.
 type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
+}
+
+// A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
+type TaskCall struct {
+	// Begin keeps a task that begins here, with the journal for its first run, and returns the
+	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
+	// and must get the same handle. What it returns is the outcome of the call: a
+	// [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a task that was over
+	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
+	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
+		protocol.CallToolOutcome, error)
+	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
+	// is asked where a [store.Guard] knows of a request only that it was served.
+	Find func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error)
+	// Run means that the call is a run of a task that has begun.
+	Run *TaskRun
+}
+
+// A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
+// sealed state. The answers are the Responses of the [Call].
+type TaskRun struct {
+	// Journal is what Begin, Save or Next said last.
+	Journal []byte
+	// Waited is how long each of the Responses took to come.
+	Waited []time.Duration
+	// Save keeps a journal for the case that this run does not come to its end. What the run
+	// would do next waits for it, and is not done when it fails: then the host must drop the
+	// outcome of the run. One call at a time.
+	Save func(ctx context.Context, journal []byte) error
+	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
+	// for one that it cannot.
+	Fits func(result []byte) bool
+
+	// Next is set by the funnel when the run ends with questions, or waits: the journal of the
+	// next run, which comes with the answers.
+	Next []byte
+	// WaitsFor is set when the run waits for something that is no question: its keys. The next
+	// run looks again. The result of the run means nothing then.
+	WaitsFor []string
+}
+
+// AskRequest asks a question given as the wire has it and returns the bare
+// result: it is what hosts of another SDK's handlers put in the place of a call to the
+// client. Unlike [Ask] it does not take a refusal for an error but returns it,
+// so that {"action":"decline"} comes out as the client said it. The content of
+// an accepted form has been checked and has its defaults filled in. The result
+// is to be read with the Decode*Result functions of package protocol.
+//
+// The question must be the same in every round, too. Where Ask would ask another one under the
+// key once more, AskRequest ends the flowRun with an error for client and observer, since what
+// handlers of an SDK have that is fresh in a question is fresh in each round ([Nonce] and
+// [Memo] keep it).
+//
+// Errors are those of Ask but for the refusals. Adapters whose callers have no
+// keys must make them, the same in every round: the ordinal of the question in
+// the run and a digest of it will do where nothing is asked concurrently.
+func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
+	opts ...QuestionOption) (json.RawMessage, error) {
+	return newRequestAsk(key, request, opts).ask(ctx)
+}
+
+// RefusedAction returns the action with which the client refused the form or visit key, as it
+// sent it, and false if it has not: for SDKs that have no word for [Unseen]. The refusal counts
+// as read.
+func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
+	if r := runFrom(ctx); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if a := r.findAnswerLocked(key); a != nil && a.asRefusal() != nil {
+			a.checked = true // the caller passes it on
+			return actionOf(a.asRefusal()), true
+		}
+	}
+	return "", false
+}
+
+// WithoutAnswers keeps the answers so far out of the state, which has a bound: for hosts that have
+// passed them on and whose next questions have other keys.
+func WithoutAnswers() Item { return itemFunc(func(d *draft) { d.forgets = true }) }
+
+// AskUnkeyed is [AskRequest] for handlers whose questions have no keys, such as those that
+// call the SDK's own methods. Each call is a question of its own, also where the person was
+// asked the same before in this run.
+//
+// Where the handler runs again with an answer, the answer belongs to the question with the
+// same content. One of several with the same content is told from the others by its place:
+// its answer is used only if everything that was asked before it is the same, in the same
+// order. Otherwise, or if the handler comes to a question whose answer is there and asks
+// another one in its place, the flowRun ends with an error for client and observer, and nothing
+// is asked. What changes in a question must be kept with [Memo] or [Nonce].
+//
+// A refusal must reach the handler. A run that would complete without coming to a question that
+// the person has refused ends as refused instead, because what the handler looks at before it
+// asks has changed since: a visit, for example, was finished and then declined. The handler has
+// run by then. Refusing before it runs would take every refusal away from handlers, which have
+// words of their own for it; which questions a run comes to is known when it is over. So what
+// such a run has done stays done, unless it was left to [OnCommit], whose functions do not run.
+//
+// A round has one such question. Different questions may be asked from several goroutines;
+// they are asked one after the other. Equal ones have no order there and end the flowRun: they
+// need keys.
+//
+// The keys on the wire are question-1, question-2 and so on in the order of asking, with
+// concurrent- before them where the goroutine of the handler did not ask. Handlers that
+// name questions themselves must not use these.
+func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
+	opts ...QuestionOption) (json.RawMessage, error) {
+	r := askerFrom(ctx)
+	if r.run == nil {
+		return nil, noRound(ctx)
+	}
+	q := requestQuestion("question", request).applyOptions(opts)
+	if q.err != nil {
+		return nil, r.endWithError(q.err)
+	}
+	u, err := r.unkeyedQuestions()
+	if err != nil {
+		return nil, err
+	}
+	if !r.askingMode().returnsQuestions() {
+		return AskRequest(ctx, u.nextKey(), request, opts...)
+	}
+	// A question that nobody can be asked has no place among the others.
+	if err := r.checkOptional(ctx, &q); err != nil {
+		return nil, err
+	}
+	asked := unkeyedQuestion{concurrent: !CalledByHandler()}
+	if asked.content, err = q.identifyContent(); err != nil {
+		return nil, r.endWithError(err)
+	}
+	// No call waits for a person here: the mutex is held for a moment.
+	u.asking.Lock()
+	defer u.asking.Unlock()
+	if err := r.placeUnkeyed(u, &asked); err != nil {
+		return nil, err
+	}
+	raw, err := AskRequest(ctx, asked.formatKey(), request, opts...)
+	if errors.Is(err, ErrPending) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		u.pending = &asked
+	}
+	return raw, err
+}
+
+// PushRequest puts one question to the client of a session while the handler of ctx waits, for
+// hosts whose handlers were written for sessions. It is [AskRequest] without a key and without
+// rounds: a question without an answer is sent at once, and each call is a question of its own.
+// Gate, limits, checks and errors are the same.
+//
+// Toward a modern revision it sends nothing and returns a [*PushError], as it does where the
+// connection or the client cannot be asked. Any failure to ask ends the run: the handler's
+// context is cancelled, nothing more is asked, and the client gets a refusal that says why,
+// whatever the handler returns. So a handler that drops the error does not complete. A question
+// that the handler itself withdraws, by a context of its own that ends, ends nothing.
+//
+// The keys in events are push-1, push-2 and so on in the order of asking. Calls may overlap.
+func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMessage, error) {
+	a, err := preparePush(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return a.ask(ctx)
+}
+
+// WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
+// began them, and cannot ask with it.
+func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
+
+// WithRoundOf returns ctx as part of the round that handler, the context of a
+// handler, is of: for hosts whose calls that push may be given any context.
+func WithRoundOf(ctx, handler context.Context) context.Context {
+	r := runFrom(handler)
+	if r == nil || r == runFrom(ctx) {
+		return ctx
+	}
+	return context.WithValue(ctx, runKey{}, r)
+}
+
+// CalledByHandler reports whether a handler runs further up on this goroutine, however deep the
+// stack is: keys and order of questions that the author gave no keys depend on it. It walks the
+// stack, which takes microseconds.
+func CalledByHandler() bool {
+	for size := 64; ; size *= 4 {
+		callers := make([]uintptr, size)
+		n := runtime.Callers(2, callers)
+		frames := runtime.CallersFrames(callers[:n])
+		for more := true; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") ||
+				strings.HasSuffix(frame.Function, "/roundtrip.ContinueHandler") {
+				return true
+			}
+		}
+		if n < size {
+			return false
+		}
+	}
+}
+
+// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler
+// was called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the
+// order of the handler's.
+//
+//go:noinline
+func ContinueHandler(f func()) { f() }
+
+// WatchWaiting returns a context under which tell is called with true when a call
+// begins to wait for a person, and with false when it goes on. A call waits while
+// any of its questions is with the client, however many goroutines ask; calls of
+// modern revisions wait in [Await] only, their questions are returned. Middleware that
+// limits or measures work uses it to leave the time out that a person takes:
+//
+//	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
+//	return next(ctx, request)
+//
+// tell is called by one goroutine at a time, with true and false by turns, and
+// with false before the handler goes on; with false also after the call, where a
+// goroutine of its handler waited on. It must return soon and must not ask.
+func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
+	return waiting.WithWatch(ctx, tell)
+}
+
+// RequestID returns the id of the request that ctx belongs to, as events and
+// log entries have it, for authors who log as well. It is random, names one leg
+// of a flowRun and means nothing to the client. It is empty where nothing observes
+// or logs.
+func RequestID(ctx context.Context) string { return callctx.From(ctx) }
+
+// A Tracer ties rounds and questions together in a tracing system. Package telemetry has one for
+// OpenTelemetry. Its methods are called with a context that has the values of the request, and
+// must return soon. Calls may overlap.
+type Tracer interface {
+	// CurrentSpan returns the span of ctx, in which questions are about to be returned. It
+	// travels in the sealed state, or with the task that begins. Zero, as for a span that is not
+	// sampled: nothing travels.
+	CurrentSpan(ctx context.Context) SpanRef
+	// LinkSpan is called when the state of a request has been verified: before is the span in
+	// which its questions were asked, on whichever replica, or the task that runs was begun.
+	LinkSpan(ctx context.Context, before SpanRef)
+	// BeginQuestion is called before a question is pushed to the client of a session. It returns
+	// the question to send, which may differ in its _meta, and a function that is called once,
+	// with the error where there is no answer.
+	BeginQuestion(ctx context.Context, question protocol.InputRequest) (
+		protocol.InputRequest, func(error))
+	// CarrySpan returns ctx with the span of request, for hosts that serve a request by calls under
+	// a context of their own, as gateways do.
+	CarrySpan(ctx, request context.Context) context.Context
+}
+
+// A SpanRef names a span of a trace, as W3C Trace Context does. The zero value names none.
+type SpanRef struct {
+	Trace [16]byte
+	Span  [8]byte
 }

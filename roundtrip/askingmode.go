@@ -19,11 +19,8 @@ type askingMode interface {
 	// asked while the handler waits.
 	returnsQuestions() bool
 
-	// openCall prepares the exchange for its first run, limitCall returns the context of all of
-	// its runs, and endCall is called after the last.
+	// openCall prepares the exchange for its first run.
 	openCall(e *exchange)
-	limitCall(e *exchange, parent context.Context) context.Context
-	endCall(e *exchange)
 	// retryMembers returns the answers and the state that the client sent, without what its
 	// revision cannot carry, or what the host cannot tell from absence.
 	retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState)
@@ -43,7 +40,7 @@ type askingMode interface {
 	reportRequested(ctx context.Context, p *questioner, requested event.InputRequested)
 	// askClient asks the questions of the handler's result and opens the next run with the answers.
 	// Where there is no next run in this call it returns the response.
-	askClient(ctx, parent context.Context, r responder, asks *protocol.InputRequiredResult) (
+	askClient(ctx context.Context, r responder, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
 	// answerURLs answers a handler's URL elicitation error. Where it is not final the handler
 	// counts as having returned result.
@@ -56,8 +53,6 @@ type askingMode interface {
 	visitLimit(r asker, p *questioner) time.Duration
 	awaitRefusal(ctx context.Context, r asker, p *questioner, cause error) error
 	endVisit(r asker, key string, cause error) error
-	// isTimeLimit reports whether a call whose context ended for this cause is still there.
-	isTimeLimit(cause error) bool
 }
 
 // askingMode returns the mode of the call.

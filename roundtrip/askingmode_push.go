@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -15,17 +14,10 @@ type pushMode struct{}
 
 func (pushMode) returnsQuestions() bool { return false }
 
-func (pushMode) openCall(e *exchange) { e.wait = &callWait{} }
-
-// limitCall returns a context that ends with the flowRun. Progress of the client may extend the
-// time for each question, so the call needs a limit of its own.
-func (pushMode) limitCall(e *exchange, parent context.Context) context.Context {
-	e.wait.until = time.Now().Add(e.funnel.opts.flowTTL())
-	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)
-	return &e.wait.ctx
+// openCall notes when the flowRun ends, however often the client reports progress on a question.
+func (pushMode) openCall(e *exchange) {
+	e.wait = &callWait{until: time.Now().Add(e.funnel.opts.flowTTL())}
 }
-
-func (pushMode) endCall(e *exchange) { e.wait.ctx.Cancel() }
 
 // retryMembers returns nothing: retry members came with 2026-07-28 (basic/patterns/mrtr). Before
 // that they are unknown members, which a server ignores whatever they contain.
@@ -58,9 +50,9 @@ func (pushMode) reportRequested(_ context.Context, p *questioner, requested even
 	p.wait.requested = requested // until they are sent
 }
 
-func (pushMode) askClient(ctx, parent context.Context, r responder,
+func (pushMode) askClient(ctx context.Context, r responder,
 	asks *protocol.InputRequiredResult) (*run, protocol.Result, error) {
-	return r.pushReturned(ctx, parent, asks)
+	return r.pushReturned(ctx, asks)
 }
 
 func (pushMode) answerURLs(ctx context.Context, r responder,
@@ -80,5 +72,3 @@ func (pushMode) endVisit(r asker, key string, cause error) error {
 	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed})
 	return cause
 }
-
-func (pushMode) isTimeLimit(cause error) bool { return errors.Is(cause, errHumanTimeout) }

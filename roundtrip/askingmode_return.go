@@ -16,10 +16,6 @@ func (returnMode) returnsQuestions() bool { return true }
 
 func (returnMode) openCall(*exchange) {}
 
-func (returnMode) limitCall(_ *exchange, parent context.Context) context.Context { return parent }
-
-func (returnMode) endCall(*exchange) {}
-
 func (returnMode) retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState) {
 	return call.Responses, call.State
 }
@@ -50,7 +46,7 @@ func (returnMode) reportRequested(ctx context.Context, p *questioner,
 }
 
 // askClient leaves it to the client to ask.
-func (returnMode) askClient(_, _ context.Context, _ responder, asks *protocol.InputRequiredResult) (
+func (returnMode) askClient(_ context.Context, _ responder, asks *protocol.InputRequiredResult) (
 	*run, protocol.Result, error) {
 	return nil, asks, nil
 }
@@ -66,11 +62,9 @@ func (returnMode) answerURLs(ctx context.Context, r responder,
 }
 
 func (returnMode) visitLimit(r asker, _ *questioner) time.Duration {
-	return min(MaxVisitHold, r.visitTimeLeft())
+	return min(maxVisitHold, r.visitTimeLeft())
 }
 
 func (returnMode) awaitRefusal(context.Context, asker, *questioner, error) error { return nil }
 
 func (returnMode) endVisit(asker, string, error) error { return nil }
-
-func (returnMode) isTimeLimit(error) bool { return false }

@@ -13,12 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// MaxVisitHold is how long [Await] holds a request of a modern revision. Proxies
+// maxVisitHold is how long [Await] holds a request of a modern revision. Proxies
 // and clients commonly give up on what is silent for half a minute or more.
-const MaxVisitHold = 25 * time.Second
+const maxVisitHold = 25 * time.Second
 
 // visitPoll is the time between two looks at a visit that is not finished.
 const visitPoll = time.Second
@@ -52,7 +51,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 // when the request is not held any longer, and what it returns then counts. An
 // error of done ends Await.
 //
-// In a modern revision the request is held for up to [MaxVisitHold]. Then the
+// In a modern revision the request is held for up to 25 s. Then the
 // client is asked for the same visit again, with "Not finished yet." in front. These rounds do
 // not count toward the funnel's Limits.Rounds: the flow ends after its HumanTimeout, from when
 // the person agreed. In a session Await waits in place, for as long; clients of revision
@@ -89,7 +88,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
-	case !finished && r.ctx.Context.Err() != nil: // whatever done made of that
+	case !finished && r.ctx.Parent().Err() != nil: // whatever done made of that
 		return r.cutOff(key)
 	case err != nil:
 		return err
@@ -174,7 +173,7 @@ func (r asker) holdVisit(ctx context.Context, key string,
 	if limit == 0 { // a run of a task looks once
 		return false, nil
 	}
-	w, err := p.beginWaiting(ctx, nil)
+	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return false, p.askingMode().awaitRefusal(ctx, r, p, err)
 	}
@@ -215,11 +214,8 @@ const howToFinish = "finish at the link, then call again"
 // cutOff ends the run because its request has ended while a visit was waited for. That is no
 // outcome: where nothing else was done the request can be sent again.
 func (r asker) cutOff(key string) error {
-	cause := context.Cause(r.ctx.Context)
+	cause := context.Cause(r.ctx.Parent())
 	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
-	if r.askingMode().isTimeLimit(cause) {
-		e = &ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed}
-	}
 	r.endWith(e)
 	return e.err
 }
@@ -270,8 +266,7 @@ func (r asker) suspendVisit(key string, again bool) error {
 		return r.notFinishedLocked(key)
 	}
 	f.pending = append(f.pending, f.visits[i])
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 

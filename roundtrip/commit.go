@@ -8,17 +8,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// CleanupTime is how long the context of [CleanupContext] lives, and that of
+// cleanupTime is how long the context of [CleanupContext] lives, and that of
 // functions given to [OnCommit]. It is enough to roll a transaction back and
 // does not hold up the answer for long.
-const CleanupTime = 5 * time.Second
+const cleanupTime = 5 * time.Second
 
 // CleanupContext returns a context for what must happen although the handler's
 // context has ended, be it because the round is pending: releasing locks,
 // rolling back. It has the values of ctx, is not cancelled with it, and ends
-// after [CleanupTime] or with the function returned, which must be called.
+// after 5 s or with the function returned, which must be called.
 func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), CleanupTime)
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }
 
 // OnCommit has fn run after the handler has completed the flow, its result has

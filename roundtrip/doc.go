@@ -134,9 +134,9 @@
 //		waits it has no effect
 //	a flow                                24 h
 //		all rounds together, RoundTTL if that is longer; it ends like RoundTTL, and in a
-//		session like HumanTimeout
-//	roundtrip.MaxVisitHold                25 s
-//		how long Await holds a request of a modern revision; the link is asked for again
+//		session like HumanTimeout, when something is asked or waits for its answer
+//	a visit that Await waits for          25 s
+//		how long it holds a request of a modern revision; the link is asked for again
 //	heartbeats of a call                  15 s
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s
@@ -237,9 +237,9 @@
 // # For hosts and transports
 //
 // Authors of handlers need none of these names; packages server and server/hosted
-// use them for those authors. They are in the files named adapter, and in funnel.go:
+// use them for those authors. They are in adapter.go, and the funnel itself in funnel.go:
 //
-//   - [Funnel] and [NewFunnel], with a [Call], its [SessionKey] and a [Handler], take a
+//   - [Funnel] and [NewFunnel], with a [Call] and a [Handler], take a
 //     request through its rounds; a [Pusher] puts questions to a client of a legacy
 //     revision, and one that is a [VisitCompleter] tells it that a visit is finished.
 //   - [PushRequest] and [WithRoundOf] are for hosts whose handlers send questions themselves.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -105,8 +103,7 @@ func (r *run) endLocked(e *ending) error {
 	}
 	if r.flow.end == nil {
 		r.flow.end = e
-		r.ctx.cancelRun(e.err)
-		r.withdrawLocked(e.err)
+		r.ctx.Cancel(e.err)
 	}
 	return r.flow.end.err
 }
@@ -211,8 +208,7 @@ func (r asker) suspendHandler(missing *Question) error {
 		return err
 	}
 	f.pending = append(f.pending, *missing)
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, missing.key)
 }
 
@@ -232,35 +228,6 @@ func noRound(ctx context.Context) error {
 		"resources/read; "+
 		"pass on the one that the handler was called with", ErrNoRound)
 }
-
-// CalledByHandler reports whether a handler runs further up on this goroutine, however deep the
-// stack is: keys and order of questions that the author gave no keys depend on it. It walks the
-// stack, which takes microseconds.
-func CalledByHandler() bool {
-	for size := 64; ; size *= 4 {
-		callers := make([]uintptr, size)
-		n := runtime.Callers(2, callers)
-		frames := runtime.CallersFrames(callers[:n])
-		for more := true; more; {
-			var frame runtime.Frame
-			frame, more = frames.Next()
-			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") ||
-				strings.HasSuffix(frame.Function, "/roundtrip.ContinueHandler") {
-				return true
-			}
-		}
-		if n < size {
-			return false
-		}
-	}
-}
-
-// ContinueHandler runs f as part of a handler, on another goroutine than the one that the handler
-// was called on: for hosts whose SDK has goroutines of its own. Questions that f asks are in the
-// order of the handler's.
-//
-//go:noinline
-func ContinueHandler(f func()) { f() }
 
 // errReturned is the error of calls in flow style after the handler's return.
 func errReturned() error {

@@ -47,7 +47,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Limits.Rounds = cmp.Or(opts.Limits.Rounds, defaultMaxRounds)
 	opts.Limits.StateBytes = min(cmp.Or(opts.Limits.StateBytes, defaultMaxStateBytes),
 		hardMaxStateBytes)
-	opts.RoundTTL = cmp.Or(opts.RoundTTL, DefaultRoundTTL)
+	opts.RoundTTL = cmp.Or(opts.RoundTTL, defaultRoundTTL)
 	opts.HumanTimeout = cmp.Or(opts.HumanTimeout, defaultHumanTimeout)
 	if err := opts.checkKey(); err != nil {
 		return nil, err
@@ -115,18 +115,16 @@ type exchange struct {
 // encoded, limited and read as if the client had carried it, so that a handler
 // which works here works there; it stays with the call, so it is neither sealed
 // nor claimed.
-func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.Result, error) {
+func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}
-		return r.executeSingleRound(parent, handler)
+		return r.executeSingleRound(ctx, handler)
 	}
-	defer e.releaseClaim(parent)
-	first, recorded, err := e.openState(parent)
+	defer e.releaseClaim(ctx)
+	first, recorded, err := e.openState(ctx)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
-	ctx := e.askingMode().limitCall(e, parent)
-	defer e.askingMode().endCall(e)
 	for r := (responder{first}); ; {
 		r.matchAnswers(ctx)
 		result, err := r.executeHandler(ctx, handler)
@@ -136,7 +134,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 		if err != nil || !more {
 			return result, err
 		}
-		next, result, err := e.askingMode().askClient(ctx, parent, r, asks)
+		next, result, err := e.askingMode().askClient(ctx, r, asks)
 		if next == nil {
 			return result, err
 		}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -21,7 +18,7 @@ import (
 // whatever runs before a question is sent, or after its answer, is in functions that are not
 // inlined.
 func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
-	waits, own, done := r.waitingContext(ctx)
+	waits, done := r.waitingContext(ctx)
 	defer done()
 	ignored := 0
 	for again, missing := 0, true; missing; again++ {
@@ -29,7 +26,7 @@ func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 		if err != nil {
 			return err
 		}
-		usable, failed := r.pushInPlace(waits, own, p, &one.question, again)
+		usable, failed := r.pushInPlace(waits, p, &one.question, again)
 		if ignored++; usable {
 			ignored = 0
 		}
@@ -73,63 +70,13 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 // waitingContext returns the context under which the questions of ctx wait for their answers,
 // and the function that releases it. It is ctx itself, unless that may have been cut off from
 // the context of the call, which a question must not outlive.
-//
-// own is the run if ctx is the handler's own context, as it nearly always is. That has no deadline
-// but the flowRun's, which questions enforce with their own timer, see questionTimeout. So their
-// contexts derive from the parent of the deadline context, and none of those between is realized
-// for them, which would take 4 KB.
-func (r asker) waitingContext(ctx context.Context) (waits context.Context, own *run, done func()) {
+func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	if ctx == context.Context(&r.ctx) {
-		return ctx, r.run, func() {}
+		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
-	return ctx, nil, func() { stop(); cancel(nil) }
-}
-
-// attachWait makes wait, under which questions wait, a child of ctx. It reports true if the run
-// cancels wait, and detachWait must be called when the questions have ended. A nil r cancels none.
-func (r *run) attachWait(wait *inflight.Context, ctx context.Context) bool {
-	if r == nil {
-		wait.Init(ctx)
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || ctx.Err() != nil { // has ended already
-		wait.Init(ctx)
-		return false
-	}
-	wait.Init(r.ctx.Context.(*inflight.Timed).Parent())
-	wait.SetValues(runRequestID{r})
-	r.ctx.openWaits = append(r.ctx.openWaits, wait)
-	return true
-}
-
-// runRequestID gives the context of a wait the request id that the handler's context has.
-type runRequestID struct{ run *run }
-
-func (v runRequestID) Value(key any) any {
-	if _, ok := key.(callctx.Key); ok {
-		return v.run
-	}
-	return nil
-}
-
-func (r *run) detachWait(wait *inflight.Context) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := slices.Index(r.ctx.openWaits, wait); i >= 0 {
-		r.ctx.openWaits = slices.Delete(r.ctx.openWaits, i, i+1)
-	}
-}
-
-// withdrawLocked cancels the contexts of all open questions.
-func (r *run) withdrawLocked(cause error) {
-	for _, wait := range r.ctx.openWaits {
-		wait.Cancel(cause)
-	}
-	r.ctx.openWaits = nil
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // inPlaceSlack is how many times Limits.Rounds a run may ask in place, one question after the
@@ -179,14 +126,14 @@ func (r asker) endInPlace() {
 }
 
 // pushInPlace asks the question and records the answer. It reports whether that could be used.
-func (r asker) pushInPlace(ctx context.Context, own *run, p *questioner, missing *Question,
+func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question,
 	again int) (usable bool, err error) {
 	requests, err := r.prepareInPlace(ctx, p, missing)
 	if err != nil {
 		return false, err
 	}
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.Limits.Rounds-1-again)
-	pushed, err := p.pushAll(ctx, own, requests, asked)
+	pushed, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
 		return false, err
 	}

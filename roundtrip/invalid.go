@@ -59,7 +59,7 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var events []event.Event
-	for ; r.reported < len(r.reworded); r.reported++ {
+	for ; int(r.reported) < len(r.reworded); r.reported++ {
 		events = append(events, r.reworded[r.reported])
 	}
 	for _, a := range r.answers {

@@ -19,8 +19,8 @@ const (
 	defaultMaxRounds = 8
 	// defaultMaxStateBytes keeps retries below what proxies allow.
 	defaultMaxStateBytes = 16 << 10
-	// DefaultRoundTTL is how long a person may take to answer one round.
-	DefaultRoundTTL = time.Hour
+	// defaultRoundTTL is how long a person may take to answer one round.
+	defaultRoundTTL = time.Hour
 	// flowTTL is how long a flow may take in all, unless one round may take longer: a day, which is
 	// the time between two people who look at the same thing. What takes longer is a task.
 	flowTTL = 24 * time.Hour
@@ -57,7 +57,7 @@ type Options struct {
 	Tracer Tracer
 	// Limits bound what flows and calls that wait may use.
 	Limits Limits
-	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL. A flow may take
+	// RoundTTL is how long a round may wait for answers, 0: 1 h. A flow may take
 	// a day, or as long as one round if that is longer.
 	RoundTTL time.Duration
 	// RestartExpired guards against flows that cannot go on: one whose state is

@@ -229,7 +229,7 @@ func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 	}{
 		{"finished at once", time.Nanosecond, false, time.Second, 2, ""},
 		{"finished while held", 6 * time.Second, false, 7 * time.Second, 4, ""},
-		{"not finished", 0, false, roundtrip.MaxVisitHold, 6, "Not finished yet. visit 0"},
+		{"not finished", 0, false, 25 * time.Second, 6, "Not finished yet. visit 0"},
 		{"another URL", 0, true, 0, 1, "visit 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

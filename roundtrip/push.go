@@ -28,18 +28,16 @@ const statePause = 250 * time.Millisecond
 // revision, waits for the answers, and opens the next run with them. Where there is no next
 // run it returns the response.
 //
-// Questions wait under the parent of ctx, because each has a timer of its own that ends with
-// the flowRun, see questionTimeout. A lazy context between would have to create a real one to
-// be waited for. The stack from here to the Pusher stays in use for as long as a person
+// The stack from here to the Pusher stays in use for as long as a person
 // needs, so preparation and failures are in functions that are not inlined.
 func (r responder) pushReturned(
-	ctx, parent context.Context, asks *protocol.InputRequiredResult,
+	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
 	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flowRun that starts over counts anew
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	pushed, err := r.pushAll(parent, nil, asks.InputRequests, r.wait.requested)
+	pushed, err := r.pushAll(ctx, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = humantime.Sleep(ctx, statePause)
 	}
@@ -93,17 +91,17 @@ type pushTime struct {
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. r is as in beginWaiting. It observes asked, if not
+// of them has failed. It observes asked, if not
 // nil, once the call may wait: a call that may not has asked nothing.
 func (p *questioner) pushAll(
-	ctx context.Context, r *run, requests protocol.InputRequests, asked event.Event,
+	ctx context.Context, requests protocol.InputRequests, asked event.Event,
 ) (*pushedAnswers, error) {
 	pushed := &pushedAnswers{responses: protocol.InputResponses{}}
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
 		return pushed, nil
 	}
-	w, err := p.beginWaiting(ctx, r)
+	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func (r asker) repeatHandler(handler Handler, result protocol.Result,
 	repeated := r.repeatedVisits(err)
 	began := time.Now()
 	for pause := visitPoll; len(repeated) > 0; pause *= 2 {
-		left := MaxVisitHold - time.Since(began)
+		left := maxVisitHold - time.Since(began)
 		until := time.Now().Add(min(pause, left))
 		passed, failed := left > 0, error(nil)
 		if passed {

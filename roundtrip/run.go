@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
@@ -27,9 +26,12 @@ import (
 // they must not look at the exchange then, which may have gone on to the next run.
 type run struct {
 	*exchange
-	number int            // the round
-	opened time.Time      // when its answers came
-	ctx    handlerContext // of the handler
+	number int       // the round
+	opened time.Time // when its answers came
+	// ctx is the context of the handler: that of the request with the run as a value, and with a
+	// cancellation of its own. It is lazy, because most handlers neither wait for their context nor
+	// ask in flow style.
+	ctx inflight.Context
 
 	responses      protocol.InputResponses // what the client answered to the run before
 	received       protocol.RequestState   // what the client sent, or the author's plain state
@@ -45,16 +47,17 @@ type run struct {
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flowRun        // nil in guard style
 
-	memos      []claims.Memo
-	version    string   // of the flowRun
-	id         [16]byte // of the flowRun, once identified
-	identified bool
-	versioned  bool                     // the handler's version is known, too
-	saving     sync.Mutex               // orders the journals that a task keeps
-	reworded   []event.QuestionReworded // answers to another version of the application
-	reported   int                      // how many of reworded the observer knows
-	acted      bool                     // something has begun that must not be repeated
-	closed     bool                     // the handler has returned
+	memos    []claims.Memo
+	version  string                   // of the flowRun
+	id       [16]byte                 // of the flowRun, once identified
+	saving   sync.Mutex               // orders the journals that a task keeps
+	reworded []event.QuestionReworded // answers to another version of the application
+	reported int32                    // how many of reworded the observer knows
+
+	identified bool // the id is known
+	versioned  bool // the handler's version is known, too
+	acted      bool // something has begun that must not be repeated
+	closed     bool // the handler has returned
 }
 
 // asked returns the questions of the run before.
@@ -87,6 +90,15 @@ func withoutRun(ctx context.Context) context.Context {
 func runFrom(ctx context.Context) *run {
 	r, _ := ctx.Value(runKey{}).(*run)
 	return r
+}
+
+// Value implements [inflight.Values].
+func (r *run) Value(key any) any {
+	switch key.(type) {
+	case runKey, callctx.Key:
+		return r
+	}
+	return nil
 }
 
 // RequestID implements [callctx.Named].
@@ -167,7 +179,8 @@ func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, err
 func (r *run) invokeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
-	r.ctx.Context, r.ctx.run = ctx, r
+	r.ctx.Init(ctx)
+	r.ctx.SetValues(r)
 	defer r.endHandler(ctx, &result, &err)
 	if result, err = handler(&r.ctx); err != nil {
 		return asker{r}.repeatHandler(handler, result, err)
@@ -203,87 +216,6 @@ func (r *run) isDecided() bool {
 func (r *run) closeRun() {
 	r.mu.Lock()
 	r.closed = true
-	r.withdrawLocked(context.Canceled)
 	r.mu.Unlock()
-	r.ctx.endRun()
+	r.ctx.Cancel(nil)
 }
-
-// handlerContext is the context that a handler gets: that of the request with the run as a
-// value, and with a cancellation of its own. The cancellable context of package context that
-// this takes is created on first use, because most handlers neither wait for their context nor
-// ask in flow style.
-type handlerContext struct {
-	context.Context
-	run         *run
-	cancellable atomic.Pointer[cancellableContext]
-	over        atomic.Bool
-
-	// Guarded by the mutex of the run.
-	openWaits []*inflight.Context // that end with it, see attachWait
-}
-
-type cancellableContext struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// ensureCancellable returns the cancellable context and creates it if there is none.
-func (c *handlerContext) ensureCancellable() *cancellableContext {
-	if e := c.cancellable.Load(); e != nil {
-		return e
-	}
-	ctx, cancel := context.WithCancelCause(c.Context)
-	e := &cancellableContext{ctx, cancel}
-	if !c.cancellable.CompareAndSwap(nil, e) {
-		cancel(nil)
-		return c.cancellable.Load()
-	}
-	if c.over.Load() {
-		cancel(nil)
-	}
-	return e
-}
-
-func (c *handlerContext) cancelRun(cause error) { c.ensureCancellable().cancel(cause) }
-
-// endRun releases what the context holds of the request's.
-func (c *handlerContext) endRun() {
-	c.over.Store(true)
-	if e := c.cancellable.Load(); e != nil {
-		e.cancel(nil)
-	}
-}
-
-func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
-
-// currentContext returns the context that decides whether c has ended: the cancellable one
-// if it exists or the run is over, else the parent.
-func (c *handlerContext) currentContext() context.Context {
-	if e := c.cancellable.Load(); e != nil {
-		return e
-	}
-	if c.over.Load() {
-		return c.ensureCancellable()
-	}
-	return c.Context
-}
-
-func (c *handlerContext) Err() error { return c.currentContext().Err() }
-
-// Value also answers package context, which looks up the cause of a cancellation among the
-// values.
-func (c *handlerContext) Value(key any) any {
-	switch key.(type) {
-	case runKey:
-		return c.run
-	case callctx.Key:
-		return c.run
-	}
-	return c.currentContext().Value(key)
-}
-
-// RequestID returns the id of the request that ctx belongs to, as events and
-// log entries have it, for authors who log as well. It is random, names one leg
-// of a flowRun and means nothing to the client. It is empty where nothing observes
-// or logs.
-func RequestID(ctx context.Context) string { return callctx.From(ctx) }

@@ -12,45 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
-type TaskCall struct {
-	// Begin keeps a task that begins here, with the journal for its first run, and returns the
-	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
-	// and must get the same handle. What it returns is the outcome of the call: a
-	// [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a task that was over
-	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
-	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
-		protocol.CallToolOutcome, error)
-	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
-	// is asked where a [store.Guard] knows of a request only that it was served.
-	Find func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error)
-	// Run means that the call is a run of a task that has begun.
-	Run *TaskRun
-}
-
-// A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
-// sealed state. The answers are the Responses of the [Call].
-type TaskRun struct {
-	// Journal is what Begin, Save or Next said last.
-	Journal []byte
-	// Waited is how long each of the Responses took to come.
-	Waited []time.Duration
-	// Save keeps a journal for the case that this run does not come to its end. What the run
-	// would do next waits for it, and is not done when it fails: then the host must drop the
-	// outcome of the run. One call at a time.
-	Save func(ctx context.Context, journal []byte) error
-	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
-	// for one that it cannot.
-	Fits func(result []byte) bool
-
-	// Next is set by the funnel when the run ends with questions, or waits: the journal of the
-	// next run, which comes with the answers.
-	Next []byte
-	// WaitsFor is set when the run waits for something that is no question: its keys. The next
-	// run looks again. The result of the run means nothing then.
-	WaitsFor []string
-}
-
 // BeginTask is the point at which a call becomes a task (the tasks extension): questions before
 // it are asked in the foreground, those behind it when the client polls, however long that takes
 // and whichever process runs by then.
@@ -83,8 +44,7 @@ func BeginTask(ctx context.Context) error {
 		return err
 	}
 	f.begins = true
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: a task begins", ErrPending)
 }
 
@@ -114,7 +74,7 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
-	case !finished && r.ctx.Context.Err() != nil:
+	case !finished && r.ctx.Parent().Err() != nil:
 		return r.cutOff(key)
 	case err != nil:
 		return err
@@ -149,8 +109,7 @@ func (r *run) waitLocked(key string) error {
 		return r.flow.end.err
 	}
 	r.flow.waitsFor = append(r.flow.waitsFor, key)
-	r.ctx.cancelRun(ErrPending)
-	r.withdrawLocked(ErrPending)
+	r.ctx.Cancel(ErrPending)
 	return fmt.Errorf("%w: %w: %s", ErrPending, ErrNotFinished, key)
 }
 

@@ -35,27 +35,11 @@ const (
 // room: people need seconds at least.
 const waitRetryAfter = 5 * time.Second
 
-// WatchWaiting returns a context under which tell is called with true when a call
-// begins to wait for a person, and with false when it goes on. A call waits while
-// any of its questions is with the client, however many goroutines ask; calls of
-// modern revisions wait in [Await] only, their questions are returned. Middleware that
-// limits or measures work uses it to leave the time out that a person takes:
-//
-//	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
-//	return next(ctx, request)
-//
-// tell is called by one goroutine at a time, with true and false by turns, and
-// with false before the handler goes on; with false also after the call, where a
-// goroutine of its handler waited on. It must return soon and must not ask.
-func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
-	return waiting.WithWatch(ctx, tell)
-}
-
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[protocol.Principal]
 	bytes    *quota.Pool[protocol.Principal]
-	sessions *quota.Pool[SessionKey]
+	sessions *quota.Pool[any]
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
@@ -73,7 +57,7 @@ func newWaitQuotas(o *Options) waitQuotas {
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: maxWaitingBytes,
 			Share: quota.ShareOf(maxWaitingBytes),
 			Local: protocol.LocalPrincipal()}),
-		sessions: quota.New(quota.Options[SessionKey]{
+		sessions: quota.New(quota.Options[any]{
 			Total: -1,
 			Share: perSession,
 		}),
@@ -146,10 +130,9 @@ type callWait struct {
 	beats  *heartbeat.Timer
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time      // when the flowRun ends; zero: the context of a question decides
-	ctx        inflight.Timed // that ends then
-	localState []byte         // claims that the last run has left for the next
-	requested  event.Event    // that the questions of the last run go out, nil if nobody observes
+	until      time.Time   // when the flowRun ends; zero: the context of a question decides
+	localState []byte      // claims that the last run has left for the next
+	requested  event.Event // that the questions of the last run go out, nil if nobody observes
 	visits     visitTable
 }
 
@@ -243,14 +226,15 @@ type openWait struct {
 	questioner *questioner
 	wait       *callWait
 	own        bool // the questions are of no call that runs
-	run        *run // that it is attached to, nil: none
 }
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it
-// returns. It fails with a waitRefusedError if too many calls wait. All questions that a
-// client is asked while a call runs pass here. r is not nil if ctx is the context of its handler,
-// whose deadline the questions enforce themselves.
-func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error) {
+// returns. It fails with a waitRefusedError if too many calls wait, and when the time of the flow
+// is over. All questions that a client is asked while a call runs pass here.
+func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
+	if p.questionTimeout() <= 0 {
+		return nil, errHumanTimeout
+	}
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
@@ -263,9 +247,7 @@ func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error
 	if limit != quota.None {
 		return nil, p.refuseForRoom(ctx, limit)
 	}
-	if r.attachWait(&w.Context, ctx) {
-		w.run = r
-	}
+	w.Context.Init(ctx)
 	begun := false
 	defer func() {
 		if !begun { // code of the author's that watches has panicked
@@ -286,9 +268,6 @@ func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
 		w.wait.closeWait()
-	}
-	if w.run != nil {
-		w.run.detachWait(&w.Context)
 	}
 	w.Cancel(nil)
 	defer w.watched.End()

@@ -93,7 +93,7 @@ func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
 func (w *waiter) call(who protocol.Principal, session any) roundtrip.Call {
 	call := toolCall()
 	call.Version, call.Principal, call.Push = protocol.V20251125, who, w
-	call.Session = roundtrip.SessionKeyOf(session)
+	call.Session = session
 	return call
 }
 
@@ -152,17 +152,17 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		{"in all", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 2}},
 			[]roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
 		{"of one principal", roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 1}},
-			[]roundtrip.Call{{Principal: ann, Session: roundtrip.SessionKeyOf(1)}},
-			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(2)}, "principal"},
+			[]roundtrip.Call{{Principal: ann, Session: 1}},
+			roundtrip.Call{Principal: ann, Session: 2}, "principal"},
 		{"of one session", roundtrip.Options{},
-			append(slices.Repeat([]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)}}, 64),
-				roundtrip.Call{Session: roundtrip.SessionKeyOf(2)}),
-			roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
+			append(slices.Repeat([]roundtrip.Call{{Session: 1}}, 64),
+				roundtrip.Call{Session: 2}),
+			roundtrip.Call{Session: 1}, "session"},
 		{"of one session of a gateway",
 			roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 400}},
 			slices.Repeat([]roundtrip.Call{
-				{Principal: ann, Session: roundtrip.SessionKeyOf(1)}}, 100),
-			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(1)}, "session"},
+				{Principal: ann, Session: 1}}, 100),
+			roundtrip.Call{Principal: ann, Session: 1}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
 		{"in bytes", roundtrip.Options{},

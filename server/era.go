@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // An era is what differs between requests of revision 2026-07-28, which stand for
@@ -23,8 +22,8 @@ type era interface {
 	// newPusher returns what asks the client while the request runs, nil where
 	// questions are returned instead or there is no way to send one.
 	newPusher(request *Request) *pusher
-	// sessionKey names the session to the funnel, zero: there is none.
-	sessionKey() roundtrip.SessionKey
+	// sessionKey names the session to the funnel, nil: there is none.
+	sessionKey() any
 	// answerOwnMethod answers the methods that this era alone has. It reports false
 	// for others.
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Admit decodes the parameters of a request and checks what can be checked
@@ -93,7 +92,7 @@ func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }
 
-func (modernEra) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKey{} }
+func (modernEra) sessionKey() any { return nil }
 
 func (m modernEra) answerOwnMethod(
 	ctx context.Context, request *Request,

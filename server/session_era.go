@@ -8,7 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -277,7 +276,7 @@ func (x *Session) newPusher(request *Request) *pusher {
 	return &pusher{session: x, version: request.Version, channel: request.channel, back: back}
 }
 
-func (x *Session) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKeyOf(x) }
+func (x *Session) sessionKey() any { return x }
 
 // logLevel returns the level that the client chose with logging/setLevel.
 func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {

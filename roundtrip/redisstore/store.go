@@ -12,7 +12,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -31,8 +30,7 @@ type Options struct {
 	MaxBytes int64
 	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin
 	// if that is more. Claims of states that last longer are refused. For so long after Redis
-	// was found empty, states that may be older than that are refused. 0:
-	// [roundtrip.DefaultRoundTTL].
+	// was found empty, states that may be older than that are refused. 0: 1 h, as RoundTTL.
 	Longest time.Duration
 }
 
@@ -80,7 +78,7 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
-	o.Longest = cmp.Or(o.Longest, roundtrip.DefaultRoundTTL)
+	o.Longest = cmp.Or(o.Longest, time.Hour)
 	if open := strings.IndexByte(o.Prefix, '{'); open < 0 ||
 		strings.IndexByte(o.Prefix[open:], '}') < 2 {
 		return nil, fmt.Errorf("redisstore: options: Prefix %q has no part in braces", o.Prefix)

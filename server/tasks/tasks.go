@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -56,8 +55,9 @@ const (
 	// Options.Runs: others may have room.
 	queued = 2
 	// stopGrace is how long a handler whose context has ended may take to return. Then the task
-	// goes on without it: what the handler still does is dropped.
-	stopGrace = 2 * roundtrip.CleanupTime
+	// goes on without it: what the handler still does is dropped. It is twice what
+	// roundtrip.CleanupContext gives.
+	stopGrace = 10 * time.Second
 )
 
 // Options configure [New]. Zero is the default of every number and duration; negative ones are

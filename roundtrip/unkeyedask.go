@@ -1,9 +1,6 @@
 package roundtrip
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,71 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
-
-// AskUnkeyed is [AskRequest] for handlers whose questions have no keys, such as those that
-// call the SDK's own methods. Each call is a question of its own, also where the person was
-// asked the same before in this run.
-//
-// Where the handler runs again with an answer, the answer belongs to the question with the
-// same content. One of several with the same content is told from the others by its place:
-// its answer is used only if everything that was asked before it is the same, in the same
-// order. Otherwise, or if the handler comes to a question whose answer is there and asks
-// another one in its place, the flowRun ends with an error for client and observer, and nothing
-// is asked. What changes in a question must be kept with [Memo] or [Nonce].
-//
-// A refusal must reach the handler. A run that would complete without coming to a question that
-// the person has refused ends as refused instead, because what the handler looks at before it
-// asks has changed since: a visit, for example, was finished and then declined. The handler has
-// run by then. Refusing before it runs would take every refusal away from handlers, which have
-// words of their own for it; which questions a run comes to is known when it is over. So what
-// such a run has done stays done, unless it was left to [OnCommit], whose functions do not run.
-//
-// A round has one such question. Different questions may be asked from several goroutines;
-// they are asked one after the other. Equal ones have no order there and end the flowRun: they
-// need keys.
-//
-// The keys on the wire are question-1, question-2 and so on in the order of asking, with
-// concurrent- before them where the goroutine of the handler did not ask. Handlers that
-// name questions themselves must not use these.
-func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
-	opts ...QuestionOption) (json.RawMessage, error) {
-	r := askerFrom(ctx)
-	if r.run == nil {
-		return nil, noRound(ctx)
-	}
-	q := requestQuestion("question", request).applyOptions(opts)
-	if q.err != nil {
-		return nil, r.endWithError(q.err)
-	}
-	u, err := r.unkeyedQuestions()
-	if err != nil {
-		return nil, err
-	}
-	if !r.askingMode().returnsQuestions() {
-		return AskRequest(ctx, u.nextKey(), request, opts...)
-	}
-	// A question that nobody can be asked has no place among the others.
-	if err := r.checkOptional(ctx, &q); err != nil {
-		return nil, err
-	}
-	asked := unkeyedQuestion{concurrent: !CalledByHandler()}
-	if asked.content, err = q.identifyContent(); err != nil {
-		return nil, r.endWithError(err)
-	}
-	// No call waits for a person here: the mutex is held for a moment.
-	u.asking.Lock()
-	defer u.asking.Unlock()
-	if err := r.placeUnkeyed(u, &asked); err != nil {
-		return nil, err
-	}
-	raw, err := AskRequest(ctx, asked.formatKey(), request, opts...)
-	if errors.Is(err, ErrPending) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		u.pending = &asked
-	}
-	return raw, err
-}
 
 const (
 	unkeyedPrefix    = "question-"

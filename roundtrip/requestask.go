@@ -11,26 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// AskRequest asks a question given as the wire has it and returns the bare
-// result: it is what hosts of another SDK's handlers put in the place of a call to the
-// client. Unlike [Ask] it does not take a refusal for an error but returns it,
-// so that {"action":"decline"} comes out as the client said it. The content of
-// an accepted form has been checked and has its defaults filled in. The result
-// is to be read with the Decode*Result functions of package protocol.
-//
-// The question must be the same in every round, too. Where Ask would ask another one under the
-// key once more, AskRequest ends the flowRun with an error for client and observer, since what
-// handlers of an SDK have that is fresh in a question is fresh in each round ([Nonce] and
-// [Memo] keep it).
-//
-// Errors are those of Ask but for the refusals. Adapters whose callers have no
-// keys must make them, the same in every round: the ordinal of the question in
-// the run and a digest of it will do where nothing is asked concurrently.
-func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
-	opts ...QuestionOption) (json.RawMessage, error) {
-	return newRequestAsk(key, request, opts).ask(ctx)
-}
-
 // A requestAsk is a question that is asked as the wire has it. It is in a piece of memory of its
 // own for the reason of formAsk.
 type requestAsk struct{ inquiry inquiry }
@@ -82,21 +62,6 @@ func actionOf(refusal error) protocol.ElicitAction {
 	return protocol.ActionCancel
 }
 
-// RefusedAction returns the action with which the client refused the form or visit key, as it
-// sent it, and false if it has not: for SDKs that have no word for [Unseen]. The refusal counts
-// as read.
-func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
-	if r := runFrom(ctx); r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if a := r.findAnswerLocked(key); a != nil && a.asRefusal() != nil {
-			a.checked = true // the caller passes it on
-			return actionOf(a.asRefusal()), true
-		}
-	}
-	return "", false
-}
-
 // requestQuestion reads a question as a gateway does its upstream's.
 func requestQuestion(key string, request protocol.InputRequest) (q Question) {
 	q.readRequest(key, request)
@@ -126,7 +91,3 @@ func validateRequest(key string, request protocol.InputRequest) error {
 	}
 	return nil
 }
-
-// WithoutAnswers keeps the answers so far out of the state, which has a bound: for hosts that have
-// passed them on and whose next questions have other keys.
-func WithoutAnswers() Item { return itemFunc(func(d *draft) { d.forgets = true }) }

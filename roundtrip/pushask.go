@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,26 +9,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
-
-// PushRequest puts one question to the client of a session while the handler of ctx waits, for
-// hosts whose handlers were written for sessions. It is [AskRequest] without a key and without
-// rounds: a question without an answer is sent at once, and each call is a question of its own.
-// Gate, limits, checks and errors are the same.
-//
-// Toward a modern revision it sends nothing and returns a [*PushError], as it does where the
-// connection or the client cannot be asked. Any failure to ask ends the run: the handler's
-// context is cancelled, nothing more is asked, and the client gets a refusal that says why,
-// whatever the handler returns. So a handler that drops the error does not complete. A question
-// that the handler itself withdraws, by a context of its own that ends, ends nothing.
-//
-// The keys in events are push-1, push-2 and so on in the order of asking. Calls may overlap.
-func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMessage, error) {
-	a, err := preparePush(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return a.ask(ctx)
-}
 
 // preparePush returns the question to ask, or ends the run if it cannot be asked. It is not
 // inlined, for the stack of calls that wait.
@@ -77,20 +56,6 @@ func (r asker) nextPushKey() (string, error) {
 	}
 	f.pushes++
 	return pushPrefix + strconv.Itoa(int(f.pushes)), nil
-}
-
-// WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
-// began them, and cannot ask with it.
-func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
-
-// WithRoundOf returns ctx as part of the round that handler, the context of a
-// handler, is of: for hosts whose calls that push may be given any context.
-func WithRoundOf(ctx, handler context.Context) context.Context {
-	r := runFrom(handler)
-	if r == nil || r == runFrom(ctx) {
-		return ctx
-	}
-	return context.WithValue(ctx, runKey{}, r)
 }
 
 // newQuestioner returns a questioner of its own, because a goroutine that the handler left
