@@ -45,9 +45,6 @@ type waitQuotas struct {
 func newWaitQuotas(o *Options) waitQuotas {
 	perPrincipal := cmp.Or(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal)
 	perSession := max(minMaxWaitingPerSession, perPrincipal/4)
-	if perPrincipal < 0 {
-		perSession = -1
-	}
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
 			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting),
@@ -74,17 +71,17 @@ func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 		q.calls.ReserveForAuthenticated()
 		q.bytes.ReserveForAuthenticated()
 	}
+	if q.sessions.Take(c.Session, 1) != quota.None { // first: it panics where a host gives it a slice
+		return limitSession
+	}
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
+		q.sessions.Give(c.Session, 1)
 		return limit
 	}
 	if limit := q.bytes.Take(c.Principal, c.waitingBytes()); limit != quota.None {
 		q.calls.Give(c.Principal, 1)
+		q.sessions.Give(c.Session, 1)
 		return limit
-	}
-	if q.sessions.Take(c.Session, 1) != quota.None {
-		q.bytes.Give(c.Principal, c.waitingBytes())
-		q.calls.Give(c.Principal, 1)
-		return limitSession
 	}
 	return quota.None
 }

@@ -360,8 +360,9 @@ func (StoreFailed) head() head { return head{LevelError, "mcp.store_failed", tru
 
 func (e StoreFailed) countMetrics(c counter) {
 	c.add(row{name: "store_failures_total",
-		help:  "Operations of a guard or a store of states that failed.",
-		first: oneOf("operation", e.Operation, "claim renew commit release read write get put open sweep drop prepare run")}, 1)
+		help: "Operations of a guard, or of a store of states or tasks, that failed.",
+		first: oneOf("operation", e.Operation, "claim renew commit release read write get put open sweep drop prepare run "+
+			"create find save")}, 1)
 }
 
 func (e StoreFailed) addFields(f Fields) {

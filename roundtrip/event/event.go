@@ -263,8 +263,8 @@ type CutOff struct {
 // it cannot be recorded.
 type StoreFailed struct {
 	Where
-	Resource  string // "guard" or "store"
-	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"
+	Resource  string // "guard", "store" or "tasks"
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"; of tasks others
 	Err       error  // its text may name hosts
 }
 

@@ -152,7 +152,7 @@ func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.R
 // Where that fails it is kept as long as before.
 func (t *Tasks) noteRead(ctx context.Context, task *store.Task, r *record) {
 	now := time.Now()
-	ttl := now.Add(keepAfterRead).Sub(r.Created).Truncate(time.Millisecond)
+	ttl := max(now.Add(keepAfterRead).Sub(r.Created).Truncate(time.Millisecond), keepAtLeast)
 	if !r.isOver() || r.Read || r.TTL <= ttl {
 		return
 	}
@@ -250,12 +250,13 @@ func lookAfter(looks int) time.Duration {
 	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
-// claim makes a run of this process the holder of a task, unless it is closing. Each run has a
-// name of its own: one whose lease has run out loses to the next, also in its own process.
+// claim makes a run of this process the holder of a task, if it has room; else the task is due for
+// whoever has. Each run has a name of its own: one whose lease has run out loses to the next, also
+// in its own process.
 func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.closing {
+	if t.hasRoomLocked(task.Owner) {
 		task.Holder, times.Due = rand.Text(), t.opts.Lease
 	}
 }
@@ -331,22 +332,30 @@ func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r 
 // at once and elsewhere within a second.
 func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	err := t.change(ctx, call, func(task *store.Task, r *record, now time.Time) (bool, bool) {
-		if task.Holder == "" || task.Due {
-			task.Holder = ""
-			r.end(statusCancelled, now)
-			return true, false
-		}
-		if r.Cancelled {
-			return false, false
-		}
-		r.Cancelled = true
-		return true, false
+		return r.cancel(task, now), false
 	})
 	if err != nil {
 		return nil, err
 	}
 	t.cancelRun(digestID(call.Target), errCancelled)
 	return &protocol.EmptyResult{}, nil
+}
+
+// abandon cancels a task whose client has gone away before it had the handle.
+func (t *Tasks) abandon(ctx context.Context, id [32]byte) {
+	for range maxConflicts {
+		task, err := t.store.GetTask(ctx, id)
+		if err != nil {
+			break
+		}
+		r, err := t.open(ctx, task)
+		if now := time.Now(); err != nil || r.isOver() || !r.cancel(task, now) ||
+			!errors.Is(t.put(ctx, task, r, t.times(r, task.Holder != "", false, now)),
+				store.ErrTaskChanged) {
+			break
+		}
+	}
+	t.cancelRun(id, errCancelled)
 }
 
 // Wake has the tasks looked at again, at once and on any replica, that wait in

@@ -41,6 +41,7 @@ type record struct {
 	WaitsFor  []string   `json:"waitsFor,omitempty"`
 	Looks     int        `json:"looks,omitempty"` // in a row that found nothing
 	Deaths    int        `json:"deaths,omitempty"`
+	Attempts  int        `json:"attempts,omitempty"`  // in a row that did not reach the handler
 	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
 	Read      bool       `json:"read,omitempty"`      // the client was sent how it ended
 	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun
@@ -134,6 +135,19 @@ func (r *record) end(status string, now time.Time) {
 	if least := now.Add(keepAfterEnd).Sub(r.Created); r.TTL < least {
 		r.TTL = least.Truncate(time.Millisecond)
 	}
+}
+
+// cancel ends a task that nobody runs, and has the run of another learn of it. It reports whether
+// anything has changed.
+func (r *record) cancel(task *store.Task, now time.Time) bool {
+	if task.Holder == "" || task.Due {
+		task.Holder = ""
+		r.end(statusCancelled, now)
+		return true
+	}
+	changed := !r.Cancelled
+	r.Cancelled = true
+	return changed
 }
 
 // fail ends the task with an error.

@@ -152,7 +152,7 @@ func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.C
 		case <-timer.C:
 			return handle, nil
 		case <-ctx.Done():
-			t.cancelRun(id, errCancelled)
+			t.abandon(context.WithoutCancel(ctx), id)
 			return nil, context.Cause(ctx)
 		case <-w.wake:
 		}
@@ -165,7 +165,7 @@ func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.C
 			return nil, err
 		}
 		if done, ok := shown.State.(protocol.TaskCompleted); ok {
-			t.noteReadOf(ctx, id)
+			t.noteReadOf(context.WithoutCancel(ctx), id)
 			return done.Result, nil
 		}
 		handle.Task = *shown
@@ -219,7 +219,7 @@ func handleOf(r *record) (*protocol.CreateTaskResult, error) {
 // renewed. takenOver means that another process held the task, and has ended.
 func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 	if task.Holder == "" {
-		return // this process is closing
+		return // this process has no room, or is closing
 	}
 	ctx, stop := context.WithCancelCause(t.base)
 	r := &run{tasks: t, id: task.ID, owner: task.Owner, name: task.Holder, stop: stop, task: task,
@@ -251,13 +251,7 @@ func (r *run) forget() {
 		delete(r.tasks.running, r.id)
 		r.tasks.rememberLocked(r)
 	}
-	if r.tasks.behind && len(r.tasks.running) < r.tasks.opts.Runs {
-		r.tasks.behind = false
-		select {
-		case r.tasks.again <- struct{}{}:
-		default:
-		}
-	}
+	r.tasks.lookAgainLocked(r.owner)
 }
 
 // cancelRun ends the run of a task if it is in this process.
@@ -307,10 +301,13 @@ func (r *run) takeSlot(ctx context.Context) bool {
 	r.mu.Unlock()
 	began := time.Now()
 	r.tasks.report(ctx, &queued, "queued", time.Since(queued.Created))
-	err := slots.Await(ctx, owner, 1)
+	admitted, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.tasks.admits, func() { cancel(errShutdown) })()
+	err := slots.Await(admitted, owner, 1)
 	r.tasks.report(ctx, &queued, "dequeued", time.Since(began))
 	if err != nil {
-		r.giveBack(ctx, 0)
+		r.settleStopped(ctx, time.Now())
 		return false
 	}
 	if r.store(ctx, func(rec *record) { rec.Queued = false }, true, 0) != nil {
@@ -416,8 +413,8 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 func (r *run) countAttempt() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rec.Deaths++
-	return r.rec.Deaths <= maxDeaths
+	r.rec.Attempts++
+	return r.rec.Attempts < maxDeaths
 }
 
 // hasCompleted reports whether a response is a success, which counts although the run was stopped
@@ -555,6 +552,9 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 	t, now := r.tasks, time.Now()
 	task, rec := *r.task, *r.rec
 	rec.Used = append([]string(nil), rec.Used...)
+	if r.spent.Load() {
+		rec.Attempts = 0
+	}
 	if rec.hasExpired(now) {
 		rec.expire(now)
 	} else {

@@ -68,8 +68,8 @@ func (r *run) lose() {
 // sweep takes over tasks that nobody runs, and drops those that need not be kept.
 func (t *Tasks) sweep() {
 	timer := time.NewTimer(firstSweep)
-	for left := 0; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
-		left = t.sweepDue(left)
+	for ; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
+		t.sweepDue()
 		if err := t.store.DropTasks(t.base); err != nil && t.base.Err() == nil {
 			t.reportStore(t.base, "drop", err)
 		}
@@ -83,7 +83,7 @@ const firstSweep = time.Second
 func (t *Tasks) awaitSweep(timer *time.Timer) bool {
 	defer timer.Stop()
 	select {
-	case <-t.closed:
+	case <-t.admits.Done():
 		return false
 	case <-t.server.Done():
 		t.beginClosing()
@@ -95,29 +95,29 @@ func (t *Tasks) awaitSweep(timer *time.Timer) bool {
 	return true
 }
 
-// sweepDue takes over what is due, for as long as there is room here. left is how many tasks could
-// not be taken over the last time, such as those of keys that are gone: they must not hide others.
-func (t *Tasks) sweepDue(left int) int {
-	for {
-		limit := sweepBatch + left
+// sweepDue takes over what is due, for as long as there is room here. Those that cannot be taken
+// over, such as those of keys that are gone, do not hide others.
+func (t *Tasks) sweepDue() {
+	tried := map[[32]byte]bool{}
+	for limit := sweepBatch; ; limit *= 2 {
 		ids, err := t.store.DueTasks(t.base, limit)
 		if err != nil {
 			if t.base.Err() == nil {
 				t.reportStore(t.base, "sweep", err)
 			}
-			return left
+			return
 		}
-		left = 0
 		for _, id := range ids {
-			if t.isFull() {
-				return left
+			if tried[id] {
+				continue
 			}
-			if !t.takeOver(t.base, id) {
-				left++
+			if tried[id] = true; t.isFull() {
+				return
 			}
+			t.takeOver(t.base, id)
 		}
-		if len(ids) < limit || left == len(ids) {
-			return left
+		if len(ids) < limit {
+			return
 		}
 	}
 }
@@ -132,23 +132,49 @@ func (t *Tasks) isFull() bool {
 	return full || t.closing
 }
 
-// isShareFull reports whether this process holds as many tasks of an owner as it does at most, so
-// that those of others are not left out.
-func (t *Tasks) isShareFull(owner [32]byte) bool {
-	if t.slots.CanEverTake(owner, int64(t.opts.Runs/4)+1) {
-		return false // the owner has no share
+// hasRoomLocked reports whether this process may hold one more task of an owner: no owner fills it
+// alone, so that where it is full all slots are in use.
+func (t *Tasks) hasRoomLocked(owner [32]byte) bool {
+	full := len(t.running) >= queued*t.opts.Runs
+	crowded := t.heldLocked(owner) >= queued*t.share(owner)
+	t.behind = t.behind || full
+	if crowded {
+		t.left[owner] = true
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	held := 0
+	return !full && !crowded && !t.closing
+}
+
+// share is how many runs of an owner may be under way at once.
+func (t *Tasks) share(owner [32]byte) int {
+	switch owner {
+	case t.local:
+		return t.opts.Runs
+	case [32]byte{}: // those who authenticate have the rest
+		return t.opts.Runs - t.opts.Runs/4
+	}
+	return max(t.opts.Runs/4, 1)
+}
+
+func (t *Tasks) heldLocked(owner [32]byte) (n int) {
 	for _, r := range t.running {
 		if r.owner == owner {
-			held++
+			n++
 		}
 	}
-	full := held >= queued*max(t.opts.Runs/4, 1)
-	t.behind = t.behind || full
-	return full
+	return n
+}
+
+// lookAgainLocked has a sweep look for tasks that were left to others, when a run of an owner has
+// ended and there is room for them.
+func (t *Tasks) lookAgainLocked(owner [32]byte) {
+	if t.left[owner] && t.heldLocked(owner) <= t.share(owner) {
+		delete(t.left, owner)
+		signal(t.again)
+	}
+	if t.behind && len(t.running) < t.opts.Runs {
+		t.behind = false
+		signal(t.again)
+	}
 }
 
 // takeOver runs a task that is due, in this process. It reports false where it failed to.
@@ -160,7 +186,10 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	if err != nil || !task.Due {
 		return err == nil || errors.Is(err, store.ErrNoTask)
 	}
-	if t.isShareFull(task.Owner) {
+	t.mu.Lock()
+	hasRoom := t.hasRoomLocked(task.Owner)
+	t.mu.Unlock()
+	if !hasRoom {
 		return false
 	}
 	rec, err := t.open(ctx, task)

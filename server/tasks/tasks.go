@@ -29,9 +29,11 @@ const (
 	pollSlowAfter = 10 * time.Minute
 	// keepAfterEnd is how long a task is kept at least when it is over, and when it has expired.
 	keepAfterEnd = 10 * time.Minute
-	// keepAfterRead is how long a result is kept that was sent to its client: it may have been
-	// lost on its way.
+	// keepAfterRead is how long a result is kept that was sent to its client, which may have lost
+	// it on its way, and keepAtLeast how long a task is known, so that a copy of the request that
+	// began it begins no other.
 	keepAfterRead = 6 * time.Hour
+	keepAtLeast   = 24 * time.Hour
 	// maxDeaths is how often a run may end with its process before the task fails. A journal that
 	// has grown sets the count to zero, and nothing else does.
 	maxDeaths = 5
@@ -70,13 +72,13 @@ type Options struct {
 	Keys *keys.Keyring
 	// TTL is how long a call of a tool may take from its beginning, with the waiting for people;
 	// then the task fails. Nil, and where it returns 0: 7 days. A result is kept as long, and six
-	// hours once its client has been sent it.
+	// hours once it was polled, a day after its beginning at least.
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout is how long one run of a handler may take, 0: 1 hour.
 	RunTimeout time.Duration
 	// Runs is how many handlers may run at once in this process, 0: 64, and a quarter of them for
-	// one principal. Further tasks wait for their turn. Anonymous callers together may have all,
-	// or three quarters where others authenticate, and so may the local caller of a pipe.
+	// one principal. Further tasks wait for their turn. The local caller of a pipe may have all,
+	// and anonymous callers together three quarters, or all where nobody authenticates.
 	Runs int
 	// TasksPerPrincipal is how many tasks of one principal may be unfinished, 0: 100; of all
 	// together 10,000 may. A call that would begin another is refused as busy. Anonymous callers
@@ -120,16 +122,20 @@ type Tasks struct {
 	sealer *keys.Keyring
 	index  []byte // the key of digests in the store
 	decoy  *store.Task
+	local  [32]byte // the owner that the local caller of a pipe is
 
 	base   context.Context // of all runs
 	stop   context.CancelCauseFunc
 	slots  *quota.Pool[[32]byte] // for runs, by owner
-	closed chan struct{}
-	again  chan struct{} // the sweep has left tasks to others, and there is room now
+	admits context.Context       // until this process is closing
+	close  context.CancelFunc
+	again  chan struct{} // there are tasks to take over, and room for them
 
 	mu      sync.Mutex
 	closing bool
-	behind  bool // the sweep has left tasks to others
+	// Tasks were left to others: all, because this process is full, and those of some owners.
+	behind  bool
+	left    map[[32]byte]bool
 	running map[[32]byte]*run
 	readers map[[32]byte]*reader // of tasks of which somebody here wants to know
 	polls   *recent.Map[[32]byte, *pollCount]
@@ -153,8 +159,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	o.TasksPerPrincipal, o.tasks = cmp.Or(o.TasksPerPrincipal, 100), cmp.Or(o.tasks, maxTasks)
 	o.Lease, o.Sweep = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Sweep, time.Minute)
 	t := &Tasks{server: srv, opts: o, store: o.Store, again: make(chan struct{}, 1),
-		closed:  make(chan struct{}),
-		running: map[[32]byte]*run{}, readers: map[[32]byte]*reader{},
+		left: map[[32]byte]bool{}, running: map[[32]byte]*run{}, readers: map[[32]byte]*reader{},
 		polls: recent.New[[32]byte, *pollCount](maxPolled, time.Second),
 		seen:  recent.New[[32]byte, seenTask](maxSeen, 0)}
 	if t.store == nil {
@@ -166,11 +171,13 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	}
 	t.sealer = ring.Derive("rondo tasks 1")
 	t.base, t.stop = context.WithCancelCause(context.Background())
+	t.admits, t.close = context.WithCancel(t.base)
 	if err := t.readIndexKey(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
+	t.local = t.digestOwner(protocol.LocalPrincipal())
 	t.slots = quota.New(quota.Options[[32]byte]{Total: int64(o.Runs),
-		Share: max(int64(o.Runs)/4, 1), Local: t.digestOwner(protocol.LocalPrincipal())})
+		Share: max(int64(o.Runs)/4, 1), Local: t.local})
 	if err := t.makeDecoy(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
@@ -301,7 +308,7 @@ func (t *Tasks) beginClosing() {
 	defer t.mu.Unlock()
 	if !t.closing {
 		t.closing = true
-		close(t.closed)
+		t.close()
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // readEvery is how often a task is read of which somebody here wants to know: others change it.
 const readEvery = time.Second
 
-// A reader reads one task for all in this process who want to know of it. All but poke is under the
-// lock of the tasks.
+// A reader reads one task for all in this process who want to know of it. All but poke is changed
+// under the lock of the tasks, by its own goroutine and those of watchers.
 type reader struct {
 	poke     chan struct{} // the task has changed here
 	stop     context.CancelFunc
@@ -227,11 +227,7 @@ func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, r *
 	if err != nil {
 		return true, nil
 	}
-	err = send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
-	if err == nil && task.IsOver() {
-		t.noteReadOf(ctx, digestID(task.ID))
-	}
-	return task.IsOver(), err
+	return task.IsOver(), send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
 }
 
 // noteReadOf is noteRead for a task that another has read from the store.

@@ -132,7 +132,7 @@ func (g *Guard) Claim(
 
 // storeClaim stores a claim. It returns what it found if the state is another's.
 func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err error) {
-	err = g.retry(ctx, func(ctx context.Context) (err error) {
+	err = g.retry(ctx, refusedTime, func(ctx context.Context) (err error) {
 		found, err = g.backend.Claim(ctx, c)
 		if err != nil || found == nil || found.Kind != Claimed ||
 			!equal(found.Holder, c.Holder[:]) {
@@ -177,12 +177,15 @@ func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelF
 
 const (
 	retryInterval = 50 * time.Millisecond // between two attempts
-	refusedTime   = time.Second           // for a store that refuses connections: it is down
+	// refusedTime is how long a claim waits for a store that refuses connections: nothing has run.
+	refusedTime = time.Second
 )
 
 // retry calls do until it succeeds, fails for good, or ctx ends. One attempt gets half of the
-// time, because a connection may hang where another would answer.
-func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) error {
+// time, because a connection may hang where another would answer. A store that refuses connections
+// is waited for no longer than refused.
+func (g *Guard) retry(ctx context.Context, refused time.Duration,
+	do func(ctx context.Context) error) error {
 	began := time.Now()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, Timeout/2)
@@ -194,7 +197,7 @@ func (g *Guard) retry(ctx context.Context, do func(ctx context.Context) error) e
 		if _, full := errors.AsType[*store.QuotaError](err); full {
 			return err
 		}
-		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) > refusedTime ||
+		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) > refused ||
 			humantime.Sleep(ctx, retryInterval) != nil {
 			return err
 		}
@@ -287,7 +290,7 @@ func (h *heldClaim) change(
 	ctx, cancel := h.guard.limitTime(ctx)
 	defer cancel()
 	held := false
-	err := h.guard.retry(ctx, func(ctx context.Context) (err error) {
+	err := h.guard.retry(ctx, Timeout, func(ctx context.Context) (err error) {
 		held, err = do(ctx)
 		return err
 	})
