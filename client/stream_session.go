@@ -58,6 +58,9 @@ func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 		queue: newNotificationQueue(s.opts.MaxLineBytes),
 	}
 	x.life, x.end = context.WithCancelCause(context.Background())
+	if err := context.Cause(ctx); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case s.sessionSlot <- struct{}{}: // else the user of the other is about to give up
 	case <-ctx.Done():

@@ -87,7 +87,9 @@ func (r *InitializeResult) codeMembers(w *objectWriter, m member) error {
 	if w != nil && w.version.Era() != Legacy {
 		return fmt.Errorf("revision %s has no initialize", w.version)
 	}
-	r.hasInfo = r.hasInfo || m.reads("serverInfo")
+	if w == nil && m.reads("serverInfo") { // a result may be written by several at once
+		r.hasInfo = true
+	}
 	return cmp.Or(
 		w.codeText(m, "protocolVersion", (*string)(&r.ProtocolVersion)),
 		w.codeServerCapabilities(m, &r.Capabilities),

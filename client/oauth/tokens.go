@@ -120,8 +120,11 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 		form, err := url.ParseQuery(string(body))
 		members := map[string]string{}
 		for name, values := range form {
-			if members[name] = values[0]; err != nil || len(values) > 1 {
+			if err != nil || len(values) > 1 {
 				return &tokenResponse{}
+			}
+			if values[0] != "" {
+				members[name] = values[0]
 			}
 		}
 		body, _ = json.Marshal(members) // texts

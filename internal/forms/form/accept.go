@@ -60,6 +60,10 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 // refuse a "" that those of the grammar admit.
 func (f *Form) finishContent(content []byte, values [][]byte,
 	exactly bool) (json.RawMessage, error) {
+	left := int64(0)
+	if f.extra != nil {
+		left = f.extra.Steps()
+	}
 	for {
 		out := json.RawMessage(content)
 		if !f.isWritten(content, values) {
@@ -68,7 +72,7 @@ func (f *Form) finishContent(content []byte, values [][]byte,
 		if f.extra == nil {
 			return out, nil
 		}
-		err := f.extra.Validate(out)
+		err := f.extra.ValidateWithin(out, &left)
 		if err == nil {
 			return out, nil
 		}

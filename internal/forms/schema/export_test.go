@@ -13,12 +13,15 @@ import (
 func (s *Schema) Accepts(doc []byte) bool { return s.acceptsBytes(doc) }
 
 // ValidateDecoded checks a document, which must be JSON, without looking at its bytes.
-func (s *Schema) ValidateDecoded(doc []byte) error { return s.validateDecoded(doc) }
+func (s *Schema) ValidateDecoded(doc []byte) error {
+	left := s.maxSteps
+	return s.validateDecoded(doc, &left)
+}
 
 // Walk walks a decoded document and returns what it takes of the budget, -1 if it is more than
 // there is. The fault is "" for a valid document, or a path and the keyword that is broken there.
 func (s *Schema) Walk(v any) (steps int64, fault string) {
-	w := s.newWalker()
+	w := s.newWalker(s.maxSteps)
 	f := w.evaluate(s.root, v, false)
 	if f == nil || w.left < 0 {
 		return max(s.maxSteps-w.left, -1), ""

@@ -43,6 +43,9 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 		most != object && (s.Properties != nil || s.AdditionalProperties != nil) {
 		return false
 	}
+	if len(s.Required) > maxFlatRequired {
+		return false
+	}
 	for _, sub := range s.Properties {
 		if !isFlat(sub, list) {
 			return false
@@ -54,6 +57,10 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 // flatShare is the part of the budget that patterns may take before a document is decoded. One that
 // is not accepted is not matched twice at length.
 const flatShare = 8
+
+// maxFlatRequired is how many members an object may require to be flat: each member of a document is
+// compared with each.
+const maxFlatRequired = 32
 
 // errStop stops going over members or items.
 var errStop = errors.New("stop")

@@ -66,7 +66,7 @@ const (
 
 var (
 	emailForm = regexp.MustCompile("^(" + atom + `(\.` + atom + `)*|"[ !#-\[\]-~]*")@(` +
-		label + `(\.` + label + `)*|\[[^\[\]]+\])$`)
+		label + `(\.` + label + `)*|\[[^\[\]@]+\])$`)
 	longLabel = regexp.MustCompile(`[^.]{64}`)
 	uriForm   = regexp.MustCompile(`^([!#$&-;=?-\[\]_a-z~]|%[0-9A-Fa-f]{2})*$`)
 	clockForm = regexp.MustCompile(

@@ -17,7 +17,7 @@ func (s *Schema) DropNulls(doc []byte) []byte {
 	if !bytes.Contains(doc, []byte("null")) {
 		return doc
 	}
-	w := s.newWalker()
+	w := s.newWalker(s.maxSteps)
 	w.quiet = 1
 	if kept, dropped := w.appendKept(nil, s.root, doc); dropped {
 		return kept

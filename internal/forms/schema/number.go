@@ -99,7 +99,10 @@ func (w *walker) exact(n number, other *big.Rat) *big.Rat {
 	if n.isSmall {
 		return new(big.Rat).SetInt64(n.small)
 	}
-	exact, _ := new(big.Rat).SetString(string(n.text)) // a decoder returns numbers only
+	exact, ok := new(big.Rat).SetString(string(n.text))
+	if !ok { // no number that has passed CheckNumber: refused as if it took too long
+		w.left = -1
+	}
 	return exact
 }
 

@@ -188,7 +188,8 @@ func CheckNumber(n json.Number) error {
 	if digits == len(n) {
 		return nil
 	}
-	if e, err := strconv.Atoi(string(n[digits+1:])); err != nil || max(e, -e) > maxExponent {
+	e, err := strconv.Atoi(string(n[digits+1:]))
+	if err != nil || e > maxExponent || e < -maxExponent {
 		return fmt.Errorf("a number's exponent is beyond %d", maxExponent)
 	}
 	return nil

@@ -24,13 +24,26 @@ func (s *Schema) Raw() json.RawMessage { return s.raw }
 // Validate checks a raw document. One of no bytes, an absent member, is validated as {}. The error
 // is an *[Error], also for a document that is not JSON or has a member twice.
 func (s *Schema) Validate(doc []byte) error {
+	left := s.maxSteps
+	return s.ValidateWithin(doc, &left)
+}
+
+// Steps is the budget of one document, for [Schema.ValidateWithin].
+func (s *Schema) Steps() int64 { return s.maxSteps }
+
+// ValidateWithin is [Schema.Validate] for one of several documents that share a budget, which it
+// takes its steps from.
+func (s *Schema) ValidateWithin(doc []byte, left *int64) error {
 	if len(doc) == 0 {
 		doc = []byte("{}")
 	}
 	if err := jsonx.Check(doc); err != nil {
 		return &Error{Reason: err.Error()}
 	}
-	return s.ValidateChecked(doc)
+	if s.acceptsBytes(doc) {
+		return nil
+	}
+	return s.validateDecoded(doc, left)
 }
 
 // ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of
@@ -40,10 +53,11 @@ func (s *Schema) ValidateChecked(doc []byte) error {
 	if s.acceptsBytes(doc) {
 		return nil
 	}
-	return s.validateDecoded(doc)
+	left := s.maxSteps
+	return s.validateDecoded(doc, &left)
 }
 
-func (s *Schema) validateDecoded(doc []byte) error {
+func (s *Schema) validateDecoded(doc []byte, left *int64) error {
 	if err := checkNumbers(doc); err != nil {
 		return &Error{Reason: err.Error()}
 	}
@@ -55,9 +69,9 @@ func (s *Schema) validateDecoded(doc []byte) error {
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
 		return &Error{Reason: err.Error()}
 	}
-	w := s.newWalker()
+	w := s.newWalker(*left)
 	f := w.evaluate(s.root, v, false)
-	if w.left < 0 {
+	if *left = w.left; w.left < 0 {
 		return &Error{
 			Reason: "the document is too large or too deep to be checked against the schema",
 		}
@@ -69,11 +83,11 @@ func (s *Schema) validateDecoded(doc []byte) error {
 }
 
 func (s *Schema) acceptsBytes(doc []byte) bool {
-	w := s.newWalker()
-	w.left, w.quiet = w.left/flatShare, 1
+	w := s.newWalker(s.maxSteps / flatShare)
+	w.quiet = 1
 	return s.flat && w.acceptsBytes(s.root, doc)
 }
 
-func (s *Schema) newWalker() walker {
-	return walker{left: s.maxSteps, sets: s.sets, bounded: s.bounded}
+func (s *Schema) newWalker(steps int64) walker {
+	return walker{left: steps, sets: s.sets, bounded: s.bounded}
 }

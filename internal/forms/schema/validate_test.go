@@ -92,6 +92,10 @@ func TestValidate(t *testing.T) {
 		{"duplicate member", `{}`, `{"a":1,"a":2}`, `json: duplicate member "a" at byte 7`},
 		{"huge number", `{"type":"integer","minimum":1}`, `1e1000000`,
 			`a number's exponent is beyond 400`},
+		{"least exponent", `{"type":"number","minimum":5}`, `1e-9223372036854775808`,
+			`a number's exponent is beyond 400`},
+		{"greatest exponent", `{"type":"number","maximum":5}`, `-1e9223372036854775807`,
+			`a number's exponent is beyond 400`},
 		{"huge number nested", `{}`, `[[{"a":1e-99999}]]`, `a number's exponent is beyond 400`},
 		{"long number", `{}`, strings.Repeat("1", 900), `a number has more than 800 digits`},
 		{"preservation accepts", preservation, `{"contactMethod":"phone","phone":"1"}`, ``},
@@ -198,7 +202,22 @@ func TestCostlyDocuments(t *testing.T) {
 		collide.WriteString(`a"],`)
 		fmt.Fprintf(&props, `"k%d":1,`, i)
 	}
+	names := func(format string, n int) string {
+		var list strings.Builder
+		for i := range n {
+			fmt.Fprintf(&list, format, i)
+		}
+		return strings.TrimSuffix(list.String(), ",")
+	}
+	leaf := `{"properties":{` + names(`"p%d":true,`, 9) + `},"required":["z"]}`
 	tests := []struct{ name, schema, doc string }{
+		{"dependentRequired", `{"items":{"dependentRequired":{` + names(`"a%05d":[],`, 20_000) + `}}}`,
+			"[" + strings.Repeat("{},", 700_000) + "{}]"},
+		{"required", `{"type":"object","required":[` + names(`"a%05d",`, 25_000) + `]}`,
+			"{" + names(`"b%06d":0,`, 350_000) + "}"},
+		{"a long name",
+			strings.Replace(fanOut(20, "anyOf"), `"a20":`, `"a20":`+leaf+`,"b":`, 1),
+			`{"` + strings.Repeat("n", 2<<20) + `":0}`},
 		{"uniqueItems", `{"uniqueItems":true}`, "[" + collide.String() + "1]"},
 		{"long text and heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`,
 			`"` + strings.Repeat("a", 3<<20) + `"`},
@@ -243,7 +262,7 @@ func TestCheckFormat(t *testing.T) {
 			`"a b"@example.com`, "a@[127.0.0.1]", "a@[IPv6:::1]", "o'neil@example.com"},
 			[]string{"", "a", "@b.c", "a@", ".a@b.c", "a.@b.c", "a..b@c.d", "a b@c.d", "a@b..c",
 				"a@-b.c", "a@b_c.d", "a@[1.2.3]", "a@[::1]", "é@b.c", "a@b.c\n", "Bob <a@b.c>",
-				`"a"b"@c.d`,
+				`"a"b"@c.d`, "a@[x@y]", "a@[<b>@x]", "a@[\r\nBcc: c@d.e]",
 				strings.Repeat("a", 65) + "@b.c", "a@" + strings.Repeat("b.", 130) + "c"}},
 		{"uri", []string{"https://example.com/a?b=c#d", "mailto:a@b.c", "urn:isbn:1",
 			"http://[::1]:80/", "a:b%20c"},

@@ -289,12 +289,20 @@ func (w *walker) countMatches(list []*jsonschema.Schema, v any, noted bool, enou
 func (w *walker) checkDependencies(
 	s *jsonschema.Schema, members map[string]any, noted bool,
 ) *fault {
-	names := slices.Concat(slices.Sorted(maps.Keys(s.DependentRequired)),
-		slices.Sorted(maps.Keys(s.DependentSchemas)), slices.Sorted(maps.Keys(s.Dependencies)))
-	for _, name := range names {
-		if _, ok := members[name]; !ok {
-			continue
+	if s.DependentRequired == nil && s.DependentSchemas == nil && s.Dependencies == nil {
+		return nil
+	}
+	w.payForNames(members)
+	var names []string
+	for name := range members {
+		_, list := s.DependentRequired[name]
+		_, sub := s.DependentSchemas[name]
+		if _, either := s.Dependencies[name]; list || sub || either {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		required, sub := s.DependentRequired[name], s.DependentSchemas[name]
 		if required == nil {
 			required, _ = s.Dependencies[name].([]string)
@@ -326,7 +334,10 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 // checkMembers goes by name over the members for which there is a schema. A required member that is
 // missing, and one that is not allowed, has its place among them.
 func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
-	w.left -= 3 + int64(len(members))
+	w.left -= 3
+	if w.payForNames(members); w.left < 0 {
+		return w.anyFault()
+	}
 	missing := w.findMissing(s.Required, members)
 	base := len(w.names)
 	w.collectNames(s, members, noted)
@@ -343,6 +354,15 @@ func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, note
 		return w.refuse(s, "required", "", *missing)
 	}
 	return nil
+}
+
+// payForNames deducts what it takes to look the members of an object up by their names.
+func (w *walker) payForNames(members map[string]any) {
+	for name := range members {
+		if w.left -= 1 + int64(len(name)/64); w.left < 0 {
+			return
+		}
+	}
 }
 
 // collectNames puts on w.names, sorted, the members that checkMember has to see. Of those that are
@@ -452,6 +472,9 @@ func (w *walker) checkLeft(s *jsonschema.Schema, v any, notes []step) *fault {
 		return nil
 	}
 	w.left -= 5 + 3*int64(len(members)+len(items)+len(notes))
+	if w.payForNames(members); w.left < 0 {
+		return w.anyFault()
+	}
 	seen := make(map[step]bool, len(notes))
 	for _, in := range notes {
 		seen[in] = true
