@@ -154,6 +154,31 @@ func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
 	awaitTool(t, c, "ops_deploy")
 }
 
+func TestAChangedDefinitionIsPublished(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, nil)
+	define := func(description string) {
+		server.AddTool(srv, server.Tool{Name: "x", Description: description},
+			func(ctx context.Context, call *server.ToolCall, _ struct{}) (outcome, error) {
+				return done(ctx, call)
+			})
+	}
+	define("before")
+	c := connect(t, front(t, ops(serveHTTP(t, srv), 0)), 0, &person{}, "ops_x")
+	srv.RemoveTool("x")
+	define("after")
+	if !eventually(func() bool {
+		for tool, err := range c.Tools(t.Context()) {
+			if err == nil && tool.Name == "ops_x" && tool.Description == "after" {
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Error("the description that the upstream has changed is not published")
+	}
+}
+
 func TestOneUpstreamCannotTakeTheNameOfAnother(t *testing.T) {
 	a, b := startUpstream(t), startUpstream(t)
 	c := connect(t, front(t, gateway.Upstream{Name: "a", Connect: gateway.HTTP(a.url, nil),
