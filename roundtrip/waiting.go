@@ -45,6 +45,9 @@ type waitQuotas struct {
 func newWaitQuotas(o *Options) waitQuotas {
 	perPrincipal := cmp.Or(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal)
 	perSession := max(minMaxWaitingPerSession, perPrincipal/4)
+	if perPrincipal < 0 {
+		perSession = -1
+	}
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
 			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting),
