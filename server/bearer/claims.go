@@ -121,20 +121,25 @@ func (c *claims) readList(name string, v *[]string) error {
 	return c.readClaim(name, v)
 }
 
+// splitScopes parts scopes at spaces, and at nothing else (RFC 6749, section 3.3).
+func splitScopes(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
+}
+
 // readScopes reads the granted scopes: scope, a string with spaces (RFC 8693, section 4.2), or else
 // scp, as some issuers call it, which is such a string or an array.
 func (c *claims) readScopes() error {
 	if c.hasClaim("scope") {
 		var text string
 		err := c.readClaim("scope", &text)
-		c.scopes = strings.Fields(text)
+		c.scopes = splitScopes(text)
 		return err
 	}
 	if err := c.readList("scp", &c.scopes); err != nil {
 		return err
 	}
 	if len(c.scopes) == 1 {
-		c.scopes = strings.Fields(c.scopes[0])
+		c.scopes = splitScopes(c.scopes[0])
 	}
 	return nil
 }

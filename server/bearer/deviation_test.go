@@ -142,6 +142,8 @@ func TestTokensWithoutAudience(t *testing.T) {
 		"no client":         {"aud": nil, "client_id": nil},
 		"client of another": {"aud": nil, "client_id": "foreign", "azp": "app"},
 		"other scope":       {"aud": nil, "scope": "files"},
+		"scope, and a tab":  {"aud": nil, "scope": "files:read\tfiles:write"},
+		"no-break space":    {"aud": nil, "scope": "files:read\u00a0files:write"},
 		"no scope":          {"aud": nil, "scope": ""},
 	} {
 		t.Run(name, func(t *testing.T) { wantRefused(t, g, g.token(changes), "audience: ") })
