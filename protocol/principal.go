@@ -1,5 +1,7 @@
 package protocol
 
+import "strconv"
+
 // A Principal is who a request comes from, as far as the host knows. It binds
 // sealed state: state given to one principal is refused from any other. The
 // zero value is anonymous, which is a principal of its own.
@@ -21,7 +23,7 @@ func (p Principal) IsLocal() bool { return p.local }
 // Anonymous reports whether nothing is known about the caller.
 func (p Principal) Anonymous() bool { return p == Principal{} }
 
-// String names the principal for logs.
+// String names the principal for logs. Two principals may have the same name; see [Principal.Key].
 func (p Principal) String() string {
 	switch {
 	case p.local:
@@ -32,4 +34,13 @@ func (p Principal) String() string {
 		return p.Subject
 	}
 	return p.Issuer + " " + p.Subject
+}
+
+// Key returns a text that no other principal has, by which stores and other processes can know it.
+// Within a process the principal itself can be the key of a map.
+func (p Principal) Key() string {
+	if p.local {
+		return "local"
+	}
+	return strconv.Quote(p.Issuer) + " " + strconv.Quote(p.Subject)
 }

@@ -28,3 +28,21 @@ func TestPrincipal(t *testing.T) {
 		})
 	}
 }
+
+// No two principals have one key, also where they have one name.
+func TestKeysOfPrincipalsDiffer(t *testing.T) {
+	parts := []string{"", " ", "a", "b", "a b", `"`, `" "`, `\`, "local", "anonymous", "\xff", "\ufffd"}
+	keys := map[string]protocol.Principal{}
+	add := func(p protocol.Principal) {
+		if other, taken := keys[p.Key()]; taken {
+			t.Errorf("%#v and %#v have the key %s", p, other, p.Key())
+		}
+		keys[p.Key()] = p
+	}
+	add(protocol.LocalPrincipal())
+	for _, issuer := range parts {
+		for _, subject := range parts {
+			add(protocol.Principal{Issuer: issuer, Subject: subject})
+		}
+	}
+}

@@ -52,14 +52,14 @@ func (a *accounts) credential(
 	if a.sources[caller] == nil {
 		source, err := oauth.New("https://docs.example/mcp", &oauth.Options{
 			RedirectURI: "https://gateway.example/login",
-			Account:     caller.String(), Store: a.store,
+			Account:     caller.Key(), Store: a.store,
 		})
 		if err != nil {
 			return gateway.Credential{}, err
 		}
 		a.sources[caller] = source
 	}
-	return gateway.Credential{Key: caller.String(), Authorizer: a.sources[caller]}, nil
+	return gateway.Credential{Key: caller.Key(), Authorizer: a.sources[caller]}, nil
 }
 
 // People log in at an upstream with links that the gateway shows in the middle of their calls.
