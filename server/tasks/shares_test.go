@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -119,7 +120,11 @@ func (w *world) take(who string, seconds int) {
 // In any schedule no principal has more runs than its share, a principal below its share waits for
 // others only where all slots are taken, and everything is done in the end.
 func TestRunsHaveShares(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testkit.Race {
+		seeds = 8
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			runs := 1 + random.IntN(16)
@@ -330,6 +335,9 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 // A principal whose small tasks are read is never refused, whatever is kept of results that were
 // not; those are kept for their whole time.
 func TestAWeekOfSmallTasks(t *testing.T) {
+	if testkit.Race {
+		t.Skip("one task after the other, 80 MB of them")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		result := server.Text(strings.Repeat("x", 100<<10)) // 64 MiB of them are 640

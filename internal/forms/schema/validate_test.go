@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -188,6 +189,9 @@ func TestDeepRecursion(t *testing.T) {
 // TestCostlyDocuments are large documents whose checking is not linear, or would not be in the
 // compiler's hands.
 func TestCostlyDocuments(t *testing.T) {
+	if testkit.Race {
+		t.Skip("it measures time")
+	}
 	var collide, props strings.Builder
 	for i := range 20000 {
 		// All of these had one hash: the bits of i decide where strings begin.
@@ -328,6 +332,9 @@ func wrongDocument(item, last string) []byte {
 
 // TestWrongItems: to refuse a large document takes at most a fifth more memory than to decode it.
 func TestWrongItems(t *testing.T) {
+	if testkit.Race {
+		t.Skip("it measures what is allocated")
+	}
 	allocated := func(f func()) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
