@@ -201,7 +201,7 @@ func TestStepsOfPatterns(t *testing.T) {
 
 // TestStepsOfHonestDocuments: what people and models send is far from the budget.
 func TestStepsOfHonestDocuments(t *testing.T) {
-	const budget = 2_000_000
+	const budget = 2_500_000
 	for _, tt := range []struct {
 		name, schema, doc string
 		share             float64 // of the budget, at most

@@ -9,7 +9,7 @@ type Limits struct {
 	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's
 	// bookkeeping is quadratic in it.
 	MaxSubschemas int
-	// MaxSteps is how many steps a whole document may take. Default 2 million, about a fifth of a
+	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a fifth of a
 	// second at worst: matching patterns, as most other steps take far less than 100 ns. A value of
 	// a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
 	// instructions, as for an address or a name, may go over 300 KB of text.
@@ -23,7 +23,7 @@ type Limits struct {
 const (
 	defaultMaxBytes      = 256 << 10
 	defaultMaxSubschemas = 2000
-	defaultMaxSteps      = 2_000_000
+	defaultMaxSteps      = 2_500_000
 
 	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf), and
 	// with it the stack of a walk. People write single digits.
