@@ -241,24 +241,18 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 	return result, request.spellLack(err)
 }
 
-// runTool runs a tool, through the extension that wants to know of it. It is not inlined, so that
+// runTool runs a tool through the extension that wants to know of it. It is not inlined, so that
 // calls of servers without extensions do not pay for the copy of call.
 //
 //go:noinline
-func (s *Server) runTool(ctx context.Context, request *Request, t *tool,
+func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t *tool,
 	p *protocol.CallToolParams, call roundtrip.Call) (protocol.Result, error) {
 	next := func(ctx context.Context) (protocol.Result, error) {
 		return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 			return s.handleTool(ctx, request, t, p)
 		})
 	}
-	if x := s.extensions.Load(); x.runTool != nil {
-		return x.runTool(ctx, &ToolRun{Request: request, Task: t.task, Call: &call}, next)
-	}
-	if t.task == TaskMust && request.Version.Era() == protocol.Modern {
-		return nil, s.reportBug(ctx, request, errNoTasks)
-	}
-	return next(ctx)
+	return x.runTool(ctx, &ToolRun{Request: request, Task: t.task, Call: &call}, next)
 }
 
 var errNoTasks = errors.New("a tool that must be a task was called, and the server has none: " +

@@ -212,8 +212,8 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	call := roundtripCall(request, p.Arguments, &p.Retry)
 	call.AcceptUnsolicited, call.CheckOutput = t.acceptUnsolicited, t.check
 	request.releaseBody()
-	if s.extensions.Load() != nil {
-		return s.runTool(ctx, request, t, p, call)
+	if x := s.extensions.Load(); x != nil && x.runTool != nil {
+		return s.runTool(ctx, x, request, t, p, call)
 	}
 	if t.task == TaskMust && request.Version.Era() == protocol.Modern {
 		return nil, s.reportBug(ctx, request, errNoTasks)

@@ -71,7 +71,7 @@ func refusedFor(cause error) *scripted {
 	}}
 }
 
-// refuseAll counts what it refuses.
+// refuseAll counts refused requests.
 func refuseAll(sent *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*sent++

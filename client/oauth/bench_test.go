@@ -2,7 +2,7 @@ package oauth_test
 
 import "testing"
 
-// BenchmarkCredentials is what a request asks for: a cached token.
+// BenchmarkCredentials measures a request with a cached token.
 func BenchmarkCredentials(b *testing.B) {
 	s, source := newLogin(b)
 	ctx, out := b.Context(), s.post()

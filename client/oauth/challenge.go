@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3). The zero value: no challenge.
 type challenge struct {
 	found    bool     // there is one
 	code     string   // the parameter error

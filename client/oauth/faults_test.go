@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// noLogin says that the person was sent to no page, and the authorization server was asked for
-// nothing but metadata.
+// noLogin are the counts of a site where no login began: nothing but metadata was requested.
 const noLogin = " authorize=0 register=0 token=0 other=0 opened=0"
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
@@ -330,7 +329,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestForbiddenWithoutACode: the error means that the code is missing, and nobody has to log in.
+// TestForbiddenWithoutACode: the error reports the missing code, and nobody has to log in.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`error="insufficient_scope", `, "")(s)
@@ -368,7 +367,7 @@ func spoilChallenge(end string) edit {
 	}
 }
 
-// TestRefusalsSayWhy: the error has what the server says of a new token, quoted and cut.
+// TestRefusalsSayWhy: the error quotes the refusal of a new token, cut.
 func TestRefusalsSayWhy(t *testing.T) {
 	for description, want := range map[string]string{
 		`audience: the token must be for x`: `, and says "audience: the token must be for x": log`,

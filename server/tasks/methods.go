@@ -341,23 +341,6 @@ func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protoco
 	return &protocol.EmptyResult{}, nil
 }
 
-// abandon cancels a task whose client has gone away before it had the handle.
-func (t *Tasks) abandon(ctx context.Context, id [32]byte) {
-	for range maxConflicts {
-		task, err := t.store.GetTask(ctx, id)
-		if err != nil {
-			break
-		}
-		r, err := t.open(ctx, task)
-		if now := time.Now(); err != nil || r.isOver() || !r.cancel(task, now) ||
-			!errors.Is(t.put(ctx, task, r, t.times(r, task.Holder != "", false, now)),
-				store.ErrTaskChanged) {
-			break
-		}
-	}
-	t.cancelRun(id, errCancelled)
-}
-
 // Wake has the tasks looked at again, at once and on any replica, that wait in
 // [roundtrip.AwaitEvent] or [roundtrip.Await] under key, whoever's they are. Use a key that says
 // what is waited for, such as the number of the order.

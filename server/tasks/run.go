@@ -132,19 +132,19 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 		t.start(task, r, false)
 		return handle, err
 	}
-	id := task.ID // the run changes what it has
-	w, stop := t.watch(id)
+	w, stop := t.watch(task.ID)
 	defer stop()
 	defer waiting.Begin(ctx)() // limits are for the run, which has its own
 	t.start(task, r, false)
-	return t.awaitInline(ctx, id, handle, w)
+	return t.awaitInline(ctx, tool.Request.Principal, handle, w)
 }
 
 // awaitInline waits for a while until a task is over, and returns its result then; where it asks,
 // fails or takes longer it returns the handle. A client that goes away before has no handle, so
 // the task is cancelled.
-func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.CreateTaskResult,
-	w *watcher) (protocol.CallToolOutcome, error) {
+func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
+	handle *protocol.CreateTaskResult, w *watcher) (protocol.CallToolOutcome, error) {
+	id := digestID(handle.Task.ID)
 	timer := time.NewTimer(t.opts.Inline)
 	defer timer.Stop()
 	for {
@@ -152,7 +152,10 @@ func (t *Tasks) awaitInline(ctx context.Context, id [32]byte, handle *protocol.C
 		case <-timer.C:
 			return handle, nil
 		case <-ctx.Done():
-			t.abandon(context.WithoutCancel(ctx), id)
+			_, _ = t.cancel(context.WithoutCancel(ctx), &server.ExtensionCall{
+				Call:   server.Call{Principal: p},
+				Params: &protocol.TaskParams{TaskID: handle.Task.ID}, Target: handle.Task.ID})
+			t.cancelRun(id, errCancelled) // also where the store cannot be asked
 			return nil, context.Cause(ctx)
 		case <-w.wake:
 		}

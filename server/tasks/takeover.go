@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -108,13 +109,10 @@ func (t *Tasks) sweepDue() {
 			return
 		}
 		for _, id := range ids {
-			if tried[id] {
-				continue
-			}
-			if tried[id] = true; t.isFull() {
+			if !tried[id] && !t.takeOver(t.base, id) {
 				return
 			}
-			t.takeOver(t.base, id)
+			tried[id] = true
 		}
 		if len(ids) < limit {
 			return
@@ -122,11 +120,9 @@ func (t *Tasks) sweepDue() {
 	}
 }
 
-// isFull reports whether this process leaves further tasks to others, or is closing. Where it is
-// full it looks again when it has room.
-func (t *Tasks) isFull() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// isFullLocked reports whether this process leaves further tasks to others, or is closing. Where it
+// is full it looks again when it has room.
+func (t *Tasks) isFullLocked() bool {
 	full := len(t.running) >= queued*t.opts.Runs
 	t.behind = t.behind || full
 	return full || t.closing
@@ -135,13 +131,14 @@ func (t *Tasks) isFull() bool {
 // hasRoomLocked reports whether this process may hold one more task of an owner: no owner fills it
 // alone, so that where it is full all slots are in use.
 func (t *Tasks) hasRoomLocked(owner [32]byte) bool {
-	full := len(t.running) >= queued*t.opts.Runs
-	crowded := t.heldLocked(owner) >= queued*t.share(owner)
-	t.behind = t.behind || full
-	if crowded {
-		t.left[owner] = true
+	if t.isFullLocked() {
+		return false
 	}
-	return !full && !crowded && !t.closing
+	if t.heldLocked(owner) < queued*t.share(owner) {
+		return true
+	}
+	t.left[owner] = true
+	return false
 }
 
 // share is how many runs of an owner may be under way at once.
@@ -152,7 +149,7 @@ func (t *Tasks) share(owner [32]byte) int {
 	case [32]byte{}: // those who authenticate have the rest
 		return t.opts.Runs - t.opts.Runs/4
 	}
-	return max(t.opts.Runs/4, 1)
+	return int(quota.ShareOf(int64(t.opts.Runs)))
 }
 
 func (t *Tasks) heldLocked(owner [32]byte) (n int) {
@@ -177,25 +174,29 @@ func (t *Tasks) lookAgainLocked(owner [32]byte) {
 	}
 }
 
-// takeOver runs a task that is due, in this process. It reports false where it failed to.
+// takeOver runs a task that is due, in this process. It reports false where the process takes none:
+// it is full, or closing.
 func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
-	if t.isFull() {
+	t.mu.Lock()
+	full := t.isFullLocked()
+	t.mu.Unlock()
+	if full {
 		return false
 	}
 	task, err := t.store.GetTask(ctx, id)
 	if err != nil || !task.Due {
-		return err == nil || errors.Is(err, store.ErrNoTask)
+		return true
 	}
 	t.mu.Lock()
 	hasRoom := t.hasRoomLocked(task.Owner)
 	t.mu.Unlock()
 	if !hasRoom {
-		return false
+		return true
 	}
 	rec, err := t.open(ctx, task)
 	if err != nil {
 		t.reportStore(ctx, "open", err)
-		return false
+		return true
 	}
 	now := time.Now()
 	takenOver := task.Holder != ""
@@ -225,7 +226,6 @@ func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 		t.start(task, rec, takenOver)
 	case err != nil && !errors.Is(err, store.ErrTaskChanged):
 		t.reportStore(ctx, "put", err)
-		return false
 	}
 	return true
 }

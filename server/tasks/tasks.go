@@ -177,7 +177,7 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	}
 	t.local = t.digestOwner(protocol.LocalPrincipal())
 	t.slots = quota.New(quota.Options[[32]byte]{Total: int64(o.Runs),
-		Share: max(int64(o.Runs)/4, 1), Local: t.local})
+		Share: quota.ShareOf(int64(o.Runs)), Local: t.local})
 	if err := t.makeDecoy(t.base); err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
