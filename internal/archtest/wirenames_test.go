@@ -7,6 +7,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,15 +64,8 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 // texts returns the texts in the files of a folder that match.
 func texts(t *testing.T, dir, match string) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := make(map[string]bool)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
+	for _, file := range sourcesIn(t, dir) {
 		for _, text := range testkit.StringsIn(t, file) {
 			if regexp.MustCompile(match).MatchString(text) {
 				found[text] = true
@@ -79,6 +73,94 @@ func texts(t *testing.T, dir, match string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// sourcesIn returns the files of a folder, without tests.
+func sourcesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(file string) bool {
+		return strings.HasSuffix(file, "_test.go")
+	})
+}
+
+// TestTroubleshootingHasTheTextsOfTheGateway wants each text on the page that a client, an upstream
+// or a browser gets from a gateway.
+func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
+	page := readPage(t, troubleshooting)
+	verbs := regexp.MustCompile(`%[-+#.0-9]*[a-z]`)
+	said := make(map[string]bool)
+	for _, dir := range []string{"elicitation/gateway", "internal/relay"} {
+		for _, file := range sourcesIn(t, dir) {
+			ast.Inspect(testkit.ParseFile(t, file), func(n ast.Node) bool {
+				for _, e := range textsSaid(n) {
+					for _, text := range literals(e) {
+						said[strings.TrimSpace(verbs.ReplaceAllString(text, "…"))] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	if len(said) < 30 {
+		t.Errorf("found %d texts only", len(said))
+	}
+	for text := range said {
+		if !strings.Contains(page, text) {
+			t.Errorf("%s does not have the text %q", troubleshooting, text)
+		}
+	}
+}
+
+// textsSaid returns the expressions of a node that are said to others.
+func textsSaid(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		switch types.ExprString(n.Fun) {
+		case "quota.Refuse", "protocol.Errorf", "http.Error", "refuse":
+			return n.Args
+		}
+	case *ast.CompositeLit:
+		if name := types.ExprString(n.Type); name == "upstreamError" && len(n.Elts) == 3 {
+			return n.Elts[1:2]
+		}
+	case *ast.AssignStmt:
+		if s, ok := n.Lhs[0].(*ast.SelectorExpr); ok && s.Sel.Name == "what" {
+			return n.Rhs
+		}
+	}
+	return nil
+}
+
+// literals returns the longest constant texts in an expression.
+func literals(e ast.Expr) (texts []string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		part, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		text := evaluate(part)
+		if words := strings.Fields(text); len(words) > 1 {
+			texts = append(texts, text)
+		}
+		return text == ""
+	})
+	return texts
+}
+
+// evaluate returns the value of a constant expression without names, as text.
+func evaluate(e ast.Expr) string {
+	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(e))
+	if err != nil || v.Value == nil {
+		return ""
+	}
+	if v.Value.Kind() == constant.String {
+		return constant.StringVal(v.Value)
+	}
+	return v.Value.ExactString()
 }
 
 // constants returns the values of the constants of a file whose names match.
@@ -94,15 +176,8 @@ func constants(t *testing.T, file, match string) map[string]bool {
 		for _, spec := range d.Specs {
 			s := spec.(*ast.ValueSpec)
 			for i, value := range s.Values {
-				v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(value))
-				if err != nil || v.Value == nil || !regexp.MustCompile(match).MatchString(
-					s.Names[i].Name) {
-					continue
-				}
-				if v.Value.Kind() == constant.String {
-					values[constant.StringVal(v.Value)] = true
-				} else {
-					values[v.Value.ExactString()] = true
+				if regexp.MustCompile(match).MatchString(s.Names[i].Name) {
+					values[evaluate(value)] = true
 				}
 			}
 		}
