@@ -63,6 +63,34 @@ func TestPagesCodeCompiles(t *testing.T) {
 	}
 }
 
+// TestPagesNameTestsThatExist holds the evidence that pages and design records name.
+func TestPagesNameTestsThatExist(t *testing.T) {
+	declared := map[string]bool{}
+	eachGoFile(t, func(_ string, _ []byte, f *ast.File) {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				declared[fn.Name.Name] = true
+			}
+		}
+	})
+	named := 0
+	for _, page := range written(t) {
+		if !strings.HasSuffix(page, ".md") || page == "CHANGELOG.md" {
+			continue
+		}
+		for _, m := range testName.FindAllStringSubmatch(readPage(t, page), -1) {
+			if named++; !declared[m[1]] {
+				t.Errorf("%s names %s, which does not exist", page, m[1])
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("found %d names only", named)
+	}
+}
+
+var testName = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)[`/]")
+
 // codeLines returns the lines that hold code, without indentation, comments
 // that explain to a reader of one place only, and blank lines.
 func codeLines(text string) []string {
