@@ -27,6 +27,8 @@ type Call struct {
 	Capabilities protocol.ClientCapabilities
 	// Principal is who calls; the zero value is anonymous.
 	Principal protocol.Principal
+	// Client is the name that the client gives itself, for the observer alone.
+	Client string
 	// Responses and State are the retry members of the request. Calls of legacy
 	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses

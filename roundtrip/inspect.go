@@ -20,10 +20,14 @@ func (f *Funnel) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
+	report.QuestionTTL = f.opts.RoundTTL
+	if ring, ok := f.opts.Sealer.(keys.Describer); ok {
+		report.Describe("Key that seals", ring.Primary())
+	}
 	used, bound := f.waits.calls.Usage()
 	report.AddLimit("calls that wait for people", "roundtrip.Limits.Waiting", used, bound)
 	used, bound = f.waits.bytes.Usage()
-	report.AddLimit("bytes of their requests", "roundtrip", used, bound)
+	report.AddBytes("bytes of their requests", "roundtrip", used, bound)
 	if report.Sealed != "" {
 		report.State = f.inspectState(ctx, report.Sealed)
 	}

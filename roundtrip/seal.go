@@ -150,7 +150,8 @@ func (r responder) buildInputRequired(ctx context.Context,
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
-			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
+			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left,
+			Principal: r.call.Principal, Client: r.call.Client}
 		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,

@@ -100,6 +100,9 @@ func roundtripCall(request *Request, arguments json.RawMessage,
 	if request.Meta.Capabilities != nil {
 		call.Capabilities = *request.Meta.Capabilities
 	}
+	if request.Meta.ClientInfo != nil {
+		call.Client = request.Meta.ClientInfo.Name
+	}
 	call.Session = request.era.sessionKey()
 	if !request.Meta.ProgressToken.IsZero() && request.channel != nil {
 		call.Heartbeat = request.sendHeartbeat

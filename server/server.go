@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -20,6 +21,7 @@ type Server struct {
 	funnel  *roundtrip.Funnel
 	handler Handler // dispatch within the middleware
 	info    infoMeta
+	started time.Time
 
 	own Catalog // what every request sees
 
@@ -41,7 +43,7 @@ func New(opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
+	s := &Server{opts: o, started: time.Now(), hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
 	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -62,6 +62,9 @@ type InputRequested struct {
 	// RoundsLeft is how many more rounds of questions the flow may have after
 	// this one before it is ended.
 	RoundsLeft int
+	// Principal is who is asked, and Client the name that their client gives itself.
+	Principal protocol.Principal
+	Client    string
 }
 
 // An AskedQuestion is a question that went out.
