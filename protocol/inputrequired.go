@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 )
 
 // An InputKind is one of the four kinds of question.
@@ -105,10 +105,10 @@ type InputRequiredResult struct {
 	RequestState  RequestState
 	Meta          Meta
 
-	attachment any // of package roundtrip, see package envelope; never encoded
+	attachment any // of package roundtrip, see package rpc; never encoded
 }
 
-var _ = envelope.RegisterAttachments(
+var _ = rpc.RegisterAttachments(
 	func(result any) any { return result.(*InputRequiredResult).attachment },
 	func(result, value any) { result.(*InputRequiredResult).attachment = value },
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 )
 
 // A Message is a [*Request], a [*Notification] or a [*Response].
@@ -172,14 +172,14 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 			return dst, fmt.Errorf("request: nil or without an id")
 		}
 		out := growForMessage(dst, len(m.ID.text)+len(m.Method)+len(m.Params))
-		out = envelope.AppendRequest(out, m.ID.text, m.Method)
+		out = rpc.AppendRequest(out, m.ID.text, m.Method)
 		return appendParams(dst, out, m.Method, m.Params)
 	case *Notification:
 		if m == nil {
 			return dst, fmt.Errorf("notification: nil")
 		}
 		out := growForMessage(dst, len(m.Method)+len(m.Params))
-		return appendParams(dst, envelope.AppendNotification(out, m.Method), m.Method, m.Params)
+		return appendParams(dst, rpc.AppendNotification(out, m.Method), m.Method, m.Params)
 	case *Response:
 		switch {
 		case m == nil:
@@ -214,9 +214,9 @@ func appendParams(before, out []byte, method string, params json.RawMessage) ([]
 
 func appendResponse(dst []byte, r *Response) []byte {
 	if r.Error != nil {
-		dst = appendError(envelope.BeginError(dst, r.ID.text), r.Error)
+		dst = appendError(rpc.BeginError(dst, r.ID.text), r.Error)
 	} else {
-		dst = jsonx.AppendCompact(envelope.BeginResult(dst, r.ID.text), r.Result)
+		dst = jsonx.AppendCompact(rpc.BeginResult(dst, r.ID.text), r.Result)
 	}
 	return append(dst, '}')
 }

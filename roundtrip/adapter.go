@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -325,7 +325,7 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 // log entries have it, for authors who log as well. It is random, names one leg
 // of a flowRun and means nothing to the client. It is empty where nothing observes
 // or logs.
-func RequestID(ctx context.Context) string { return callctx.From(ctx) }
+func RequestID(ctx context.Context) string { return rpc.RequestID(ctx) }
 
 // A Tracer ties rounds and questions together in a tracing system. Package telemetry has one for
 // OpenTelemetry. Its methods are called with a context that has the values of the request, and

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -471,7 +471,7 @@ func TestHandBuilt(t *testing.T) {
 	c.call = retry
 	contains(t, c.answer("form", `{"action":"accept","content":{"pin":"x"}}`).done(), "invalid")
 	if text, _ := upstream.RequestState.Text(); text != "the upstream's" ||
-		envelope.Attached(upstream) != nil {
+		rpc.Attached(upstream) != nil {
 		t.Error("the handler's result was changed")
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -56,7 +56,7 @@ type draftedResult struct {
 
 // buildResult makes r the result that carries the draft.
 func (d *draft) buildResult(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
-	envelope.Attach(r, d)
+	rpc.Attach(r, d)
 	d.fillResult(r)
 	return r
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -95,13 +95,13 @@ func runFrom(ctx context.Context) *run {
 // Value implements [inflight.Values].
 func (r *run) Value(key any) any {
 	switch key.(type) {
-	case runKey, callctx.Key:
+	case runKey, rpc.IDKey:
 		return r
 	}
 	return nil
 }
 
-// RequestID implements [callctx.Named].
+// RequestID implements [rpc.Named].
 func (r *run) RequestID() string { return r.where.Request }
 
 // findAnswerLocked returns the answer recorded under key, nil if there is none. Before the

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -150,7 +150,7 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if c.channel.ended {
 		return ErrEnded
 	}
-	closer, ok := c.channel.back.(transport.StreamCloser)
+	closer, ok := c.channel.back.(rpc.StreamCloser)
 	if !ok {
 		return ErrCannotClose
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -71,7 +71,7 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 	}
 	a.served = true
 	if request.RequestID == "" && s.opts.observed {
-		request.RequestID = callctx.New()
+		request.RequestID = rpc.NewRequestID()
 	}
 	response = &a.response
 	response.ID = request.Message.ID
@@ -194,6 +194,6 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 // that the client gets.
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
-	callctx.Report(ctx, err)
+	rpc.ReportError(ctx, err)
 	return revision.InternalError()
 }

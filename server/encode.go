@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -40,7 +39,7 @@ const resultBytes = 1 << 10
 // encodeResult returns the JSON text of the result, the server's name added.
 func (s *Server) encodeResult(request *Request, result protocol.Result) (json.RawMessage, error) {
 	if p := request.encodedPage; p != nil && request.era.namesServer() && p.result == result {
-		if _, ok := request.back.(transport.BufferLender); ok {
+		if _, ok := request.back.(rpc.BufferLender); ok {
 			return p.encoded, p.err
 		}
 		// What a client in process does with its copy must not reach others.
@@ -64,7 +63,7 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 		}
 		nameless = false
 	}
-	lender, lent := request.back.(transport.BufferLender)
+	lender, lent := request.back.(rpc.BufferLender)
 	var dst []byte
 	if lent {
 		dst = lender.Lend()
@@ -89,7 +88,7 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 // accepted. Middleware may pass on the questions of a handler; it cannot ask by
 // itself.
 func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
-	if envelope.Attached(asks) != nil {
+	if rpc.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	declared := declaredBy(request.Meta)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -297,4 +297,4 @@ func refuseUndeclaredTask(request *Request) error {
 func (request *Request) InTask() bool { return request.inTask }
 
 // noteTaskRun marks the request of a run of a task.
-func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = callctx.IsTaskRun(ctx) }
+func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = rpc.IsTaskRun(ctx) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -150,8 +150,10 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
-	if back, ok := o.back.(transport.TransientSender); ok {
-		_ = back.SendTransient(ctx, n)
+	if back, ok := o.back.(rpc.TransientSender); ok {
+		if text, err := protocol.AppendMessage(nil, n); err == nil {
+			_ = back.SendTransient(ctx, text)
+		}
 		return
 	}
 	_ = o.sendLocked(ctx, n)

@@ -11,9 +11,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -181,7 +180,7 @@ var (
 
 // CannotPush is asked by the funnel before a question: why none can go out now.
 func (p *pusher) CannotPush() string {
-	if c, ok := p.back.(transport.PushChecker); ok {
+	if c, ok := p.back.(rpc.PushChecker); ok {
 		return c.CannotPush()
 	}
 	return ""
@@ -297,9 +296,9 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 		return err
 	}
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
-	textSender, ok := p.back.(transport.TextSender)
+	textSender, ok := p.back.(rpc.TextSender)
 	if ok {
-		text = envelope.BeginRequest(text, id.String(), method)
+		text = rpc.BeginRequest(text, id.String(), method)
 	}
 	if text, err = protocol.AppendInputParams(text, p.version, question); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -121,7 +121,7 @@ func (request *Request) OnWritten(f func()) {
 // eventWhere describes the request in events.
 func (request *Request) eventWhere() event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
-		Target:  callctx.LogTarget(request.Message.Method, request.Target),
+		Target:  rpc.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // mayKeepState are the package variables that the rule below would refuse, and why they stay.
 var mayKeepState = map[string]string{
-	"internal/wire/envelope.field": "set once, while package protocol is initialized, and never again",
+	"internal/wire/rpc.field": "set once, while package protocol is initialized, and never again",
 	"roundtrip.forms": "a form is compiled once a type, and a program's types do not " +
 		"change; only ever added to",
 	"internal/testing/wiretest.update":  "a test binary's flag",

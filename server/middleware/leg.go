@@ -7,7 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -44,7 +44,7 @@ type legKey struct{}
 
 func (c *legContext) Value(key any) any {
 	switch key {
-	case legKey{}, callctx.Key{}:
+	case legKey{}, rpc.IDKey{}:
 		return &c.leg
 	case waiting.Key():
 		return c.leg.watch.Ensure(c.Context, &c.leg)
@@ -115,7 +115,7 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
-// RequestID implements [callctx.Named]. A request that no server has named is
+// RequestID implements [rpc.Named]. A request that no server has named is
 // named here.
 func (l *leg) RequestID() string {
 	l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *leg) RequestID() string {
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
 		if l.id = l.request.RequestID; l.id == "" {
-			l.id = callctx.New()
+			l.id = rpc.NewRequestID()
 		}
 	}
 	return l.id
@@ -187,7 +187,7 @@ func (l *leg) isTimedOut() bool {
 // whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
-		Target:  callctx.LogTarget(request.Message.Method, request.Target),
+		Target:  rpc.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 

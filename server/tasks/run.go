@@ -12,8 +12,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -358,7 +358,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 			access = granted
 		}
 	}
-	ctx = server.WithAccess(server.WithPrincipal(callctx.WithTaskRun(ctx), rec.Owner.principal()), access)
+	ctx = server.WithAccess(server.WithPrincipal(rpc.WithTaskRun(ctx), rec.Owner.principal()), access)
 	ctx = context.WithValue(ctx, runKey{}, r)
 	return r.tasks.server.Handle(ctx,
 		&protocol.Request{Method: protocol.MethodCallTool, Params: raw,

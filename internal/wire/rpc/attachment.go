@@ -1,4 +1,4 @@
-package envelope
+package rpc
 
 // This file keeps a value of package roundtrip in a [protocol.InputRequiredResult]: what
 // the author of a handler said beyond the wire. The result is a public type and the value is not

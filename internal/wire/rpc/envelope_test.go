@@ -1,9 +1,9 @@
-package envelope_test
+package rpc_test
 
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -17,9 +17,9 @@ func TestCompletesToMessage(t *testing.T) {
 		begun   []byte
 		message protocol.Message
 	}{
-		{"request", envelope.BeginRequest(nil, id.String(), "x/\"y"),
+		{"request", rpc.BeginRequest(nil, id.String(), "x/\"y"),
 			&protocol.Request{ID: id, Method: "x/\"y", Params: []byte(object)}},
-		{"response", envelope.BeginResult(nil, id.String()),
+		{"response", rpc.BeginResult(nil, id.String()),
 			&protocol.Response{ID: id, Result: []byte(object)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

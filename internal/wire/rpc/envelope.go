@@ -1,7 +1,10 @@
-// Package envelope writes what surrounds the parts of a JSON-RPC message. Those who encode params
-// or a result themselves append them in place, which saves the copy that protocol.AppendMessage
-// makes.
-package envelope
+// Package rpc has what packages of the module share of a call beside the exported API: the text
+// around the parts of a JSON-RPC message, values of its context, attachments of its result, and
+// optional interfaces of its way back.
+package rpc
+
+// This file writes the text around params and results. Who encodes these appends them in place,
+// which saves the copy that protocol.AppendMessage makes.
 
 import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 

@@ -1,13 +1,11 @@
-// Package transport holds what packages server and serverhttp agree upon beside the
-// exported API: optional interfaces of the way back to a client, which a
-// server.Delivery carries. A transport without them works; figures tell what they save.
-package transport
+package rpc
+
+// This file has optional interfaces of the way back to a client, which a server.Delivery carries.
+// A transport without them works.
 
 import (
 	"context"
 	"time"
-
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A BufferLender has memory for the result of a request, from which the transport can
@@ -21,7 +19,7 @@ type BufferLender interface {
 	// Lend returns what the result is appended to. It is called at most once
 	// a request, when its handler has returned.
 	Lend() []byte
-	// Return is handed what was lent, grown maybe, with the result behind it.
+	// Return gets the lent buffer, possibly grown, with the result behind its content.
 	// It is not called when there is no result.
 	Return(buf []byte)
 }
@@ -40,16 +38,17 @@ type TextSender interface {
 // A PushChecker is a server.BackSender that may have no way for a question: a response of
 // JSON holds nothing but the response.
 type PushChecker interface {
-	// CannotPush tells the client why no question can go out now; empty: one can.
+	// CannotPush returns the reason, for the client, why no question can go out now;
+	// empty: one can.
 	CannotPush() string
 }
 
 // A TransientSender keeps messages for a client that is disconnected, and can send one
-// without keeping it. Heartbeats are sent like that: one that is late says nothing.
+// without keeping it. Heartbeats are sent like that: a late one is worthless.
 type TransientSender interface {
-	// SendTransient is Notify for a notification that is lost when the client is not
-	// connected.
-	SendTransient(ctx context.Context, n *protocol.Notification) error
+	// SendTransient sends the JSON text of a notification, which is lost when the client
+	// is not connected.
+	SendTransient(ctx context.Context, notification []byte) error
 }
 
 // A StreamCloser can close its connection while the request goes on; the client
