@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -414,7 +415,7 @@ func TestConcurrentEventsAndLooks(t *testing.T) {
 					Flow: rotate(i<<20 | n), Round: 1}
 				s.page.Observe(context.Background(), event.InputRequested{Where: where})
 				s.page.Observe(context.Background(), event.FlowEnded{Where: where,
-					How: event.EndFailed})
+					How: words.EndFailed})
 			}
 		}()
 	}
