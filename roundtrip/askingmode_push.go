@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -41,7 +42,7 @@ func (pushMode) checkClient(ctx context.Context, p *questioner, requests protoco
 	protocol.InputRequests, *ending, error) {
 	asked, refused := p.checkLegacyClient(ctx, requests)
 	if refused != nil {
-		return nil, &ending{refusal: refused, how: event.EndFailed}, nil
+		return nil, &ending{refusal: refused, how: words.EndFailed}, nil
 	}
 	return asked, nil, nil
 }
@@ -69,6 +70,6 @@ func (pushMode) awaitRefusal(ctx context.Context, r asker, p *questioner, cause 
 }
 
 func (pushMode) endVisit(r asker, key string, cause error) error {
-	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed})
+	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: words.EndFailed})
 	return cause
 }

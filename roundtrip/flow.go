@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -91,7 +92,7 @@ func (r *run) startFlowLocked() {
 
 // failLocked ends the run with a mistake of the server.
 func (r *run) failLocked(err error) error {
-	return r.endLocked(&ending{err: err, how: event.EndFailed})
+	return r.endLocked(&ending{err: err, how: words.EndFailed})
 }
 
 // endLocked fixes the outcome of the run, cancels the handler's context and withdraws the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -161,7 +162,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 				})
 			c.ask("k")
 			_, _ = c.answer("k", accepted).send()
-			if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
+			if end := one[event.FlowEnded](t, c.events); end.How != words.EndFailed ||
 				end.Legs != 2 {
 				t.Errorf("%s: end %+v", name, end)
 			}
@@ -675,6 +676,6 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 		c.ask("k", "added")
 		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // and not a refusal
 		time.Sleep(time.Minute)
-		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), event.ReasonExpired)
+		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), words.ReasonExpired)
 	})
 }

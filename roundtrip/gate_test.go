@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -56,7 +57,7 @@ func TestNoNagging(t *testing.T) {
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
-				if end := one[event.FlowEnded](t, c.events); end.How != event.EndRefused ||
+				if end := one[event.FlowEnded](t, c.events); end.How != words.EndRefused ||
 					end.Legs != 2 || end.Flow == "" {
 					t.Errorf("end %+v", end)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -53,7 +54,7 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
 			spent.Outcome); err == nil {
 			r.observe(ctx,
-				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
 			return result, nil
 		}
 	}
@@ -70,10 +71,10 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 			}
 		}
 		r.observe(ctx,
-			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
 		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 	}
-	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
+	return nil, r.reportRejection(ctx, &rejection{reason: words.ReasonReplayed})
 }
 
 // A reserver is a guard or a store that shares its room among those who use it.
@@ -196,7 +197,7 @@ func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.R
 			"send it again in %s", copyRetryAfter)
 	}
 	r.unrecorded = true
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -50,7 +51,7 @@ func TestGuardReplay(t *testing.T) {
 		t.Errorf("the handler ran for a replay: %d charges", charges)
 	}
 	for _, end := range all[event.FlowEnded](c.events)[1:] {
-		if end.How != event.EndReplayed || end.Legs != 2 {
+		if end.How != words.EndReplayed || end.Legs != 2 {
 			t.Errorf("end %+v", end)
 		}
 	}
@@ -58,12 +59,12 @@ func TestGuardReplay(t *testing.T) {
 	// The same state with other answers is a fork.
 	for _, other := range []string{declined, `{"action":"accept","content":{"reason":"else"}}`} {
 		c.call = retry
-		frozen(t, c.answer("k", other), event.ReasonReplayed)
+		frozen(t, c.answer("k", other), words.ReasonReplayed)
 	}
 	c.call = retry
-	frozen(t, c.answer(), event.ReasonReplayed)
+	frozen(t, c.answer(), words.ReasonReplayed)
 	c.call = retry
-	frozen(t, c.answer("k", accepted, "more", `1`), event.ReasonReplayed)
+	frozen(t, c.answer("k", accepted, "more", `1`), words.ReasonReplayed)
 }
 
 // TestReplaysNameTheirFlow: what is told of a request whose state has been claimed already has the
@@ -87,7 +88,7 @@ func TestReplaysNameTheirFlow(t *testing.T) {
 	c.call = retry
 	c.answer("k", accepted).done()
 	c.call = retry
-	frozen(t, c.answer("k", declined), event.ReasonReplayed)
+	frozen(t, c.answer("k", declined), words.ReasonReplayed)
 
 	flow := one[event.Resumed](t, c.events).Flow
 	told := map[string]event.Where{
@@ -227,9 +228,9 @@ func TestGuardIsTakenAfterVerification(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 	c.ask("k")
 	c.call.Target = "other"
-	frozen(t, c, event.ReasonTarget)
+	frozen(t, c, words.ReasonTarget)
 	c.call.State = protocol.StateText("%%%")
-	frozen(t, c, event.ReasonMalformed)
+	frozen(t, c, words.ReasonMalformed)
 	if len(guard.log) != 0 {
 		t.Errorf("the guard was asked: %v", guard.log)
 	}
@@ -444,7 +445,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 				t.Fatal("no error")
 			}
 			c.call = retry
-			frozen(t, c.answer("k", declined), event.ReasonReplayed)
+			frozen(t, c.answer("k", declined), words.ReasonReplayed)
 			c.call = retry
 			contains(t, c.answer("k", accepted).done(), "the outcome is not known")
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
@@ -35,7 +35,7 @@ func (f *Funnel) Inspect(ctx context.Context) {
 
 func (f *Funnel) inspectState(ctx context.Context, sealed string) *inspection.State {
 	if len(sealed) > f.opts.Limits.StateBytes {
-		return &inspection.State{Refused: string(event.ReasonTooLong)}
+		return &inspection.State{Refused: string(words.ReasonTooLong)}
 	}
 	plaintext, err := f.opts.Sealer.Open(ctx, sealed)
 	if err != nil {
@@ -52,7 +52,7 @@ func (f *Funnel) inspectState(ctx context.Context, sealed string) *inspection.St
 	}
 	c, err := claims.Decode(plaintext, &claims.Claims{})
 	if err != nil {
-		return &inspection.State{Refused: string(event.ReasonMalformed)}
+		return &inspection.State{Refused: string(words.ReasonMalformed)}
 	}
 	return &inspection.State{Tables: []inspection.Table{
 		{Name: "What it says", Rows: describeClaims(c, len(plaintext))},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -138,7 +139,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 		before = asked[i].Mark.Invalid
 	}
 	for _, d := range r.dropped {
-		if d.Key == key && d.Reason == event.DropMalformed {
+		if d.Key == key && d.Reason == words.DropMalformed {
 			return unreadableFault(), before
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -43,7 +44,7 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 		return r.endInsteadOfAsking(ctx, endRefused(err, r.refusalText(err)))
 	}
 	if err != nil {
-		r.reportFlowEnd(ctx, event.EndFailed)
+		r.reportFlowEnd(ctx, words.EndFailed)
 		return r.answerError(ctx, err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
@@ -58,7 +59,7 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 			"did not ask for that when it ran with the refusal; its result is withheld, but "+
 			"what it did in this run is not undone"))
 	}
-	r.reportFlowEnd(ctx, event.EndComplete)
+	r.reportFlowEnd(ctx, words.EndComplete)
 	return result, nil
 }
 
@@ -164,7 +165,7 @@ func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.R
 		bug = fmt.Errorf("%w, nor has it been asked for: %s", bug, howToAskVisit)
 	}
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: bug})
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded,
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
@@ -361,12 +362,12 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 // endRefused is the end of a flowRun that was refused with err. It tells a model what to do about
 // that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
 func endRefused(err error, text string) *ending {
-	how, code := event.EndRefused, int64(protocol.CodeRefused)
+	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
 	switch findRefusal(err).(type) {
 	case *DeclinedError:
 		text += "; the person does not want this: do not call again unless they ask for it"
 	case *UnseenError:
-		how, code = event.EndUnseen, protocol.CodeCannotAsk
+		how, code = words.EndUnseen, protocol.CodeCannotAsk
 		text += "; the client answered without showing the question, so nobody was asked: call " +
 			"again from a client that shows questions to a person, or use the link of the tool " +
 			"if it has one"
@@ -387,7 +388,7 @@ func errorResult(text string) *protocol.CallToolResult {
 // gets.
 func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}

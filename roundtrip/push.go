@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -53,7 +54,7 @@ func (r responder) pushReturned(
 func (r responder) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
-	r.reportFlowEnd(ctx, event.EndRounds)
+	r.reportFlowEnd(ctx, words.EndRounds)
 	text := gaveUp(r.funnel.opts.Limits.Rounds, requestKeys(asks.InputRequests), "", "")
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
@@ -69,7 +70,7 @@ func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequir
 		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
 	r.observe(ctx, failed)
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.answerRefusal(cannotAsk(err))
 }
 

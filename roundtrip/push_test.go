@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -318,7 +319,7 @@ func TestLegacyStateStays(t *testing.T) {
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
-	if end := one[event.FlowEnded](t, c.events); end.How != event.EndComplete || end.Legs != 4 {
+	if end := one[event.FlowEnded](t, c.events); end.How != words.EndComplete || end.Legs != 4 {
 		t.Errorf("end %+v", end)
 	}
 }
@@ -376,7 +377,7 @@ func TestLegacyStateExpires(t *testing.T) {
 			return willing(ctx, q, extend)
 		}
 		c.fails(protocol.CodeInvalidParams)
-		if r := one[event.StateRejected](t, c.events); r.Reason != event.ReasonExpired {
+		if r := one[event.StateRejected](t, c.events); r.Reason != words.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
 		}
 	})

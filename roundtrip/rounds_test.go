@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -44,7 +45,7 @@ func TestRoundCap(t *testing.T) {
 			}
 			contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
 				fmt.Sprint("q", tc.want+1))
-			if end := one[event.FlowEnded](t, c.events); end.How != event.EndRounds ||
+			if end := one[event.FlowEnded](t, c.events); end.How != words.EndRounds ||
 				end.Legs != tc.want+1 {
 				t.Errorf("end %+v", end)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -170,7 +171,7 @@ func (r responder) executeSingleRound(
 // stack shows where the panic began.
 func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return nil, revision.InternalError()
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/rondo-mcp/rondo/internal/state/seal"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
@@ -19,19 +20,19 @@ func sealReason(err error) event.Reason {
 		err    error
 		reason event.Reason
 	}{
-		{keys.ErrMalformed, event.ReasonMalformed},
-		{seal.ErrTooLong, event.ReasonTooLong},
-		{seal.ErrAlphabet, event.ReasonMalformed},
-		{seal.ErrTruncated, event.ReasonMalformed},
-		{seal.ErrNonCanonical, event.ReasonMalformed},
-		{keys.ErrVersion, event.ReasonVersion},
-		{keys.ErrUnknownKey, event.ReasonUnknownKey},
-		{keys.ErrForeignEphemeral, event.ReasonForeignEphemeral},
-		{keys.ErrTampered, event.ReasonTampered},
+		{keys.ErrMalformed, words.ReasonMalformed},
+		{seal.ErrTooLong, words.ReasonTooLong},
+		{seal.ErrAlphabet, words.ReasonMalformed},
+		{seal.ErrTruncated, words.ReasonMalformed},
+		{seal.ErrNonCanonical, words.ReasonMalformed},
+		{keys.ErrVersion, words.ReasonVersion},
+		{keys.ErrUnknownKey, words.ReasonUnknownKey},
+		{keys.ErrForeignEphemeral, words.ReasonForeignEphemeral},
+		{keys.ErrTampered, words.ReasonTampered},
 	} {
 		if errors.Is(err, m.err) {
 			return m.reason
 		}
 	}
-	return event.ReasonSealer
+	return words.ReasonSealer
 }

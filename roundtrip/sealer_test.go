@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -54,5 +55,5 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 	sealing.ask("k")
 	other := newClient(t, roundtrip.Options{Sealer: ring(t, "k1"), Audience: "mail"}, consent)
 	other.call = sealing.call
-	frozen(t, other, event.ReasonAudience)
+	frozen(t, other, words.ReasonAudience)
 }

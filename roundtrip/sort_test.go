@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -263,7 +264,7 @@ func TestClientWithWrongKeys(t *testing.T) {
 	c.ask("k")
 	c.answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[event.FlowEnded](t, c.events); end.How != event.EndStateLost ||
+	if end := one[event.FlowEnded](t, c.events); end.How != words.EndStateLost ||
 		end.Legs != 3 {
 		t.Errorf("end %+v", end)
 	}

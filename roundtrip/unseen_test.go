@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -231,7 +232,7 @@ func TestUnseenRefusesLikeADecline(t *testing.T) {
 							j.traffic(), len(all[event.DeclineIgnored](j.events)))
 						for _, end := range all[event.FlowEnded](j.events) {
 							trace += ", ended as " + strings.ReplaceAll(string(end.How),
-								string(event.EndUnseen), string(event.EndRefused))
+								string(words.EndUnseen), string(words.EndRefused))
 						}
 						return strings.ReplaceAll(trace, word, "REFUSED")
 					}

@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -101,7 +102,7 @@ func (s *Server) endRequest(a *Admission) {
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
-	response.Error = s.refuseAndReport(ctx, "", event.RefusedClosing, response.ID,
+	response.Error = s.refuseAndReport(ctx, "", words.RefusedClosing, response.ID,
 		waiting.RefuseClosing())
 }
 

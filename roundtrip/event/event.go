@@ -30,9 +30,8 @@ type StateRejected struct {
 	// Err is what the sealer said, or whoever read what it opened. When the state was
 	// authentic and did not fit, it says more than the reason, or is nil.
 	Err error
-	// KeyID is the key that the state names, for the reasons
-	// [ReasonUnknownKey] and [ReasonForeignEphemeral]; it is public. Anybody can
-	// name any key.
+	// KeyID is the key that the state names, for the reasons unknown_key and foreign_ephemeral.
+	// It is public. Anybody can name any key.
 	KeyID string
 }
 
@@ -150,19 +149,16 @@ type FlowEnded struct {
 }
 
 // A FlowEnd says how a flow ended.
+//
+//   - complete: there is a result
+//   - failed: the handler failed
+//   - refused: the handler asked again what was refused
+//   - unseen: the client refused without showing the question
+//   - rounds: the limit on rounds was reached
+//   - invalid: a question got no valid answer
+//   - state_lost: the client loses the state
+//   - replay_handled: a replay got the outcome, or the error that none is known
 type FlowEnd string
-
-// The ends of a flow.
-const (
-	EndComplete  FlowEnd = "complete"
-	EndFailed    FlowEnd = "failed"
-	EndRefused   FlowEnd = "refused"        // the handler asked again what was refused
-	EndUnseen    FlowEnd = "unseen"         // the client refused without showing the question
-	EndRounds    FlowEnd = "rounds"         // the cap on rounds was reached
-	EndInvalid   FlowEnd = "invalid"        // a question got no valid answer
-	EndStateLost FlowEnd = "state_lost"     // the client loses the state
-	EndReplayed  FlowEnd = "replay_handled" // a replay got the outcome, or that none is known
-)
 
 // CapabilityRefused: a question could not be asked of this client.
 type CapabilityRefused struct {

@@ -22,20 +22,13 @@ type RequestForwarded struct {
 	Err error
 }
 
-// A ForwardOutcome is the outcome of a request that was to be passed on. The set is
-// closed, so that it can be a label of a metric.
+// A ForwardOutcome is the outcome of a request that was to be forwarded. The set is closed, so that
+// it can be a label of a metric. The status that the client got is in parentheses.
+//
+//   - answered: the owner responded
+//   - owner_gone (404): the owner cannot be reached and has surely not received the request
+//   - outcome_unknown (502): the owner may have received the request
+//   - unreachable (503): the function that locates replicas failed, or the owner did not answer,
+//     and has surely not received the request
+//   - abandoned (none, or 503): the client is gone, or this replica shuts down
 type ForwardOutcome string
-
-// The outcomes of [RequestForwarded], and what the client got.
-const (
-	ForwardAnswered ForwardOutcome = "answered" // the response of the owner
-	// 404: the owner cannot be reached and has surely not received the request
-	ForwardGone ForwardOutcome = "owner_gone"
-	// 502: the owner may have received the request
-	ForwardUnknown ForwardOutcome = "outcome_unknown"
-	// 503: the function that locates replicas failed, or the owner did not answer, and has
-	// surely not received the request
-	ForwardUnreachable ForwardOutcome = "unreachable"
-	// nothing, or 503: the client is gone, or this replica shuts down
-	ForwardAbandoned ForwardOutcome = "abandoned"
-)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/words"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -129,7 +131,7 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 		page.Observe(t.Context(), event.InputRequested{Where: where, Client: f.client,
 			Principal: protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
 		if i == 0 {
-			page.Observe(t.Context(), event.FlowEnded{Where: where, How: event.EndComplete})
+			page.Observe(t.Context(), event.FlowEnded{Where: where, How: words.EndComplete})
 		}
 	}
 	for query, flows := range map[string]string{
@@ -489,7 +491,7 @@ func TestConcurrentEventsAndLooks(t *testing.T) {
 					Flow: rotate(i<<20 | n), Round: 1}
 				s.page.Observe(context.Background(), event.InputRequested{Where: where})
 				s.page.Observe(context.Background(), event.FlowEnded{Where: where,
-					How: event.EndFailed})
+					How: words.EndFailed})
 			}
 		}()
 	}

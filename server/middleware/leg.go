@@ -8,6 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -156,7 +157,7 @@ func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Lev
 			return event.LevelDebug
 		}
 	case event.FlowEnded:
-		if e.How == event.EndComplete {
+		if e.How == words.EndComplete {
 			return event.LevelDebug
 		}
 	}

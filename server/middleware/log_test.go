@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -181,7 +182,7 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 	logger := zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
 	log := middleware.NewLog(zaplog.New(logger), nil)
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
-	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedHost})
+	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedHost})
 	if logs.Len() != 2 {
 		t.Fatalf("%d entries, want 2", logs.Len())
 	}
@@ -195,7 +196,7 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
-		event.StateRejected{Reason: event.ReasonFuture, Err: errors.New("ahead by 10m0s")})
+		event.StateRejected{Reason: words.ReasonFuture, Err: errors.New("ahead by 10m0s")})
 	wantFields(t, logs.All()[0], map[string]any{"meaning": "ahead by 10m0s"})
 }
 

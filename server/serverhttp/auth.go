@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -114,7 +115,7 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 	}
 	cause := newHookError(r, option, err)
 	if refused.statusCode() == http.StatusServiceUnavailable {
-		f := busyFault(http.StatusServiceUnavailable, event.RefusedUnverified, quota.None,
+		f := busyFault(http.StatusServiceUnavailable, words.RefusedUnverified, quota.None,
 			refused.retryAfter(), "credentials cannot be checked at the moment")
 		f.cause = cause
 		return f
@@ -129,11 +130,11 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 func reasonOf(status int) event.RefusalReason {
 	switch status {
 	case http.StatusBadRequest:
-		return event.RefusedCredentials
+		return words.RefusedCredentials
 	case http.StatusForbidden:
-		return event.RefusedForbidden
+		return words.RefusedForbidden
 	}
-	return event.RefusedUnauthenticated
+	return words.RefusedUnauthenticated
 }
 
 // A lack is a request that was refused because it lacks scopes.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -420,27 +421,27 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 		retryAfter string
 		reason     event.RefusalReason
 	}{
-		{"plain error", secret, 401, "Bearer", "", event.RefusedUnauthenticated},
+		{"plain error", secret, 401, "Bearer", "", words.RefusedUnauthenticated},
 		{"400", &serverhttp.AuthError{Status: 400, Challenge: `Bearer error="invalid_request"`,
-			Err: secret}, 400, `Bearer error="invalid_request"`, "", event.RefusedCredentials},
+			Err: secret}, 400, `Bearer error="invalid_request"`, "", words.RefusedCredentials},
 		{"401", &serverhttp.AuthError{Status: 401, Challenge: "Bearer x=y"}, 401, "Bearer x=y", "",
-			event.RefusedUnauthenticated},
-		{"zero", &serverhttp.AuthError{}, 401, "Bearer", "", event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
+		{"zero", &serverhttp.AuthError{}, 401, "Bearer", "", words.RefusedUnauthenticated},
 		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, "", "",
-			event.RefusedForbidden},
+			words.RefusedForbidden},
 		{"wrapped 403 with a challenge", fmt.Errorf("check: %w",
 			&serverhttp.AuthError{Status: 403, Challenge: "Bearer x=y"}), 403, "Bearer x=y", "",
-			event.RefusedForbidden},
+			words.RefusedForbidden},
 		{"503", &serverhttp.AuthError{Status: 503, RetryAfter: 1500 * time.Millisecond,
-			Challenge: "Bearer", Err: secret}, 503, "", "2", event.RefusedUnverified},
+			Challenge: "Bearer", Err: secret}, 503, "", "2", words.RefusedUnverified},
 		{"503 without a time", &serverhttp.AuthError{Status: 503}, 503, "", "5",
-			event.RefusedUnverified},
+			words.RefusedUnverified},
 		{"503 with a time that has passed", &serverhttp.AuthError{Status: 503, RetryAfter: -1},
-			503, "", "5", event.RefusedUnverified},
+			503, "", "5", words.RefusedUnverified},
 		{"other status", &serverhttp.AuthError{Status: 500}, 401, "Bearer", "",
-			event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
 		{"typed nil", (*serverhttp.AuthError)(nil), 401, "Bearer", "",
-			event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -28,7 +28,7 @@ func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
 	}
 	// The owner goes on with it: a call that was answered with 503 would run twice.
 	f.all["a"].steps.allow <- struct{}{}
-	if hops := forwards(f.all["b"]); len(hops) != 1 || hops[0].Outcome != event.ForwardUnknown {
+	if hops := forwards(f.all["b"]); len(hops) != 1 || hops[0].Outcome != words.ForwardUnknown {
 		t.Errorf("reported as %+v", hops)
 	}
 }
@@ -42,7 +42,7 @@ func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
 	ctx := <-owner.steps.entered
 	leave()
 	if hops := forwards(f.all["b"]); len(hops) != 1 ||
-		hops[0].Outcome != event.ForwardAbandoned {
+		hops[0].Outcome != words.ForwardAbandoned {
 		t.Errorf("reported as %+v", hops)
 	}
 	noError(t, context.Cause(ctx))

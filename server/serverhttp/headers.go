@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -135,7 +135,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	}
 	for _, request := range d.requests {
 		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
-			f := badRequestFault(event.RefusedHeaders, "invalid request: %s",
+			f := badRequestFault(words.RefusedHeaders, "invalid request: %s",
 				e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
 				"whoever authorized the request by them has seen another one")
@@ -148,7 +148,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 			method = n.Method
 		}
 		if e := vetGivenBy(methods, names, method, nil); e != nil {
-			return badRequestFault(event.RefusedHeaders, "invalid request: %s", e.Message)
+			return badRequestFault(words.RefusedHeaders, "invalid request: %s", e.Message)
 		}
 	}
 	return nil

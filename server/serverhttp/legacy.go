@@ -7,6 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -134,7 +135,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 // findSession returns the session that a request names.
 func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, badRequestFault(event.RefusedNoSession,
+		return nil, badRequestFault(words.RefusedNoSession,
 			"invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
 	return h.sessions.acquireSession(ids[0], p)
@@ -154,7 +155,7 @@ func (f *fault) withID(id protocol.ID) *fault {
 }
 
 func batchNotAllowed(v protocol.Version) *fault {
-	return badRequestFault(event.RefusedBatch, "invalid request: revision %s has no batches", v)
+	return badRequestFault(words.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
 // deliverOneWay passes a notification or a response to the session. A response to
@@ -177,7 +178,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
 		rw.refuseRequest(&fault{status: http.StatusRequestEntityTooLarge,
-			reason: event.RefusedTooLarge, id: request.ID,
+			reason: words.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes",
 				maxInitialize)})
 		return

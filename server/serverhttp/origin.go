@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -19,7 +20,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
 	local := toLoopback(r)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
-		return forbiddenFault(event.RefusedHost, r,
+		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
 				"add it to AllowedHosts",
 			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this "+
@@ -31,12 +32,12 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
-		return forbiddenFault(event.RefusedOrigin, r,
+		return forbiddenFault(words.RefusedOrigin, r,
 			"Origin header names an origin that may not use this endpoint; its operator may add "+
 				"it to AllowedOrigins",
 			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
 	case h.mayBeRebound(r, origins[0], host):
-		return forbiddenFault(event.RefusedHost, r,
+		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that may be any web page's on this private address; its "+
 				"operator may add it to AllowedHosts",
 			"this is a plain http page of the same name on a private address, and a page that "+

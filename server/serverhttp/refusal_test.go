@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -239,7 +240,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 			change = []string{"Mcp-Session-Id", ""}
 		}
 		read(t, c.post(body, change...))
-		if got := seen.take(); len(got) != 1 || got[0].Reason != event.RefusedClosing ||
+		if got := seen.take(); len(got) != 1 || got[0].Reason != words.RefusedClosing ||
 			got[0].Status != 503 {
 			t.Errorf("after the shutdown: got events %+v", got)
 		}
@@ -276,7 +277,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 					t.Errorf("%s: %s", name, text)
 				}
 			}
-			if got[0].Reason == event.RefusedUnauthenticated &&
+			if got[0].Reason == words.RefusedUnauthenticated &&
 				(!errors.Is(got[0].Err, errRevoked) ||
 					!strings.Contains(text, "the key is revoked")) {
 				t.Errorf("%s: the cause is lost: %s", name, text)

@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -231,7 +232,7 @@ func TestRequestsAreCountedOnceAtTheOwner(t *testing.T) {
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	c.call(1, "echo")
 	hops := forwards(f.all["b"])
-	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != event.ForwardAnswered ||
+	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != words.ForwardAnswered ||
 		hops[0].Status != 200 || hops[0].HTTPMethod != "POST" {
 		t.Errorf("the forwarder reports %+v", hops)
 	}
@@ -546,7 +547,7 @@ func TestAnOwnerThatDiesWithARequestLeavesTheOutcomeUnknown(t *testing.T) {
 				t.Errorf("got %s", got.body)
 			}
 			if hops := forwards(f.all["b"]); len(hops) != 1 ||
-				hops[0].Outcome != event.ForwardUnknown {
+				hops[0].Outcome != words.ForwardUnknown {
 				t.Errorf("reported as %+v", hops)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -134,7 +135,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 			t.Errorf("evictions reported: %+v, want one after a minute", evicted)
 		}
 		refused := eventsOf[event.RequestRefused](tb.events)
-		if len(refused) == 0 || refused[0].Reason != event.RefusedSessions ||
+		if len(refused) == 0 || refused[0].Reason != words.RefusedSessions ||
 			!strings.Contains(refused[0].Err.Error(), "Limits.Sessions") {
 			t.Errorf("refusals reported: %+v, want one that names the option", refused)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -196,7 +196,7 @@ func (n *sessionLimit) toFault() *fault {
 	if n.limit == quota.Share {
 		why = "too many sessions of this principal are open"
 	}
-	f := busyFault(http.StatusServiceUnavailable, event.RefusedSessions, n.limit, n.after, why)
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedSessions, n.limit, n.after, why)
 	f.principal = n.principal
 	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why,
 		minEvictIdle, n.option)
@@ -297,7 +297,7 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busyFault(http.StatusTooManyRequests, event.RefusedRequests, limitSession,
+		f := busyFault(http.StatusTooManyRequests, words.RefusedRequests, limitSession,
 			time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running "+
@@ -444,7 +444,7 @@ func (s *session) endSession() {
 }
 
 func shutdownFault() *fault {
-	f := busyFault(http.StatusServiceUnavailable, event.RefusedClosing, quota.None, time.Second,
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedClosing, quota.None, time.Second,
 		"")
 	f.err = waiting.RefuseClosing()
 	return f

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -323,7 +324,7 @@ func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r 
 		Method: protocol.MethodUpdateTask, Target: r.Tool}}
 	for _, key := range keys[:min(len(keys), maxQuestions)] {
 		dropped.Dropped = append(dropped.Dropped,
-			event.Dropped{Key: key, Reason: event.DropUnsolicited})
+			event.Dropped{Key: key, Reason: words.DropUnsolicited})
 	}
 	t.server.Report(ctx, dropped)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -67,8 +68,8 @@ func (d *Delivery) Send(ctx context.Context) error {
 		again, err := d.sendProven(ctx)
 		if !again || humantime.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
-				failureOf(err).outcome != event.ForwardUnknown {
-				err = newFailure(event.ForwardUnknown, err)
+				failureOf(err).outcome != words.ForwardUnknown {
+				err = newFailure(words.ForwardUnknown, err)
 			}
 			return err
 		}
@@ -91,7 +92,7 @@ func (d *Delivery) sendProven(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	failed := failureOf(hop.Err)
-	d.uncertain = d.uncertain || failed.outcome == event.ForwardUnknown
+	d.uncertain = d.uncertain || failed.outcome == words.ForwardUnknown
 	return !failed.dead, hop.Err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -254,9 +255,9 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 		outcome event.ForwardOutcome
 		limit   time.Duration
 	}{
-		{"before a proof", 0, event.ForwardUnreachable, patience},
-		{"after the request was sent", 100 * time.Millisecond, event.ForwardUnknown, patience},
-		{"an hour later", -1, event.ForwardAnswered, time.Hour},
+		{"before a proof", 0, words.ForwardUnreachable, patience},
+		{"after the request was sent", 100 * time.Millisecond, words.ForwardUnknown, patience},
+		{"an hour later", -1, words.ForwardAnswered, time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // receiveBatch handles a line that holds several messages, which revision
@@ -19,7 +19,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, protocol.ID{},
+		st.sendResponse(st.refuseLine(ctx, words.RefusedMalformed, protocol.ID{},
 			revision.PublicError(err)))
 	}
 	if !is || err != nil {
@@ -32,7 +32,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error)
+				st.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -42,7 +42,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuseLine(ctx, event.RefusedBatch, req.ID,
+				replies.addReply(st.refuseLine(ctx, words.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue

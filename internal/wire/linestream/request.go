@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -98,9 +99,9 @@ func (st *Stream) admitRequest(req *protocol.Request, back protocol.Back) ServeF
 func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
 	switch err := st.requests.Begin(id.Value(), &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
-		return event.RefusedClosing, waiting.RefuseClosing()
+		return words.RefusedClosing, waiting.RefuseClosing()
 	case errors.Is(err, inflight.ErrDuplicate):
-		return event.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+		return words.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running")
 	}
 	st.mu.Lock()
@@ -108,7 +109,7 @@ func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *
 	st.mu.Unlock()
 	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
 		st.requests.End(id.Value(), &r.task)
-		return event.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+		return words.RefusedRequests, quota.Refuse(quota.Total, time.Second,
 			"too many requests are running; try again in %s", time.Second)
 	}
 	return "", nil

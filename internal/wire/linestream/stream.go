@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -163,7 +164,7 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 // receiveLine handles a line, nil for one that was too long.
 func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 	if line == nil {
-		st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
+		st.sendResponse(st.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},
 			protocol.Errorf(protocol.CodeInvalidRequest,
 				"invalid request: message is longer than %d bytes; send less",
 				st.opts.MaxLineBytes)))
@@ -175,7 +176,7 @@ func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
 		response := newUnreadableResponse(message, err)
-		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error))
+		st.sendResponse(st.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error))
 		return
 	}
 	st.receiveMessage(ctx, message, func(response *protocol.Response) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/linestream"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -200,14 +201,14 @@ func TestRefusalsSayWhy(t *testing.T) {
 		limit int // requests in flight
 		want  event.RefusalReason
 	}{
-		{"too long", []string{request(1, strings.Repeat("x", 500))}, 9, event.RefusedTooLarge},
-		{"no message", []string{`{}`}, 9, event.RefusedMalformed},
+		{"too long", []string{request(1, strings.Repeat("x", 500))}, 9, words.RefusedTooLarge},
+		{"no message", []string{`{}`}, 9, words.RefusedMalformed},
 		{"an id twice", []string{request(1, "wait"), request(1, "ok"), cancelFirst}, 9,
-			event.RefusedDuplicateID},
+			words.RefusedDuplicateID},
 		{"too many", []string{request(1, "wait"), request(2, "ok"), cancelFirst}, 1,
-			event.RefusedRequests},
+			words.RefusedRequests},
 		{"initialize in a batch", []string{"[" + request(1, "initialize") + "]"}, 9,
-			event.RefusedBatch},
+			words.RefusedBatch},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var refused refusals
