@@ -155,7 +155,7 @@ func TestAskRequestResults(t *testing.T) {
 			text += string(raw)
 		}
 		return say(text)
-	}, wants(`{"action":"accept"}`+sampled+rooted, 3, 4))
+	}, wants(agreed+sampled+rooted, 3, 4))
 }
 
 // TestRefusals leaves a refusal to the funnel, in the manner of each family, and
@@ -233,19 +233,18 @@ func TestAskAgainInFlow(t *testing.T) {
 				return say(c.Reason)
 			}
 			j := newJourney(t, m, roundtrip.Options{}, p, handler)
-			j.human.answer = func(_ context.Context, q protocol.InputRequest,
-				_ func()) (json.RawMessage, error) {
+			j.human.answer = func(*pushed) (string, error) {
 				n++
 				if n < 3 {
-					return json.RawMessage(declined), nil
+					return declined, nil
 				}
-				return json.RawMessage(accepted), nil
+				return accepted, nil
 			}
 			if m.version.Era() == protocol.Modern {
 				for range 3 {
 					j.ask("k")
-					raw, _ := j.human.answer(t.Context(), nil, nil)
-					j.client.answer("k", string(raw))
+					answer, _ := j.human.answer(nil)
+					j.client.answer("k", answer)
 				}
 			}
 			if got := j.done(); got != "now" || n != 3 {
@@ -303,14 +302,14 @@ func TestAskOutsideOfARound(t *testing.T) {
 	}
 	check(all(t.Context()), "the context is not that of a handler")
 	var left context.Context
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		left = ctx
 		check(all(context.Background()), "not context.Background()")
 		return say("done")
 	})
 	c.done()
 	check(all(left), "the handler has returned")
-	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c = serve(t, func(ctx context.Context) (protocol.Result, error) {
 		check(all(ctx), "requests of this method cannot ask")
 		return &protocol.ListToolsResult{}, nil
 	})
@@ -375,8 +374,7 @@ func TestAskMistakes(t *testing.T) {
 			return errors.Join(err, roundtrip.FlowVersion(ctx, "1"))
 		}, []string{"FlowVersion"}},
 		{"version long", func(ctx context.Context) error {
-			return roundtrip.FlowVersion(ctx,
-				strings.Repeat("v", 65))
+			return roundtrip.FlowVersion(ctx, strings.Repeat("v", 65))
 		}, []string{"65 bytes"}},
 	} {
 		for _, m := range modes {
@@ -404,14 +402,14 @@ func TestAskAgainstCapabilities(t *testing.T) {
 		_, _ = reasonOf(ctx, "k")
 		return say("deleted")
 	}
-	c := newClient(t, roundtrip.Options{}, blind)
+	c := serve(t, blind)
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	c.fails(protocol.CodeMissingRequiredClientCapability)
 
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c, h := serveLive(t, blind)
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	contains(t, c.done(), "error: ", "elicitation")
-	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c, _ = serveLive(t, blind)
 	c.call.Push = nil
 	contains(t, c.done(), "error: ", "no session")
 	c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{}, blind)
@@ -435,13 +433,11 @@ func TestAskReadsUnsolicitedAnswers(t *testing.T) {
 		}
 		return say(one + " " + two)
 	}
-	c := newClient(t, roundtrip.Options{}, handler)
+	c := serve(t, handler)
 	c.call.AcceptUnsolicited = true
 	c.answer("one", form("first"), "two", form("x")).ask("two")
 	c.call.AcceptUnsolicited = false
-	if got := c.answer("two", form("second")).done(); got != "first second" {
-		t.Errorf("got %q", got)
-	}
-	c = newClient(t, roundtrip.Options{}, handler)
+	c.answer("two", form("second")).says("first second")
+	c = serve(t, handler)
 	c.answer("one", form("first")).ask("one")
 }

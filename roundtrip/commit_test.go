@@ -62,21 +62,16 @@ func TestOnCommit(t *testing.T) {
 // complete.
 func TestOnCommitNotAfterFailure(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (protocol.Result, error){
-		"error": func(context.Context) (protocol.Result, error) {
-			return nil,
-				errors.New("no")
-		},
+		"error": func(context.Context) (protocol.Result, error) { return nil, errors.New("no") },
 		"protocol error": func(context.Context) (protocol.Result, error) {
-			return nil,
-				protocol.Errorf(4711, "no")
+			return nil, protocol.Errorf(4711, "no")
 		},
 		"error result": func(context.Context) (protocol.Result, error) {
 			return &protocol.CallToolResult{IsError: true,
 				Content: []protocol.Content{&protocol.TextContent{Text: "no"}}}, nil
 		},
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
-		"wrong type": func(context.Context) (protocol.Result,
-			error) {
+		"wrong type": func(context.Context) (protocol.Result, error) {
 			return &protocol.ListToolsResult{}, nil
 		},
 		"bad output": func(context.Context) (protocol.Result, error) {
@@ -86,8 +81,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 			_, err := reasonOf(ctx, "a")
 			return nil, err
 		},
-		"guard style": func(context.Context) (protocol.Result,
-			error) {
+		"guard style": func(context.Context) (protocol.Result, error) {
 			return ask(whyNow.Elicit("?"))
 		},
 		"ignored": func(ctx context.Context) (protocol.Result, error) {
@@ -101,14 +95,13 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if err := roundtrip.OnCommit(ctx,
-						func(context.Context) { t.Error("committed") }); err != nil {
-						t.Error(err)
-					}
-					return end(ctx)
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				if err := roundtrip.OnCommit(ctx,
+					func(context.Context) { t.Error("committed") }); err != nil {
+					t.Error(err)
+				}
+				return end(ctx)
+			})
 			if name == "bad output" {
 				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("no") }
 			}
@@ -120,7 +113,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 // TestOnCommitPanics: the outcome stands, the others run, and it is reported.
 func TestOnCommitPanics(t *testing.T) {
 	ran := false
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { panic("no") })
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { ran = true })
 		return say("done")
@@ -159,9 +152,7 @@ func TestOnCommitWithoutRecord(t *testing.T) {
 			return say("done")
 		})
 	c.ask("k")
-	if got := c.answer("k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", accepted).says("done")
 	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
 	if one[event.StoreFailed](t, c.events); ran != 1 {
 		t.Errorf("ran %d times", ran)

@@ -124,26 +124,21 @@ func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
 			key = "question-1"
 		}
 		t.Run(name+" in rounds", func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, handler)
+			c := serve(t, handler)
 			c.ask(key)
 			c.answer(key, entered).ask("later")
-			if got := c.answer("later", rooted).done(); got != entries {
-				t.Errorf("got %s, want %s", got, entries)
-			}
+			c.answer("later", rooted).says(entries)
 		})
 		for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
 			t.Run(name+" in a session of "+string(v), func(t *testing.T) {
 				c, h := newLegacy(t, v, roundtrip.Options{}, handler)
-				h.answer = func(_ context.Context, q protocol.InputRequest,
-					_ func()) (json.RawMessage, error) {
+				h.answer = func(q *pushed) (string, error) {
 					if q.Kind() == protocol.KindElicitForm {
-						return json.RawMessage(entered), nil
+						return entered, nil
 					}
-					return json.RawMessage(rooted), nil
+					return rooted, nil
 				}
-				if got := c.done(); got != entries {
-					t.Errorf("got %s, want %s", got, entries)
-				}
+				c.says(entries)
 			})
 		}
 	}
@@ -151,13 +146,11 @@ func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
 
 // What nobody asked for is checked each time it is read, and reads the same each time.
 func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, entryStyles(t)["guard"])
+	c := serve(t, entryStyles(t)["guard"])
 	c.call.AcceptUnsolicited = true
 	c.answer("k", entered).ask("later")
 	c.call.AcceptUnsolicited = false
-	if got := c.answer("later", rooted).done(); got != entries {
-		t.Errorf("got %s, want %s", got, entries)
-	}
+	c.answer("later", rooted).says(entries)
 }
 
 // A question that is pushed has its answer read in the same way.
@@ -166,10 +159,9 @@ func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	c, h := serveLive(t, nil)
 	h.answer = says(entered)
-	got, err := c.push(t.Context(),
-		&protocol.ElicitForm{Message: "?", Schema: schema})
+	got, err := c.push(t.Context(), &protocol.ElicitForm{Message: "?", Schema: schema})
 	const want = `{"action":"accept","content":` + entries + `}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -201,8 +193,7 @@ func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 	sent := []string{`{"action":"accept","content":{"count":"5","sure":true}}`,
 		`{"action":"accept","content":{"count":5,"sure":true}}`}
 	for _, answer := range sent {
-		c := newClient(t, roundtrip.Options{Guard: guard, Sealer: sealer},
-			entryStyles(t)["flow"])
+		c := newClient(t, roundtrip.Options{Guard: guard, Sealer: sealer}, entryStyles(t)["flow"])
 		c.ask("k")
 		sealer.sealed = nil
 		c.answer("k", answer).ask("later")

@@ -38,19 +38,11 @@ type secretive struct {
 	Password string `json:"password"`
 }
 
-func returns(r protocol.Result, err error) roundtrip.Handler {
-	return func(context.Context) (protocol.Result, error) { return r, err }
-}
-
-func asks(items ...roundtrip.Item) roundtrip.Handler {
-	return func(context.Context) (protocol.Result, error) { return ask(items...) }
-}
-
 // TestServerBugs are mistakes of handlers: an internal error for the client,
 // and for the observer words that say where to look.
 func TestServerBugs(t *testing.T) {
 	var noQuestion *protocol.CreateMessage
-	form := roundtrip.Elicit[Confirmation]("k", "?")
+	form := elicit("k")
 	raw := func(schema string) roundtrip.Handler {
 		return asks(roundtrip.ElicitSchema("k", "?", json.RawMessage(schema)))
 	}
@@ -89,9 +81,8 @@ func TestServerBugs(t *testing.T) {
 			[]string{`"k"`, "nil request"}},
 		{"CreateMessage(typed nil)", asks(roundtrip.CreateMessage("k", noQuestion)),
 			[]string{`"k"`, "nil request"}},
-		{"CreateMessage with junk",
-			asks(roundtrip.CreateMessage("k",
-				&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})),
+		{"CreateMessage with junk", asks(roundtrip.CreateMessage("k",
+			&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})),
 			[]string{`"k"`, "role"}},
 		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), []string{`"k"`, "url"}},
 		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")),
@@ -107,9 +98,8 @@ func TestServerBugs(t *testing.T) {
 		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
 		{"state that does not encode", asks(roundtrip.WithState(make(chan int))),
 			[]string{"state"}},
-		{"hand-built with a nil question",
-			returns(&protocol.InputRequiredResult{
-				InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
+		{"hand-built with a nil question", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
 		{"hand-built with a forged question", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{
 				{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil),
@@ -122,10 +112,9 @@ func TestServerBugs(t *testing.T) {
 			InputRequests: protocol.InputRequests{
 				{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil),
 			[]string{`"k"`, "_meta"}},
-		{"changed: key repeated",
-			changed(func(r *protocol.InputRequiredResult) {
-				r.InputRequests = append(r.InputRequests, r.InputRequests[0])
-			}), []string{"twice"}},
+		{"changed: key repeated", changed(func(r *protocol.InputRequiredResult) {
+			r.InputRequests = append(r.InputRequests, r.InputRequests[0])
+		}), []string{"twice"}},
 		{"changed: question taken out",
 			changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }),
 			[]string{"nil"}},
@@ -136,7 +125,7 @@ func TestServerBugs(t *testing.T) {
 			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, tc.handler)
+			c := serve(t, tc.handler)
 			contains(t, c.bug(), tc.want...)
 			if c.call.State != (protocol.RequestState{}) {
 				t.Error("a state was sealed")
@@ -152,13 +141,9 @@ func TestBugEndsTheFlow(t *testing.T) {
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-					}
-					return fail(ctx)
-				})
+			c := serve(t, rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+				return fail(ctx)
+			}))
 			c.ask("k")
 			_, _ = c.answer("k", accepted).send()
 			if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
@@ -171,10 +156,9 @@ func TestBugEndsTheFlow(t *testing.T) {
 
 // TestResultChangedAfterwards seals what the client is in fact asked.
 func TestResultChangedAfterwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
-			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"),
-				roundtrip.WithState("kept"))
+			r := roundtrip.InputRequired(elicit("a"), roundtrip.WithState("kept"))
 			r.InputRequests[0].Key = "b"
 			r.InputRequests = append(r.InputRequests,
 				protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
@@ -186,17 +170,14 @@ func TestResultChangedAfterwards(t *testing.T) {
 			roundtrip.Answer[Confirmation](ctx, "b").Outcome, roots, state))
 	})
 	c.ask("b", "c")
-	if got, want := c.answer("a", accepted, "b", accepted, "c",
-		rooted).done(), "missing accepted true kept"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("a", accepted, "b", accepted, "c", rooted).says("missing accepted true kept")
 }
 
 // TestStateSetAfterwards on what InputRequired returned is the author's own.
 func TestStateSetAfterwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
-			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?"))
+			r := roundtrip.InputRequired(elicit("k"))
 			r.RequestState = protocol.StateText("mine")
 			return r, nil
 		}
@@ -207,9 +188,7 @@ func TestStateSetAfterwards(t *testing.T) {
 	if text, _ := asked.RequestState.Text(); text == "mine" {
 		t.Error("the state went out unsealed")
 	}
-	if got, want := c.answer("k", declined).done(), "minedeclined"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("k", declined).says("minedeclined")
 }
 
 // mistaken has a bound that is misspelled.
@@ -228,8 +207,7 @@ func TestMustQuestionPanics(t *testing.T) {
 			[]string{`"k"`, `"password"`}},
 		"mistaken tag": {func() { roundtrip.MustQuestion[mistaken]("k") },
 			[]string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
-		"empty key": {func() { roundtrip.MustQuestion[Confirmation]("") },
-			[]string{"empty key"}},
+		"empty key": {func() { roundtrip.MustQuestion[Confirmation]("") }, []string{"empty key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -247,7 +225,7 @@ func TestMustQuestionPanics(t *testing.T) {
 func TestAllowSecrets(t *testing.T) {
 	question := roundtrip.MustQuestion[secretive]("k", roundtrip.AllowSecrets())
 	schema := json.RawMessage(`{"type":"object","properties":{"pin":{"type":"integer"}}}`)
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if answer, ok := question.AcceptedContent(ctx); ok {
 			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
 		}
@@ -271,23 +249,23 @@ func TestAllowSecrets(t *testing.T) {
 func TestOtherMethods(t *testing.T) {
 	for _, method := range []string{protocol.MethodListTools, protocol.MethodComplete,
 		protocol.MethodDiscover, "x/unknown"} {
-		c := newClient(t, roundtrip.Options{}, asks(roundtrip.ListRoots("k")))
+		c := serve(t, asks(roundtrip.ListRoots("k")))
 		c.call.Method = method
 		contains(t, c.bug(), method)
-		c = newClient(t, roundtrip.Options{}, returns(nil, nil))
+		c = serve(t, returns(nil, nil))
 		c.call.Method = method
 		contains(t, c.bug(), "nil")
 	}
-	c := newClient(t, roundtrip.Options{}, returns(&protocol.ListToolsResult{}, nil))
+	c := serve(t, returns(&protocol.ListToolsResult{}, nil))
 	c.call.Method = protocol.MethodListTools
 	if _, err := c.send(); err != nil {
 		t.Error(err)
 	}
-	c = newClient(t, roundtrip.Options{}, returns(nil, errors.New("no")))
+	c = serve(t, returns(nil, errors.New("no")))
 	c.call.Method = protocol.MethodListTools
 	c.fails(protocol.CodeHandlerError)
 	// A state or answers that such a request carries are nobody's business.
-	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c = serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number != 0 {
 			t.Error("there is a round")
 		}
@@ -302,7 +280,7 @@ func TestOtherMethods(t *testing.T) {
 // TestRoundsDoNotLeakInwards serves a list from within a round, as a server in
 // the same process does.
 func TestRoundsDoNotLeakInwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, nil)
+	c := serve(t, nil)
 	_, err := c.funnel.Do(t.Context(), toolCall(),
 		func(ctx context.Context) (protocol.Result, error) {
 			inner := toolCall()
@@ -331,15 +309,14 @@ func TestPanics(t *testing.T) {
 		"nil URL error":    returns(nil, nilURLs),
 		"nil *Error":       returns(nil, nilProtocol),
 		"nil *Error, wrap": returns(nil, errors.Join(nilProtocol, nilURLs)),
-		"nested nil in ask": func(context.Context) (protocol.Result,
-			error) {
+		"nested nil in ask": func(context.Context) (protocol.Result, error) {
 			return ask(struct{ roundtrip.Item }{})
 		},
 	} {
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
 			protocol.MethodListTools} {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{}, handler)
+				c := serve(t, handler)
 				c.call.Method = method
 				if e := c.fails(protocol.CodeInternalError); e.Message != "internal error" ||
 					e.Data != nil {
@@ -381,12 +358,10 @@ func TestErrors(t *testing.T) {
 			protocol.CodeHandlerError, "100%d"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, returns(nil, tc.err))
+			c := serve(t, returns(nil, tc.err))
 			c.call.Method = tc.method
 			if tc.code == 0 {
-				if got := c.done(); got != tc.text {
-					t.Errorf("got %q, want %q", got, tc.text)
-				}
+				c.says(tc.text)
 				return
 			}
 			e := c.fails(tc.code)
@@ -397,7 +372,7 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	legacy := protocol.Errorf(protocol.CodeResourceNotFound, "gone")
-	newClient(t, roundtrip.Options{}, returns(nil, legacy)).fails(protocol.CodeInvalidParams)
+	serve(t, returns(nil, legacy)).fails(protocol.CodeInvalidParams)
 	if legacy.Code != protocol.CodeResourceNotFound || own.Code != 4711 {
 		t.Error("the author's error was changed")
 	}
@@ -423,7 +398,7 @@ func TestCheckOutput(t *testing.T) {
 		{"questions", asks(roundtrip.ListRoots("k")), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, tc.handler)
+			c := serve(t, tc.handler)
 			c.call.CheckOutput = check
 			if tc.bug {
 				contains(t, c.bug(), "structuredContent", "must be present")
@@ -432,7 +407,7 @@ func TestCheckOutput(t *testing.T) {
 			}
 		})
 	}
-	c := newClient(t, roundtrip.Options{}, returns(&protocol.CallToolResult{}, nil))
+	c := serve(t, returns(&protocol.CallToolResult{}, nil))
 	c.call.CheckOutput = func(json.RawMessage) error { panic("check") }
 	c.fails(protocol.CodeInternalError)
 	one[event.HandlerPanicked](t, c.events)
@@ -449,7 +424,7 @@ func TestHandBuilt(t *testing.T) {
 		RequestState: protocol.StateText("the upstream's"),
 		Meta:         protocol.Meta(`{"a":1}`),
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
 			return upstream, nil
 		}
@@ -478,8 +453,7 @@ func TestHandBuilt(t *testing.T) {
 
 // TestGate asks for more than the client can do.
 func TestGate(t *testing.T) {
-	form, url := roundtrip.Elicit[Confirmation]("f", "?"),
-		roundtrip.ElicitURL("u", "?", "https://id.example")
+	form, url := elicit("f"), roundtrip.ElicitURL("u", "?", "https://id.example")
 	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}),
 		roundtrip.ListRoots("r")
 	tools := roundtrip.CreateMessage("t",
@@ -503,8 +477,7 @@ func TestGate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			sealed := false
 			names := keys.EphemeralKeyring()
-			sealer := &fakeSealer{seal: func(b []byte) (string,
-				error) {
+			sealer := &fakeSealer{seal: func(b []byte) (string, error) {
 				sealed = true
 				return names.Seal(t.Context(), b)
 			}}
@@ -529,8 +502,7 @@ func TestGate(t *testing.T) {
 			if sealed {
 				t.Error("state was sealed for a question that is not asked")
 			}
-			if e := one[event.CapabilityRefused](t,
-				c.events); e.Missing.String() != want.String() {
+			if e := one[event.CapabilityRefused](t, c.events); e.Missing.String() != want.String() {
 				t.Errorf("event %+v", e)
 			}
 		})
@@ -553,7 +525,7 @@ func TestIncludeContext(t *testing.T) {
 			request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
 			returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request),
 				roundtrip.CreateMessage("b", request))
-			c := newClient(t, roundtrip.Options{}, returns(returned, nil))
+			c := serve(t, returns(returned, nil))
 			c.call.Capabilities.Sampling = &tc.sampling
 			for _, q := range c.ask("a", "b").InputRequests {
 				if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want ||
@@ -643,7 +615,7 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
 				return say("done")
 			}
-			return ask(roundtrip.Elicit[Confirmation]("form", "?"))
+			return ask(elicit("form"))
 		})
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
 	c.ask("form")
@@ -662,7 +634,7 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 // for as long as was said.
 func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.RoundOf(ctx).Number == 3 {
 				return say("done")
 			}

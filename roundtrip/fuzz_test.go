@@ -128,7 +128,7 @@ func FuzzAnswers(f *testing.F) {
 					_, _ = roundtrip.Sampled(ctx, "sample")
 					_, _ = roundtrip.Roots(ctx, "roots")
 					_ = roundtrip.RawAnswer(ctx, "roots")
-					return ask(roundtrip.Elicit[Confirmation]("more", "?"))
+					return ask(elicit("more"))
 				})
 			if err != nil {
 				t.Fatalf("answers fail the request: %v", err)

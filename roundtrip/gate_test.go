@@ -44,15 +44,13 @@ func TestNoNagging(t *testing.T) {
 	}{{"form", form, "confirm"}, {"raw form", raw, "confirm"}, {"url", url, "visit"}} {
 		for _, answer := range []string{declined, cancelled} {
 			t.Run(tc.name+" "+answer, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{}, guard(tc.question))
+				c := serve(t, guard(tc.question))
 				c.ask(tc.key)
 				want := "error: declined: " + tc.key
 				if answer == cancelled {
 					want = "error: cancelled: " + tc.key
 				}
-				if got := c.answer(tc.key, answer).done(); got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				c.answer(tc.key, answer).says(want)
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
@@ -65,7 +63,7 @@ func TestNoNagging(t *testing.T) {
 	}
 	for _, method := range []string{protocol.MethodGetPrompt, protocol.MethodReadResource} {
 		t.Run(method, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, guard(form))
+			c := serve(t, guard(form))
 			c.call.Method = method
 			c.ask("confirm")
 			e := c.answer("confirm", declined).fails(protocol.CodeRefused)
@@ -80,44 +78,38 @@ func TestNoNagging(t *testing.T) {
 // asked: rounds are not counted there, so nothing else would end it.
 func TestNaggingWithUnsolicitedAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
-	c := newClient(t, roundtrip.Options{}, guard(form))
+	c := serve(t, guard(form))
 	c.call.AcceptUnsolicited = true
-	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("confirm", declined).says("error: declined: confirm")
 }
 
 func TestRefusalIsRememberedForTheFlow(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 2 {
 			return ask(roundtrip.ListRoots("other"))
 		}
-		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"))
+		return ask(elicit("a"), roundtrip.ListRoots("b"))
 	})
 	c.ask("a", "b")
 	c.answer("a", declined).ask("other")
-	if got, want := c.answer("other", rooted).done(), "error: declined: a"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("other", rooted).says("error: declined: a")
 }
 
 func TestAskAgain(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+	c := serve(t, guard(func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "Really not?", roundtrip.AskAgain())
 	}))
 	c.ask("confirm")
 	c.answer("confirm", declined).ask("confirm")
 	c.answer("confirm", cancelled).ask("confirm")
-	if got := c.answer("confirm", accepted).done(); got != "deployed" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("confirm", accepted).says("deployed")
 }
 
 // TestChangedQuestionIsAnother declines one form and is asked another, under
 // the same key; and a question of another kind.
 func TestChangedQuestionIsAnother(t *testing.T) {
 	type shorter struct{}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
@@ -129,20 +121,16 @@ func TestChangedQuestionIsAnother(t *testing.T) {
 	c.ask("confirm")
 	c.answer("confirm", declined).ask("confirm")
 	c.answer("confirm", declined).ask("confirm")
-	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("confirm", declined).says("error: declined: confirm")
 }
 
 // TestAskingAfterNoAnswerIsNotNagging repeats questions that nobody refused.
 func TestAskingAfterNoAnswerIsNotNagging(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+	c := serve(t, guard(func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "Sure?")
 	}))
 	c.ask("confirm")
 	c.answer().ask("confirm")
-	c.answer("confirm", `{"action":"accept","content":{"reason":"x"}}`).ask("confirm")
-	if got := c.answer("confirm", accepted).done(); got != "deployed" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("confirm", form("x")).ask("confirm")
+	c.answer("confirm", accepted).says("deployed")
 }

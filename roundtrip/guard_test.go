@@ -34,17 +34,13 @@ func TestGuardReplay(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, charge(&charges))
 	c.ask("k")
 	retry := c.call
-	if got := c.answer("k", accepted).done(); got != "charge 1" {
-		t.Fatalf("got %q", got)
-	}
+	c.answer("k", accepted).says("charge 1")
 	runs := c.runs
 
 	// The same again, spelled differently, gets what was recorded.
 	for _, again := range []string{accepted, ` {"content" : {"reason":"\u006eow"},"action":"accept"} `} {
 		c.call = retry
-		if got := c.answer("k", again).done(); got != "charge 1" {
-			t.Errorf("an exact replay got %q", got)
-		}
+		c.answer("k", again).says("charge 1")
 	}
 	if c.runs != runs || charges != 1 {
 		t.Errorf("the handler ran for a replay: %d charges", charges)
@@ -56,7 +52,7 @@ func TestGuardReplay(t *testing.T) {
 	}
 
 	// The same state with other answers is a fork.
-	for _, other := range []string{declined, `{"action":"accept","content":{"reason":"else"}}`} {
+	for _, other := range []string{declined, form("else")} {
 		c.call = retry
 		frozen(t, c.answer("k", other), event.ReasonReplayed)
 	}
@@ -73,7 +69,7 @@ func TestReplaysNameTheirFlow(t *testing.T) {
 	c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 		func(ctx context.Context) (protocol.Result, error) {
 			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				return ask(elicit("k"))
 			}
 			call := c.call // a copy while this request runs
 			if _, err := c.funnel.Do(ctx, call, c.handler); err == nil {
@@ -113,15 +109,13 @@ func TestGuardReplaysQuestions(t *testing.T) {
 	if second := c.answer("k", declined).ask("k"); second.RequestState != first.RequestState {
 		t.Error("a replay got another state")
 	}
-	if got := c.answer("k", accepted).done(); got != "charge 1" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", accepted).says("charge 1")
 }
 
 // TestWithoutAGuard a state may be presented until it expires.
 func TestWithoutAGuard(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{}, charge(&charges))
+	c := serve(t, charge(&charges))
 	c.ask("k")
 	for range 2 {
 		c.answer("k", accepted).done()
@@ -138,13 +132,10 @@ func TestGuardOneWinner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-		}
+	handler := rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 		runs.Add(1)
 		return say("done")
-	}
+	})
 	call := toolCall()
 	result, err := funnel.Do(t.Context(), call, handler)
 	if err != nil {
@@ -239,13 +230,10 @@ func TestGuardCommit(t *testing.T) {
 	guard := &fakeGuard{commit: errors.New("the disk is full")}
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
+		rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 			cancel() // the client goes
 			return say("done")
-		})
+		}))
 	c.ask("k")
 	result, err := c.funnel.Do(ctx, c.answer("k", accepted).call, c.handler)
 	if err != nil || show(result) != "done" {
@@ -273,33 +261,26 @@ func TestClaimsAreRenewed(t *testing.T) {
 		"a guard that is down": {store.Lease, errors.New("the store is down"),
 			"[claim renew renew commit]"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				guard := &fakeGuard{renew: c.fails}
-				client := newClient(t, roundtrip.Options{Guard: guard},
-					func(ctx context.Context) (protocol.Result, error) {
-						if roundtrip.RoundOf(ctx).Number == 1 {
-							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-						}
-						time.Sleep(c.takes - time.Second)
-						return say("done")
-					})
-				client.ask("k")
-				if got := client.answer("k", accepted).done(); got != "done" {
-					t.Errorf("got %q", got)
-				}
-				time.Sleep(store.Lease)
-				for i, entry := range guard.log {
-					guard.log[i], _, _ = strings.Cut(entry, " ")
-				}
-				if got := fmt.Sprint(guard.log); got != c.want {
-					t.Errorf("the guard was asked %s, want %s", got, c.want)
-				}
-				failed := all[event.StoreFailed](client.events)
-				if (c.fails != nil) != (len(failed) == 2 && failed[0].Operation == "renew") {
-					t.Errorf("reported %+v", failed)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			guard := &fakeGuard{renew: c.fails}
+			client := newClient(t, roundtrip.Options{Guard: guard},
+				rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+					time.Sleep(c.takes - time.Second)
+					return say("done")
+				}))
+			client.ask("k")
+			client.answer("k", accepted).says("done")
+			time.Sleep(store.Lease)
+			for i, entry := range guard.log {
+				guard.log[i], _, _ = strings.Cut(entry, " ")
+			}
+			if got := fmt.Sprint(guard.log); got != c.want {
+				t.Errorf("the guard was asked %s, want %s", got, c.want)
+			}
+			failed := all[event.StoreFailed](client.events)
+			if (c.fails != nil) != (len(failed) == 2 && failed[0].Operation == "renew") {
+				t.Errorf("reported %+v", failed)
+			}
 		})
 	}
 }
@@ -332,38 +313,30 @@ func TestRenewalsThatGoWrong(t *testing.T) {
 		renew func(ctx context.Context) error
 		wrong string
 	}{
-		"panics": {store.Lease / 2, func(context.Context) error { panic("no") },
-			"panic: no"},
+		"panics":               {store.Lease / 2, func(context.Context) error { panic("no") }, "panic: no"},
 		"hangs to its end":     {store.Lease * 5 / 6, hang, "deadline exceeded"},
 		"hangs to the claim's": {store.Lease / 2, hang, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := newClient(t, roundtrip.Options{Guard: renewing{&fakeGuard{}, c.renew}},
-					func(ctx context.Context) (protocol.Result, error) {
-						if roundtrip.RoundOf(ctx).Number == 1 {
-							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-						}
-						time.Sleep(c.takes)
-						return say("done")
-					})
-				client.ask("k")
-				if got := client.answer("k", accepted).done(); got != "done" {
-					t.Errorf("got %q", got)
+		bubble(t, name, func(t *testing.T) {
+			client := newClient(t, roundtrip.Options{Guard: renewing{&fakeGuard{}, c.renew}},
+				rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+					time.Sleep(c.takes)
+					return say("done")
+				}))
+			client.ask("k")
+			client.answer("k", accepted).says("done")
+			synctest.Wait()
+			failed := all[event.StoreFailed](client.events)
+			if c.wrong == "" {
+				if len(failed) != 0 {
+					t.Errorf("reported %+v", failed)
 				}
-				synctest.Wait()
-				failed := all[event.StoreFailed](client.events)
-				if c.wrong == "" {
-					if len(failed) != 0 {
-						t.Errorf("reported %+v", failed)
-					}
-					return
-				}
-				if len(failed) != 1 || failed[0].Operation != "renew" ||
-					!strings.Contains(failed[0].Err.Error(), c.wrong) {
-					t.Errorf("reported %+v, want %q", failed, c.wrong)
-				}
-			})
+				return
+			}
+			if len(failed) != 1 || failed[0].Operation != "renew" ||
+				!strings.Contains(failed[0].Err.Error(), c.wrong) {
+				t.Errorf("reported %+v, want %q", failed, c.wrong)
+			}
 		})
 	}
 }
@@ -373,10 +346,7 @@ func TestCopiesOfALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *client
 		c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-				}
+			rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 				call := c.call
 				for range 3 {
 					time.Sleep(store.Lease)
@@ -386,14 +356,12 @@ func TestCopiesOfALongRun(t *testing.T) {
 					}
 				}
 				return say("done")
-			})
+			}))
 		c.ask("k")
 		retry := c.call
 		c.answer("k", accepted).done()
 		c.call = retry
-		if got := c.answer("k", accepted).done(); got != "done" {
-			t.Errorf("a copy afterwards got %q", got)
-		}
+		c.answer("k", accepted).says("done")
 	})
 }
 
@@ -403,7 +371,7 @@ func TestGuardAfterScopesLack(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 		func(ctx context.Context) (protocol.Result, error) {
 			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				return ask(elicit("k"))
 			}
 			if scopes++; scopes == 1 {
 				return nil, fmt.Errorf("wrapped: %w",
@@ -415,9 +383,7 @@ func TestGuardAfterScopesLack(t *testing.T) {
 	again := c.call
 	c.answer("k", accepted).fails(protocol.CodeInsufficientScope)
 	c.call = again
-	if got := c.answer("k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", accepted).says("done")
 }
 
 // TestGuardAfterAFailure keeps the claim, whatever the handler did before.
@@ -425,19 +391,15 @@ func TestGuardAfterAFailure(t *testing.T) {
 	for name, fail := range map[string]func() (protocol.Result, error){
 		"panic": func() (protocol.Result, error) { panic("half done") },
 		"protocol error": func() (protocol.Result, error) {
-			return nil,
-				protocol.Errorf(1, "half done")
+			return nil, protocol.Errorf(1, "half done")
 		},
 		"nil result": func() (protocol.Result, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-					}
+				rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 					return fail()
-				})
+				}))
 			c.ask("k")
 			retry := c.call
 			if _, err := c.answer("k", accepted).send(); err == nil {
@@ -462,12 +424,9 @@ func TestGuardRelease(t *testing.T) {
 			}
 		})
 		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom},
-			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-				}
+			rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 				panic("handler")
-			})
+			}))
 		c.ask("k")
 		func() {
 			defer func() { _ = recover() }()
@@ -519,14 +478,11 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-		}
+	handler := rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 		entered <- true
 		<-leave
 		return say("done")
-	}
+	})
 	call := toolCall()
 	result, err := funnel.Do(t.Context(), call, handler)
 	if err != nil {
@@ -608,7 +564,7 @@ func TestOtherSpellingOfSpentState(t *testing.T) {
 	c.answer("pay", accepted).done()
 	for _, spelling := range []string{state, state + " ", state + "  "} {
 		c.call.State = protocol.StateText(spelling)
-		c.answer("pay", `{"action":"accept","content":{"reason":"again"}}`).fails(protocol.CodeInvalidParams)
+		c.answer("pay", form("again")).fails(protocol.CodeInvalidParams)
 	}
 	if paid != 1 {
 		t.Errorf("the handler paid %d times, want once", paid)

@@ -54,24 +54,19 @@ func TestChangedQuestion(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if err := tc.ask(ctx, n); err != nil {
-						return nil, err
-					}
-					return say("done")
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				if err := tc.ask(ctx, n); err != nil {
+					return nil, err
+				}
+				return say("done")
+			})
 			c.ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("unchanged: got %q", got)
-			}
+			c.answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
 			c.answer("k", tc.answer).ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("changed once: got %q", got)
-			}
+			c.answer("k", tc.answer).says("done")
 			c.call, n = toolCall(), 1
 			c.ask("k")
 			n = 2
@@ -113,15 +108,12 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
-					return say("done")
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
+				return say("done")
+			})
 			c.ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("unchanged: got %q", got)
-			}
+			c.answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
@@ -147,15 +139,14 @@ func TestVisitsThatChange(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
-					return say(fmt.Sprint("went on: ", err)) // which ends nothing well
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
+				return say(fmt.Sprint("went on: ", err)) // which ends nothing well
+			})
 			for range 2 {
 				c.call = toolCall()
 				c.ask("k")
-				c.answer("k", `{"action":"accept"}`).refused(protocol.CodeFlowEnded, `"k"`,
+				c.answer("k", agreed).refused(protocol.CodeFlowEnded, `"k"`,
 					"asked something else", "roundtrip.Nonce")
 			}
 			contains(t, one[event.ServerBug](t, c.events).Err.Error(), `"k"`, "roundtrip.Nonce")
@@ -166,7 +157,7 @@ func TestVisitsThatChange(t *testing.T) {
 // TestReworded takes the answer whatever the wording, but not whatever the form.
 func TestReworded(t *testing.T) {
 	n := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n++
 		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("It is ", n, " o'clock"),
 			roundtrip.Reworded())
@@ -181,14 +172,12 @@ func TestReworded(t *testing.T) {
 	})
 	c.ask("k")
 	c.answer("k", accepted).ask("u")
-	if got := c.answer("u", `{"action":"accept"}`).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("u", agreed).says("done")
 }
 
 // TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
 func TestRewordedIsNoOtherKind(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
 			_, err := roundtrip.AskRoots(ctx, "k", roundtrip.Reworded())
 			return nil, err
@@ -198,9 +187,7 @@ func TestRewordedIsNoOtherKind(t *testing.T) {
 	})
 	c.ask("k")
 	c.answer("k", rooted).ask("k") // a list of directories is no consent to a visit
-	if got := c.answer("k", `{"action":"accept"}`).done(); got != "visited: <nil>" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", agreed).says("visited: <nil>")
 }
 
 // TestFlowStateHoldsNoSchema: the handler brings it, so it need not travel.
@@ -231,15 +218,13 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 // TestRefusalStands: nobody is asked again in other words.
 func TestRefusalStands(t *testing.T) {
 	n := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n++
 		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("The ", n, "th time"))
 		return nil, err
 	})
 	c.ask("k")
-	if got := c.answer("k", declined).done(); got != "error: declined: k" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", declined).says("error: declined: k")
 }
 
 // TestNoConvergence asks under another key every time.
@@ -336,24 +321,19 @@ func TestMixedStyles(t *testing.T) {
 		})
 	}
 	t.Run("one key in both", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 			_, _ = whyNow.Ask(ctx, "why ?")
 			return ask(whyNow.Elicit("why ?"))
 		})
 		contains(t, c.bug(), "why", "twice")
 	})
 	t.Run("read in the other style", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(whyNow.Elicit("why ?"))
-			}
+		c := serve(t, rounds(asks(whyNow.Elicit("why ?")), func(ctx context.Context) (protocol.Result, error) {
 			asked, err := whyNow.Ask(ctx, "in other words")
 			return say(fmt.Sprint(asked.Reason, whyNow.Answer(ctx).Content.Reason, err))
-		})
+		}))
 		c.ask("why")
-		if got := c.answer("why", accepted).done(); got != "nownow<nil>" {
-			t.Errorf("got %q", got)
-		}
+		c.answer("why", accepted).says("nownow<nil>")
 	})
 }
 
@@ -390,21 +370,17 @@ func TestFlowVersion(t *testing.T) {
 		{"1", ""}} {
 		t.Run(tc.before+" to "+tc.after, func(t *testing.T) {
 			memos, version = 0, tc.before
-			c := newClient(t, roundtrip.Options{}, handler)
+			c := serve(t, handler)
 			c.ask("a")
 			c.answer("a", form("old")).ask("b")
 			version = tc.after
 			if tc.before == tc.after {
-				if got := c.answer("b", form("new")).done(); got != "1 old new 43 []" {
-					t.Errorf("got %q", got)
-				}
+				c.answer("b", form("new")).says("1 old new 43 []")
 				return
 			}
 			c.answer("b", form("lost")).ask("a")
 			c.answer("a", form("new")).ask("b")
-			if got := c.answer("b", form("newer")).done(); got != "2 new newer 43 []" {
-				t.Errorf("got %q", got)
-			}
+			c.answer("b", form("newer")).says("2 new newer 43 []")
 			if end := one[event.FlowEnded](t, c.events); end.Legs != 5 {
 				t.Errorf("the flow took %d legs, want 5: rounds go on counting", end.Legs)
 			}
@@ -415,7 +391,7 @@ func TestFlowVersion(t *testing.T) {
 // TestFlowVersionLists what is dropped, and keeps the name of effects.
 func TestFlowVersionLists(t *testing.T) {
 	version, names := "1", map[string]bool{}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if err := roundtrip.FlowVersion(ctx, version); err != nil {
 			return nil, err
 		}
@@ -455,37 +431,32 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 			return roundtrip.RawAnswer(ctx, "raw").Outcome == roundtrip.Accepted
 		},
 		"Visited": func(ctx context.Context) bool {
-			return roundtrip.Visited(ctx,
-				"url") == roundtrip.Accepted
+			return roundtrip.Visited(ctx, "url") == roundtrip.Accepted
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version, late := "1", false
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if !late {
-						_ = roundtrip.FlowVersion(ctx, version)
-					}
-					done := look(ctx)
-					if late && version != "" {
-						_ = roundtrip.FlowVersion(ctx, version)
-					}
-					if !done {
-						return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
-							roundtrip.ElicitURL("url", "go", "https://x.example"),
-							roundtrip.ElicitSchema("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
-					}
-					return say("deleted")
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				if !late {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				done := look(ctx)
+				if late && version != "" {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				if !done {
+					return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
+						roundtrip.ElicitURL("url", "go", "https://x.example"),
+						roundtrip.ElicitSchema("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
+				}
+				return say("deleted")
+			})
 			retry := func() *client {
-				return c.answer("why", accepted, "raw", accepted, "url",
-					accepted)
+				return c.answer("why", accepted, "raw", accepted, "url", accepted)
 			}
 			c.ask("why", "url", "raw")
 			first := c.call.State
-			if got := retry().done(); got != "deleted" {
-				t.Fatalf("got %q", got)
-			}
+			retry().says("deleted")
 			late, version = true, "2"
 			c.call.State = first
 			retry()
@@ -501,7 +472,7 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 // changed do not make the client one that loses its state.
 func TestVersionsAreNotTheClientsFault(t *testing.T) {
 	version := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if err := roundtrip.FlowVersion(ctx, fmt.Sprint(version)); err != nil {
 			return nil, err
 		}
@@ -516,9 +487,7 @@ func TestVersionsAreNotTheClientsFault(t *testing.T) {
 		version = 1 - version
 		c.answer("a", accepted).ask("a")
 	}
-	if got := c.answer("a", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("a", accepted).says("done")
 }
 
 // TestLongestFlowVersionAndAbsentOptions: a version of exactly 64 bytes is taken, and
@@ -526,7 +495,7 @@ func TestVersionsAreNotTheClientsFault(t *testing.T) {
 func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			p := person{"why": form("now"), "login": `{"action":"accept"}`}
+			p := person{"why": form("now"), "login": agreed}
 			handler := func(ctx context.Context) (protocol.Result, error) {
 				if err := roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)); err != nil {
 					return nil, err

@@ -14,7 +14,7 @@ func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			var visited, used string
-			p := person{"login": `{"action":"accept"}`}
+			p := person{"login": agreed}
 			j := newJourney(t, m, roundtrip.Options{}, p,
 				func(ctx context.Context) (protocol.Result, error) {
 					nonce, err := roundtrip.Nonce(ctx, "login")
@@ -56,7 +56,7 @@ func TestNoncesDiffer(t *testing.T) {
 		return say("done")
 	}
 	for range 2 {
-		newClient(t, roundtrip.Options{}, handler).done()
+		serve(t, handler).done()
 	}
 	if len(seen) != 4 {
 		t.Errorf("%d nonces are different, want 4", len(seen))

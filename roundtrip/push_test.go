@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,21 +21,18 @@ import (
 // TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
 // rivals forget. The author's own is kept.
 func TestPushedURLsHaveAnElicitationID(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
-				return say("done")
-			}
-			return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-				{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
-				{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
-				{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c",
-					ElicitationID: "mine"}},
-			}}, nil
-		})
-	if got := c.done(); got != "done" {
-		t.Fatal(got)
-	}
+	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
+			return say("done")
+		}
+		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+			{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
+			{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
+			{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c",
+				ElicitationID: "mine"}},
+		}}, nil
+	})
+	c.says("done")
 	ids := map[string]string{}
 	for _, q := range h.asked {
 		ids[q.(*protocol.ElicitURL).URL] = q.(*protocol.ElicitURL).ElicitationID
@@ -51,14 +47,13 @@ func TestPushedURLsHaveAnElicitationID(t *testing.T) {
 func TestStateOnlyRoundsArePaced(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					n, _ := roundtrip.State[int](ctx)
-					if n == 3 {
-						return say("done")
-					}
-					return ask(roundtrip.WithState(n + 1))
-				})
+			c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+				n, _ := roundtrip.State[int](ctx)
+				if n == 3 {
+					return say("done")
+				}
+				return ask(roundtrip.WithState(n + 1))
+			})
 			if !push {
 				c.call.Push = nil // nothing is asked, so nothing is needed
 			}
@@ -97,7 +92,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 					"elicitation"},
 		} {
 			t.Run(method+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, question)
+				c, h := serveLive(t, question)
 				c.call.Method = method
 				tc.change(c)
 				c.refused(protocol.CodeCannotAsk, tc.words)
@@ -123,22 +118,20 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 			{"default", roundtrip.Options{}, 10 * time.Minute},
 			{"one second", roundtrip.Options{HumanTimeout: time.Second}, time.Second},
 		} {
-			t.Run(tc.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, h := newLegacy(t, protocol.V20251125, tc.opts,
-						func(context.Context) (protocol.Result, error) {
-							return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-								roundtrip.ListRoots("roots"))
-						})
-					h.answer = silent
-					c.call.Method = method
-					start := time.Now()
-					c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
-					if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
-						t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
-							h.withdrawn, tc.want)
-					}
-				})
+			bubble(t, tc.name, func(t *testing.T) {
+				c, h := newLegacy(t, protocol.V20251125, tc.opts,
+					func(context.Context) (protocol.Result, error) {
+						return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
+							roundtrip.ListRoots("roots"))
+					})
+				h.answer = silent
+				c.call.Method = method
+				start := time.Now()
+				c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
+				if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
+					t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
+						h.withdrawn, tc.want)
+				}
 			})
 		}
 	}
@@ -148,31 +141,27 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 // itself, but not for ever.
 func TestLegacyProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, asksOnce)
+		h.answer = func(q *pushed) (string, error) {
 			for range 5 {
 				time.Sleep(9 * time.Minute)
-				extend()
+				q.extend()
 			}
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
+			if q.Err() != nil {
+				return "", context.Cause(q)
 			}
-			return willing(ctx, q, extend)
+			return willing(q)
 		}
-		if got := c.done(); got != "now" {
-			t.Error(got)
-		}
+		c.says("now")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			for ctx.Err() == nil {
+		c, h := serveLive(t, asksOnce)
+		h.answer = func(q *pushed) (string, error) {
+			for q.Err() == nil {
 				time.Sleep(5 * time.Minute)
-				extend()
+				q.extend()
 			}
-			return nil, context.Cause(ctx)
+			return "", context.Cause(q)
 		}
 		start := time.Now()
 		contains(t, c.done(), "error: ", "nobody answered in time")
@@ -204,21 +193,19 @@ func nags(ctx context.Context) (protocol.Result, error) {
 
 // TestLegacySiblings: the first leg that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(context.Context) (protocol.Result, error) {
-			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"),
-				roundtrip.ElicitURL("c", "?", "https://id.example"))
-		})
+	c, h := serveLive(t, func(context.Context) (protocol.Result, error) {
+		return ask(elicit("a"), roundtrip.ListRoots("b"),
+			roundtrip.ElicitURL("c", "?", "https://id.example"))
+	})
 	waiting := make(chan struct{}, 2)
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error) {
+	h.answer = func(q *pushed) (string, error) {
 		if q.Kind() != protocol.KindListRoots {
 			waiting <- struct{}{}
-			return silent(ctx, q, extend)
+			return silent(q)
 		}
 		<-waiting
 		<-waiting
-		return nil, protocol.Errorf(-1, "roots are private")
+		return "", protocol.Errorf(-1, "roots are private")
 	}
 	contains(t, c.done(), "error: ", "roots are private")
 	if h.withdrawn != 2 {
@@ -230,18 +217,14 @@ func TestLegacySiblings(t *testing.T) {
 // is not.
 func TestLegacyClientErrors(t *testing.T) {
 	for _, method := range families {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c, h := serveLive(t, asksOnce)
 		c.call.Method = method
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, protocol.Errorf(-32602, "no such mode")
-		}
+		h.answer = fails(protocol.Errorf(-32602, "no such mode"))
 		c.refused(protocol.CodeFlowEnded, "no such mode")
 
-		c, h = newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c, h = serveLive(t, asksOnce)
 		c.call.Method = method
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, errors.New("secret address 10.0.0.1")
-		}
+		h.answer = fails(errors.New("secret address 10.0.0.1"))
 		c.refused(protocol.CodeFlowEnded, "could not be asked")
 		if text := fmt.Sprint(c.asked); strings.Contains(text, "10.0.0.1") {
 			t.Error("a failure beneath leaks")
@@ -251,12 +234,11 @@ func TestLegacyClientErrors(t *testing.T) {
 
 // TestLegacyEndOfCall: when the call is cancelled so are its questions.
 func TestLegacyEndOfCall(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+	c, h := serveLive(t, asksOnce)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error) {
+	h.answer = func(q *pushed) (string, error) {
 		cancel()
-		return silent(ctx, q, extend)
+		return silent(q)
 	}
 	result, err := c.funnel.Do(ctx, c.call, c.handler)
 	if err != nil || !strings.HasPrefix(show(result), "error: ") || h.withdrawn != 1 {
@@ -327,13 +309,10 @@ func TestLegacyStateStays(t *testing.T) {
 // keys have names for.
 func TestLegacyStateIsLimited(t *testing.T) {
 	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("q", "?"),
-					roundtrip.WithState(strings.Repeat("x", bytes)))
-			}
+		return rounds(asks(elicit("q"),
+			roundtrip.WithState(strings.Repeat("x", bytes))), func(ctx context.Context) (protocol.Result, error) {
 			return say("done")
-		}
+		})
 	}
 	for _, tc := range []struct {
 		name  string
@@ -365,15 +344,13 @@ func TestLegacyStateIsLimited(t *testing.T) {
 // TestLegacyStateExpires while the person thinks.
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(context.Context) (protocol.Result, error) {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "?",
-					roundtrip.AnswerWithin(time.Minute)))
-			})
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, func(context.Context) (protocol.Result, error) {
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "?",
+				roundtrip.AnswerWithin(time.Minute)))
+		})
+		h.answer = func(q *pushed) (string, error) {
 			time.Sleep(2 * time.Minute)
-			return willing(ctx, q, extend)
+			return willing(q)
 		}
 		c.fails(protocol.CodeInvalidParams)
 		if r := one[event.StateRejected](t, c.events); r.Reason != event.ReasonExpired {
@@ -394,14 +371,12 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 				second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
 				third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
 				rounds = append(rounds, fmt.Sprint(roundtrip.RoundOf(ctx).Number,
-					" ", first, " ", second,
-					" ",
-					third))
+					" ", first, " ", second, " ", third))
 				switch {
 				case first != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("first", "?"))
+					return ask(elicit("first"))
 				case second != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("second", "?"))
+					return ask(elicit("second"))
 				case third != roundtrip.Accepted:
 					return ask(roundtrip.Elicit[Confirmation]("third", "?",
 						roundtrip.AnswerWithin(time.Minute)))
@@ -409,17 +384,14 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 				return say("done")
 			})
 		slow := true
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		h.answer = func(q *pushed) (string, error) {
 			if len(h.asked) == 3 && slow {
 				slow = false
 				time.Sleep(2 * time.Minute)
 			}
-			return willing(ctx, q, extend)
+			return willing(q)
 		}
-		if got := c.done(); got != "done" {
-			t.Fatal(got)
-		}
+		c.says("done")
 		want := []string{
 			"1 missing missing missing", "2 accepted missing missing",
 			"3 accepted accepted missing",
@@ -536,30 +508,26 @@ func TestLegacyOldestRevisions(t *testing.T) {
 				return ask(roundtrip.ListRoots("roots"),
 					roundtrip.CreateMessage("model", &protocol.CreateMessage{
 						MaxTokens: 5, IncludeContext: "thisServer",
-						Messages: []protocol.SamplingMessage{
-							{Role: protocol.User,
-								Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+						Messages: []protocol.SamplingMessage{{Role: protocol.User,
+							Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
 			})
 		// These revisions have no sub-capabilities, so context may be asked for.
 		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
 			Roots: &protocol.RootsCapability{}}
-		if got := c.done(); got != "file:///src m" {
-			t.Errorf("%s: got %q", v, got)
-		}
+		c.says("file:///src m")
 		if !strings.Contains(strings.Join(h.wire, ""), "thisServer") {
 			t.Errorf("%s: includeContext was dropped: %q", v, h.wire)
 		}
 	}
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.Sampled(ctx, "model"); ok {
-				return say("done")
-			}
-			return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
-				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-					{Role: protocol.User,
-						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-		})
+	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.Sampled(ctx, "model"); ok {
+			return say("done")
+		}
+		return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
+			MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
+				{Role: protocol.User,
+					Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+	})
 	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
 	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
 		t.Errorf("2025-11-25 without sampling.context: %s", h.wire[0])
@@ -578,8 +546,7 @@ func TestLegacyURLError(t *testing.T) {
 		Message: "Authorization is required to access your Example Co files.",
 	}}}
 	for _, method := range families {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			returns(nil, fmt.Errorf("upstream: %w", published)))
+		c, h := serveLive(t, returns(nil, fmt.Errorf("upstream: %w", published)))
 		c.call.Method = method
 		e := c.fails(protocol.CodeURLElicitationRequired)
 		got, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(2), Error: e})
@@ -608,7 +575,7 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 	withNil := urlError("a")
 	withNil.Elicitations = append(withNil.Elicitations, nil)
 	for _, e := range []error{urlError(), urlError("a", ""), withNil} {
-		c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, e))
+		c, _ := serveLive(t, returns(nil, e))
 		contains(t, c.bug(), "elicitation")
 	}
 	no := roundtrip.Options{AllowURL: func(*url.URL) error { return errors.New("no") }}
@@ -651,26 +618,23 @@ func TestLegacyErrorCodes(t *testing.T) {
 
 // TestReturnedQuestionsArePushedAtOnce: the questions of one result are in the air together.
 func TestReturnedQuestionsArePushedAtOnce(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			a, answered := roundtrip.AcceptedContent[Confirmation](ctx, "a")
-			b, both := roundtrip.AcceptedContent[Confirmation](ctx, "b")
-			if !answered || !both {
-				return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
-					roundtrip.Elicit[Confirmation]("b", "b ?"))
-			}
-			return say(a.Reason + b.Reason)
-		})
+	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+		a, answered := roundtrip.AcceptedContent[Confirmation](ctx, "a")
+		b, both := roundtrip.AcceptedContent[Confirmation](ctx, "b")
+		if !answered || !both {
+			return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
+				roundtrip.Elicit[Confirmation]("b", "b ?"))
+		}
+		return say(a.Reason + b.Reason)
+	})
 	var waiting atomic.Int32
 	both := make(chan struct{})
-	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+	h.answer = func(*pushed) (string, error) {
 		if waiting.Add(1) == 2 {
 			close(both)
 		}
 		<-both
-		return json.RawMessage(accepted), nil
+		return accepted, nil
 	}
-	if got := c.done(); got != "nownow" {
-		t.Errorf("got %q", got)
-	}
+	c.says("nownow")
 }

@@ -54,7 +54,7 @@ func TestRoundCap(t *testing.T) {
 
 // TestStateOnlyRounds come back without a question, and count.
 func TestStateOnlyRounds(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n, _ := roundtrip.State[int](ctx)
 		return ask(roundtrip.WithState(n + 1))
 	})
@@ -70,7 +70,7 @@ func TestStateOnlyRounds(t *testing.T) {
 // name it.
 func TestMiddlewareLearnsTheRound(t *testing.T) {
 	var rounds []string
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		round := roundtrip.RoundOf(ctx)
 		if round.Number == 0 {
 			t.Error("the handler has no round")

@@ -117,7 +117,7 @@ func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	if len(s.data) != 0 {
 		t.Error("a small state was stored")
 	}
-	c = newClient(t, roundtrip.Options{}, large)
+	c = serve(t, large)
 	contains(t, c.bug(), "over the limit", `memo "large"`)
 }
 
@@ -134,8 +134,7 @@ func TestStoredStateIsBound(t *testing.T) {
 			event.ReasonGone},
 		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = protocol.Principal{} },
 			event.ReasonGone},
-		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" },
-			event.ReasonTarget},
+		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" }, event.ReasonTarget},
 		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil },
 			event.ReasonArguments},
 		{"changed", func(s *shelf, _ *client) {
@@ -147,16 +146,10 @@ func TestStoredStateIsBound(t *testing.T) {
 			s.get = func(_ string, data []byte) ([]byte, error) { return data[:10], nil }
 		}, event.ReasonTampered},
 		{"empty", func(s *shelf, _ *client) {
-			s.get = func(string, []byte) ([]byte,
-				error) {
-				return nil, nil
-			}
+			s.get = func(string, []byte) ([]byte, error) { return nil, nil }
 		}, event.ReasonTampered},
 		{"flooded", func(s *shelf, _ *client) {
-			s.get = func(string, []byte) ([]byte,
-				error) {
-				return make([]byte, (1<<20)+17), nil
-			}
+			s.get = func(string, []byte) ([]byte, error) { return make([]byte, (1<<20)+17), nil }
 		}, event.ReasonTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

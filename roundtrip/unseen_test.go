@@ -86,12 +86,9 @@ func refusings() []refusing {
 			}
 		}},
 		{"a guard that does not look", func(did *int) roundtrip.Handler {
-			return func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(confirm())
-				}
+			return rounds(asks(confirm()), func(ctx context.Context) (protocol.Result, error) {
 				return say("looked at nothing")
-			}
+			})
 		}},
 		{"a guard that reads what is carried", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
@@ -337,40 +334,33 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 	} {
 		for style, handler := range styles {
 			for _, m := range modes {
-				t.Run(fmt.Sprint(tc.min, tc.after, tc.want, style, m.name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						p := person{"a": tc.a, "b": tc.b}
-						j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
-							handler: handler}}
-						funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-							MinHumanTime: tc.min, Observer: j.events})
-						if err != nil {
-							t.Fatal(err)
-						}
-						j.funnel, j.call.Version = funnel, m.version
-						j.human = &human{t: t, version: m.version}
-						if m.version.Era() == protocol.Legacy {
-							j.call.Push = slowPusher{j.human, tc.after}
-							j.human.answer = func(_ context.Context, q protocol.InputRequest,
-								_ func()) (json.RawMessage, error) {
-								time.Sleep(tc.after)
-								return p.answers(q), nil
-							}
-						}
-						result, err := j.send()
-						if m.version.Era() == protocol.Modern {
+				bubble(t, fmt.Sprint(tc.min, tc.after, tc.want, style, m.name), func(t *testing.T) {
+					p := person{"a": tc.a, "b": tc.b}
+					j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
+						handler: handler}}
+					funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
+						MinHumanTime: tc.min, Observer: j.events})
+					if err != nil {
+						t.Fatal(err)
+					}
+					j.funnel, j.call.Version = funnel, m.version
+					j.human = &human{t: t, version: m.version}
+					if m.version.Era() == protocol.Legacy {
+						j.call.Push = slowPusher{j.human, tc.after}
+						j.human.answer = func(q *pushed) (string, error) {
 							time.Sleep(tc.after)
-							for _, q := range j.client.asked.InputRequests {
-								j.call.Responses = append(j.call.Responses,
-									protocol.KeyedResponse{Key: q.Key,
-										Result: p.answers(q.Request)})
-							}
-							result, err = j.send()
+							return p.answer(q.InputRequest), nil
 						}
-						if err != nil || show(result) != tc.want {
-							t.Errorf("got %q, %v, want %q", show(result), err, tc.want)
-						}
-					})
+					}
+					result, err := j.send()
+					if m.version.Era() == protocol.Modern {
+						time.Sleep(tc.after)
+						j.call.Responses = answersTo(j.client.asked, p.answer)
+						result, err = j.send()
+					}
+					if err != nil || show(result) != tc.want {
+						t.Errorf("got %q, %v, want %q", show(result), err, tc.want)
+					}
 				})
 			}
 		}
@@ -391,16 +381,13 @@ func TestUnseenByEachQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125,
 			roundtrip.Options{MinHumanTime: time.Second}, handler)
-		h.answer = func(_ context.Context, q protocol.InputRequest,
-			_ func()) (json.RawMessage, error) {
-			if q.(*protocol.ElicitForm).Message == "b ?" {
+		h.answer = func(q *pushed) (string, error) {
+			if q.InputRequest.(*protocol.ElicitForm).Message == "b ?" {
 				time.Sleep(time.Minute)
 			}
-			return json.RawMessage(declined), nil
+			return declined, nil
 		}
-		if got := c.done(); got != "unseen declined" {
-			t.Errorf("got %q", got)
-		}
+		c.says("unseen declined")
 		for _, a := range all[event.Answered](c.events) {
 			if want := map[string]time.Duration{"a": 0, "b": time.Minute}[a.Key]; a.Waited != want {
 				t.Errorf("%s: waited %v, want %v", a.Key, a.Waited, want)
@@ -447,8 +434,7 @@ func TestUnseenPush(t *testing.T) {
 	question := &protocol.ElicitForm{Message: "Sure?",
 		Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 	for _, answer := range []string{declined, cancelled, `{"action":"accept","content":{}}`} {
-		c, h := newLegacy(t, protocol.V20251125,
-			roundtrip.Options{MinHumanTime: unseenAlways}, nil)
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MinHumanTime: unseenAlways}, nil)
 		h.answer = says(answer)
 		if raw, err := c.push(t.Context(), question); err != nil || string(raw) != answer {
 			t.Errorf("got %s, %v, want %s", raw, err, answer)
