@@ -61,7 +61,7 @@ func TestOutcomes(t *testing.T) {
 			var content Confirmation
 			var ok bool
 			c := serve(t, rounds(asks(roundtrip.Elicit[Confirmation]("k", "Sure?")), func(ctx context.Context) (protocol.Result, error) {
-				got = roundtrip.Answer[Confirmation](ctx, "k")
+				got = replyTo(ctx, "k")
 				content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
 				return say("")
 			}))
@@ -108,7 +108,7 @@ func TestOutcomeNames(t *testing.T) {
 func TestAnswersAccumulate(t *testing.T) {
 	var log []string
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
-		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
+		a, b := replyTo(ctx, "a"), replyTo(ctx, "b")
 		n, _ := roundtrip.State[int](ctx)
 		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d",
 			roundtrip.RoundOf(ctx).Number, a.Outcome, a.Round, b.Outcome, b.Round, n))
@@ -123,9 +123,7 @@ func TestAnswersAccumulate(t *testing.T) {
 		}
 		return say("done")
 	})
-	c.ask("a")
-	c.answer("a", declined).ask("b")
-	c.answer("b", accepted).ask("c")
+	c.ask("a").answer("a", declined).ask("b").answer("b", accepted).ask("c")
 	c.answer("c", cancelled).done()
 	want := []string{
 		"1: a missing(0) b missing(0) state 0",
@@ -148,8 +146,8 @@ func TestUnreadAnswersAreCarried(t *testing.T) {
 		case 2:
 			return ask(roundtrip.ListRoots("r"))
 		}
-		a := roundtrip.Answer[Confirmation](ctx, "a")
-		bad := roundtrip.Answer[Confirmation](ctx, "bad")
+		a := replyTo(ctx, "a")
+		bad := replyTo(ctx, "bad")
 		_, sampled := roundtrip.Sampled(ctx, "s")
 		return say(fmt.Sprintf("%v %s %d, %v, %v", a.Outcome, a.Content.Reason, a.Round,
 			bad.Outcome, sampled))
@@ -164,11 +162,9 @@ func TestAskingAgainDiscards(t *testing.T) {
 		if roundtrip.RoundOf(ctx).Number < 3 {
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		}
-		return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String())
+		return say(replyTo(ctx, "a").Outcome.String())
 	})
-	c.ask("a")
-	c.answer("a", accepted).ask("a")
-	c.answer().says("missing")
+	c.ask("a").answer("a", accepted).ask("a").answer().says("missing")
 }
 
 // TestChangedForm reads an answer with another type than was asked with: a
@@ -178,9 +174,9 @@ func TestChangedForm(t *testing.T) {
 		Reason string `json:"reason"`
 	}
 	c := serve(t, rounds(asks(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?")), func(ctx context.Context) (protocol.Result, error) {
-		reply := roundtrip.Answer[Confirmation](ctx, "k")
+		reply := replyTo(ctx, "k")
 		raw := roundtrip.RawAnswer(ctx, "k")
-		d := roundtrip.Answer[Confirmation](ctx, "d")
+		d := replyTo(ctx, "d")
 		return say(fmt.Sprint(reply.Outcome, ": ", reply.Err, "; ", raw.Outcome, "; ", d.Outcome))
 	}))
 	c.ask("k", "d")
@@ -195,7 +191,7 @@ func TestKindsDoNotMix(t *testing.T) {
 	c := serve(t, rounds(asks(elicit("form"), roundtrip.ListRoots("roots")), func(ctx context.Context) (protocol.Result, error) {
 		_, sampled := roundtrip.Sampled(ctx, "form")
 		_, roots := roundtrip.Roots(ctx, "form")
-		reply := roundtrip.Answer[Confirmation](ctx, "roots")
+		reply := replyTo(ctx, "roots")
 		return say(fmt.Sprint(sampled, roots, roundtrip.Visited(ctx, "form"), " ", reply.Err))
 	}))
 	c.ask("form", "roots")
@@ -227,7 +223,7 @@ func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
 
 func TestOutsideARound(t *testing.T) {
 	ctx := t.Context()
-	if reply := roundtrip.Answer[Confirmation](ctx, "k"); reply.Outcome != roundtrip.Missing {
+	if reply := replyTo(ctx, "k"); reply.Outcome != roundtrip.Missing {
 		t.Errorf("Answer = %+v", reply)
 	}
 	if reply := roundtrip.RawAnswer(ctx, "k"); reply.Outcome != roundtrip.Missing {

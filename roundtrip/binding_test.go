@@ -47,8 +47,7 @@ func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := serve(t, sureHandler)
 			c.call.Principal, c.call.Credential = tc.principal, tc.from
-			c.ask("k")
-			c.answer("k", accepted)
+			c.ask("k").answer("k", accepted)
 			c.call.Credential = tc.to
 			if tc.accepted {
 				c.says("done")
@@ -104,8 +103,7 @@ func TestCredentialsOnReplicas(t *testing.T) {
 		Limits: roundtrip.Limits{StateBytes: 200}}
 	first := newClient(t, opts, sureHandler)
 	first.call.Principal, first.call.Credential = protocol.Principal{}, tokenOfAlice
-	first.ask("k")
-	first.answer("k", accepted)
+	first.ask("k").answer("k", accepted)
 	if strings.Contains(string(sealer.sealed), "canary") {
 		t.Error("the token is in the state")
 	}

@@ -145,19 +145,17 @@ func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
-					if err != nil {
-						return nil, err
-					}
-					if err := act(ctx); err != nil {
-						return nil, err
-					}
-					return nil, roundtrip.Await(ctx, "other", never)
-				})
-			c.ask("login")
-			c.answer("login", agreed)
+			c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
+				err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
+				if err != nil {
+					return nil, err
+				}
+				if err := act(ctx); err != nil {
+					return nil, err
+				}
+				return nil, roundtrip.Await(ctx, "other", never)
+			})
+			c.ask("login").answer("login", agreed)
 			if name != "a handler that fails" && name != "a handler that panics" {
 				// So that there is something to wait for.
 				c.handler = waitingFor(act, never)
@@ -234,8 +232,7 @@ func TestStoreDownWhileSealing(t *testing.T) {
 			contains(t, c.done(), "the outcome is not known")
 			continue
 		}
-		c.ask("b")
-		c.answer("b", accepted).says("done")
+		c.ask("b").answer("b", accepted).says("done")
 	}
 }
 
@@ -273,7 +270,9 @@ func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 // TestTimeOfTheGuardIsNotThePersons: what people took is known before the guard is asked.
 func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{Guard: slowGuard{store.NewMemoryGuard(0)}}, consent)
+		guard := newSpy()
+		guard.claim = func([32]byte) error { time.Sleep(10 * time.Second); return nil }
+		c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 		c.ask("k")
 		time.Sleep(time.Minute)
 		c.answer("k", accepted).done()
@@ -284,14 +283,6 @@ func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	})
 }
 
-type slowGuard struct{ store.Guard }
-
-func (g slowGuard) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) (store.Claim, error) {
-	time.Sleep(10 * time.Second)
-	return g.Guard.Claim(ctx, id, owner, print, until)
-}
-
 // TestErrorResultOfACutOffRequest: a result that says no more than that the request ended is no
 // outcome, whatever its type. One that says more is.
 func TestErrorResultOfACutOffRequest(t *testing.T) {
@@ -300,14 +291,12 @@ func TestErrorResultOfACutOffRequest(t *testing.T) {
 		"the card was charged":      "the card was charged",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
-					<-ctx.Done()
-					return &protocol.CallToolResult{IsError: true,
-						Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
-				}))
-			c.ask("k")
-			c.answer("k", accepted)
+			c := guarded(t, rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+				<-ctx.Done()
+				return &protocol.CallToolResult{IsError: true,
+					Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+			}))
+			c.ask("k").answer("k", accepted)
 			result, err := c.sendCutOff(time.Second)
 			if got := show(result); err != nil || !strings.HasPrefix(got, "error: "+want) {
 				t.Errorf("%s: got %q, %v", text, got, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // misbehaving are handlers that do anything with the error of Ask but return it.
@@ -66,17 +65,16 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	for name, then := range misbehaving {
 		for _, method := range families {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-					func(ctx context.Context) (protocol.Result, error) {
-						if _, err := reasonOf(ctx, "k"); err != nil {
-							if !errors.Is(err, roundtrip.ErrPending) {
-								t.Errorf("got %v, want ErrPending", err)
-							}
-							contains(t, err.Error(), "k")
-							return then(ctx, err)
+				c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
+					if _, err := reasonOf(ctx, "k"); err != nil {
+						if !errors.Is(err, roundtrip.ErrPending) {
+							t.Errorf("got %v, want ErrPending", err)
 						}
-						return completes(method)
-					})
+						contains(t, err.Error(), "k")
+						return then(ctx, err)
+					}
+					return completes(method)
+				})
 				c.call.Method = method
 				c.call.CheckOutput = func(json.RawMessage) error {
 					return errors.New("never checked in a round that asks")

@@ -123,7 +123,7 @@ func FuzzAnswers(f *testing.F) {
 			}
 			result, err := funnel.Do(t.Context(), call,
 				func(ctx context.Context) (protocol.Result, error) {
-					reply = roundtrip.Answer[Confirmation](ctx, "form")
+					reply = replyTo(ctx, "form")
 					visited = roundtrip.Visited(ctx, "url")
 					_, _ = roundtrip.Sampled(ctx, "sample")
 					_, _ = roundtrip.Roots(ctx, "roots")

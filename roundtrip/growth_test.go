@@ -43,8 +43,7 @@ func TestAnswerGrowth(t *testing.T) {
 		roundtrip.ListRoots("roots")), func(ctx context.Context) (protocol.Result, error) {
 		_, sampled := roundtrip.Sampled(ctx, "sample")
 		roots, listed := roundtrip.Roots(ctx, "roots")
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "form").Outcome, sampled,
-			len(roots) > 0 && listed))
+		return say(fmt.Sprint(replyTo(ctx, "form").Outcome, sampled, len(roots) > 0 && listed))
 	})
 	c := serve(t, handler)
 	c.ask("form", "sample", "roots")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
@@ -167,7 +168,7 @@ func (c *client) conforms(response *protocol.Response) {
 }
 
 // ask sends what must lead to questions with exactly these keys.
-func (c *client) ask(keys ...string) *protocol.InputRequiredResult {
+func (c *client) ask(keys ...string) *client {
 	c.t.Helper()
 	result, err := c.send()
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *client) ask(keys ...string) *protocol.InputRequiredResult {
 	if strings.Join(got, " ") != strings.Join(keys, " ") {
 		c.t.Fatalf("asked for %v, want %v", got, keys)
 	}
-	return asked
+	return c
 }
 
 // answer puts answers, alternately key and JSON, into the next call.
@@ -200,6 +201,15 @@ func answers(pairs ...string) protocol.InputResponses {
 			Result: json.RawMessage(pairs[i+1])})
 	}
 	return out
+}
+
+// ended holds that the only flow ended in this way, after so many legs.
+func (c *client) ended(how event.FlowEnd, legs int) {
+	c.t.Helper()
+	if end := one[event.FlowEnded](c.t, c.events); end.How != how || end.Legs != legs ||
+		end.Flow == "" {
+		c.t.Errorf("end %+v, want %s after %d legs", end, how, legs)
+	}
 }
 
 // answersTo has each question answered by a function.
@@ -319,6 +329,12 @@ func rounds(handlers ...roundtrip.Handler) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		return handlers[min(roundtrip.RoundOf(ctx).Number, len(handlers))-1](ctx)
 	}
+}
+
+// message asks the client's model.
+func message(text string) *protocol.CreateMessage {
+	return &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
+		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
 }
 
 // elicit asks for a [Confirmation].
@@ -460,13 +476,69 @@ func wants(text string,
 	}
 }
 
+// flow is a handler that says a text, unless must or check stop it at an error.
+func flow(text func(ctx context.Context) string) roundtrip.Handler {
+	return func(ctx context.Context) (_ protocol.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				stop, ok := v.(stopped)
+				if !ok {
+					panic(v)
+				}
+				err = stop.error
+			}
+		}()
+		return say(text(ctx))
+	}
+}
+
+type stopped struct{ error }
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(stopped{err})
+	}
+}
+
+// replyTo reads a [Confirmation] in guard style, and consents whether there is an accepted one.
+func replyTo(ctx context.Context, key string) roundtrip.Reply[Confirmation] {
+	return roundtrip.Answer[Confirmation](ctx, key)
+}
+
+func consents(ctx context.Context, key string) bool {
+	_, ok := roundtrip.AcceptedContent[Confirmation](ctx, key)
+	return ok
+}
+
+// asksFor is a handler in flow style that asks for a reason under each key, and says them.
+func asksFor(keys ...string) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		var reasons []string
+		for _, key := range keys {
+			reason, err := reasonOf(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			reasons = append(reasons, reason)
+		}
+		return say(strings.Join(reasons, " "))
+	}
+}
+
 // reasonOf is the shortest flow: one question.
 func reasonOf(ctx context.Context, key string) (string, error) {
 	c, err := roundtrip.Ask[Confirmation](ctx, key, key+" ?")
 	return c.Reason, err
 }
 
-func form(reason string) string { return `{"action":"accept","content":{"reason":"` + reason + `"}}` }
+func accept(content string) string { return `{"action":"accept","content":` + content + `}` }
+
+func form(reason string) string { return accept(`{"reason":"` + reason + `"}`) }
 
 // pushed is a question to a human, in the context of its Push.
 type pushed struct {
@@ -535,6 +607,14 @@ func says(text string) func(*pushed) (string, error) {
 	return func(*pushed) (string, error) { return text, nil }
 }
 
+// after has a person take this long.
+func after(d time.Duration, answer func(*pushed) (string, error)) func(*pushed) (string, error) {
+	return func(q *pushed) (string, error) {
+		time.Sleep(d)
+		return answer(q)
+	}
+}
+
 func fails(err error) func(*pushed) (string, error) {
 	return func(*pushed) (string, error) { return "", err }
 }
@@ -545,10 +625,15 @@ func silent(q *pushed) (string, error) {
 	return "", context.Cause(q)
 }
 
-// serveLive returns a client of revision 2025-11-25 without options.
+// serveLive returns a client of revision 2025-11-25 without options, and serveAs one of any.
 func serveLive(t testing.TB, handler roundtrip.Handler) (*client, *human) {
 	t.Helper()
-	return newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
+	return serveAs(t, protocol.V20251125, handler)
+}
+
+func serveAs(t testing.TB, v protocol.Version, handler roundtrip.Handler) (*client, *human) {
+	t.Helper()
+	return newLegacy(t, v, roundtrip.Options{}, handler)
 }
 
 // newLegacy returns a client of revision v with somebody behind it.

@@ -135,18 +135,15 @@ func TestUnansweredInPlace(t *testing.T) {
 // TestWithdrawnInPlace: a handler that gives a question up itself goes on.
 func TestWithdrawnInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+		c, h := serveLive(t, flow(func(ctx context.Context) string {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
-			reason, err := reasonOf(ctx, "k")
-			if err != nil {
-				return nil, err
-			}
-			return say(reason)
-		})
+			reason := must(reasonOf(ctx, "k"))
+			return reason
+		}))
 		h.answer = func(q *pushed) (string, error) {
 			if h.traffic() == 1 {
 				return silent(q)

@@ -139,17 +139,14 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 func TestValidAnswersAreNotCounted(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
-		got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
+		got, _ := s.play(t, m, flow(func(ctx context.Context) string {
 			for i := range 3 {
-				if _, err := roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i),
-					"How much?"); err != nil {
-					return nil, err
-				}
+				must(roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i), "How much?"))
 				s.contents = append(s.contents, `{"amount":0,"agree":true}`,
 					`{"amount":1,"agree":true}`)
 			}
-			return say("paid")
-		})
+			return "paid"
+		}))
 		if got != "paid" {
 			t.Errorf("%s: got %q", m.name, got)
 		}
@@ -202,7 +199,7 @@ func TestVisitsAreNotInvalid(t *testing.T) {
 	})
 	c.ask("visit")
 	for range 5 {
-		asked := c.answer("visit", agreed).ask("visit")
+		asked := c.answer("visit", agreed).ask("visit").asked
 		if m := asked.InputRequests[0].Request.(*protocol.ElicitURL).Message; m != "Sign in" {
 			t.Errorf("shown %q", m)
 		}
@@ -218,7 +215,7 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 	var outcomes []roundtrip.Outcome
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		for range 2 {
-			reply := roundtrip.Answer[Confirmation](ctx, "k")
+			reply := replyTo(ctx, "k")
 			outcomes = append(outcomes, reply.Outcome)
 			if reply.Outcome == roundtrip.Invalid &&
 				(reply.Err == nil || reply.Content.Reason != "") {
@@ -230,8 +227,7 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 		}
 		return say("done")
 	})
-	c.ask("k")
-	c.answer("k", form("x")).done()
+	c.ask("k").answer("k", form("x")).done()
 	want := []roundtrip.Outcome{roundtrip.Missing, roundtrip.Missing, roundtrip.Invalid,
 		roundtrip.Invalid}
 	for i, outcome := range outcomes {

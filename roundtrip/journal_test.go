@@ -18,10 +18,6 @@ func TestChangedQuestion(t *testing.T) {
 	type Other struct {
 		Reason string `json:"reason" minLength:"2" jsonschema:"another form"`
 	}
-	text := func(s string) *protocol.CreateMessage {
-		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: s}}}}}
-	}
 	for _, tc := range []struct {
 		name string
 		// ask asks under "k" in the n-th way.
@@ -48,25 +44,21 @@ func TestChangedQuestion(t *testing.T) {
 			return err
 		}, accepted},
 		{"sampling", func(ctx context.Context, n int) error {
-			_, err := roundtrip.AskMessage(ctx, "k", text(fmt.Sprint(n)))
+			_, err := roundtrip.AskMessage(ctx, "k", message(fmt.Sprint(n)))
 			return err
 		}, sampled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
-				if err := tc.ask(ctx, n); err != nil {
-					return nil, err
-				}
-				return say("done")
-			})
-			c.ask("k")
-			c.answer("k", tc.answer).says("done")
+			c := serve(t, flow(func(ctx context.Context) string {
+				check(tc.ask(ctx, n))
+				return "done"
+			}))
+			c.ask("k").answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
-			c.answer("k", tc.answer).ask("k")
-			c.answer("k", tc.answer).says("done")
+			c.answer("k", tc.answer).ask("k").answer("k", tc.answer).says("done")
 			c.call, n = toolCall(), 1
 			c.ask("k")
 			n = 2
@@ -86,10 +78,6 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 		return &protocol.ElicitForm{Message: message, Schema: json.RawMessage(fmt.Sprintf(
 			`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, least))}
 	}
-	model := func(words string) protocol.InputRequest {
-		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: words}}}}}
-	}
 	for _, tc := range []struct {
 		name, answer string
 		ask          func(n int) protocol.InputRequest
@@ -98,12 +86,12 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 			return form(fmt.Sprintf("At 12:0%d?", n), 1)
 		}},
 		{"form", accepted, func(n int) protocol.InputRequest { return form("Why?", n) }},
-		{"sampling", sampled, func(n int) protocol.InputRequest { return model(fmt.Sprint(n)) }},
+		{"sampling", sampled, func(n int) protocol.InputRequest { return message(fmt.Sprint(n)) }},
 		{"kind", accepted, func(n int) protocol.InputRequest {
 			if n == 1 {
 				return form("Why?", 1)
 			}
-			return model("Why?")
+			return message("Why?")
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -112,8 +100,7 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 				_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
 				return say("done")
 			})
-			c.ask("k")
-			c.answer("k", tc.answer).says("done")
+			c.ask("k").answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
@@ -145,8 +132,7 @@ func TestVisitsThatChange(t *testing.T) {
 			})
 			for range 2 {
 				c.call = toolCall()
-				c.ask("k")
-				c.answer("k", agreed).refused(protocol.CodeFlowEnded, `"k"`,
+				c.ask("k").answer("k", agreed).refused(protocol.CodeFlowEnded, `"k"`,
 					"asked something else", "roundtrip.Nonce")
 			}
 			contains(t, one[event.ServerBug](t, c.events).Err.Error(), `"k"`, "roundtrip.Nonce")
@@ -170,9 +156,7 @@ func TestReworded(t *testing.T) {
 		}
 		return say("done")
 	})
-	c.ask("k")
-	c.answer("k", accepted).ask("u")
-	c.answer("u", agreed).says("done")
+	c.ask("k").answer("k", accepted).ask("u").answer("u", agreed).says("done")
 }
 
 // TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
@@ -185,8 +169,7 @@ func TestRewordedIsNoOtherKind(t *testing.T) {
 		err := roundtrip.AskURL(ctx, "k", "visit", "https://x.example", roundtrip.Reworded())
 		return say(fmt.Sprint("visited: ", err))
 	})
-	c.ask("k")
-	c.answer("k", rooted).ask("k") // a list of directories is no consent to a visit
+	c.ask("k").answer("k", rooted).ask("k") // a list of directories is no consent to a visit
 	c.answer("k", agreed).says("visited: <nil>")
 }
 
@@ -223,8 +206,7 @@ func TestRefusalStands(t *testing.T) {
 		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("The ", n, "th time"))
 		return nil, err
 	})
-	c.ask("k")
-	c.answer("k", declined).says("error: declined: k")
+	c.ask("k").answer("k", declined).says("error: declined: k")
 }
 
 // TestNoConvergence asks under another key every time.
@@ -332,8 +314,7 @@ func TestMixedStyles(t *testing.T) {
 			asked, err := whyNow.Ask(ctx, "in other words")
 			return say(fmt.Sprint(asked.Reason, whyNow.Answer(ctx).Content.Reason, err))
 		}))
-		c.ask("why")
-		c.answer("why", accepted).says("nownow<nil>")
+		c.ask("why").answer("why", accepted).says("nownow<nil>")
 	})
 }
 
@@ -341,45 +322,29 @@ func TestMixedStyles(t *testing.T) {
 func TestFlowVersion(t *testing.T) {
 	version := "1"
 	memos := 0
-	handler := func(ctx context.Context) (protocol.Result, error) {
+	handler := flow(func(ctx context.Context) string {
 		if version != "" {
-			if err := roundtrip.FlowVersion(ctx, version); err != nil {
-				return nil, err
-			}
+			check(roundtrip.FlowVersion(ctx, version))
 		}
-		key, err := roundtrip.IdempotencyKey(ctx, "effect")
-		if err != nil {
-			return nil, err
-		}
-		n, err := roundtrip.Memo(ctx, "m",
-			func(context.Context) (int, error) { memos++; return memos, nil })
-		if err != nil {
-			return nil, err
-		}
-		a, err := reasonOf(ctx, "a")
-		if err != nil {
-			return nil, err
-		}
-		b, err := reasonOf(ctx, "b")
-		if err != nil {
-			return nil, err
-		}
-		return say(fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx)))
-	}
+		key := must(roundtrip.IdempotencyKey(ctx, "effect"))
+		n := must(roundtrip.Memo(ctx, "m",
+			func(context.Context) (int, error) { memos++; return memos, nil }))
+		a := must(reasonOf(ctx, "a"))
+		b := must(reasonOf(ctx, "b"))
+		return fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx))
+	})
 	for _, tc := range []struct{ before, after string }{{"1", "1"}, {"1", "2"}, {"", "1"},
 		{"1", ""}} {
 		t.Run(tc.before+" to "+tc.after, func(t *testing.T) {
 			memos, version = 0, tc.before
 			c := serve(t, handler)
-			c.ask("a")
-			c.answer("a", form("old")).ask("b")
+			c.ask("a").answer("a", form("old")).ask("b")
 			version = tc.after
 			if tc.before == tc.after {
 				c.answer("b", form("new")).says("1 old new 43 []")
 				return
 			}
-			c.answer("b", form("lost")).ask("a")
-			c.answer("a", form("new")).ask("b")
+			c.answer("b", form("lost")).ask("a").answer("a", form("new")).ask("b")
 			c.answer("b", form("newer")).says("2 new newer 43 []")
 			if end := one[event.FlowEnded](t, c.events); end.Legs != 5 {
 				t.Errorf("the flow took %d legs, want 5: rounds go on counting", end.Legs)
@@ -472,16 +437,11 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 // changed do not make the client one that loses its state.
 func TestVersionsAreNotTheClientsFault(t *testing.T) {
 	version := 0
-	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
-		if err := roundtrip.FlowVersion(ctx, fmt.Sprint(version)); err != nil {
-			return nil, err
-		}
-		_, err := reasonOf(ctx, "a")
-		if err != nil {
-			return nil, err
-		}
-		return say("done")
-	})
+	c := serve(t, flow(func(ctx context.Context) string {
+		check(roundtrip.FlowVersion(ctx, fmt.Sprint(version)))
+		must(reasonOf(ctx, "a"))
+		return "done"
+	}))
 	c.ask("a")
 	for range 4 {
 		version = 1 - version
@@ -496,24 +456,14 @@ func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			p := person{"why": form("now"), "login": agreed}
-			handler := func(ctx context.Context) (protocol.Result, error) {
-				if err := roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)); err != nil {
-					return nil, err
-				}
-				why, err := roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil)
-				if err != nil {
-					return nil, err
-				}
-				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/",
-					nil); err != nil {
-					return nil, err
-				}
+			handler := flow(func(ctx context.Context) string {
+				check(roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)))
+				why := must(roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil))
+				check(roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/", nil))
 				done := func(context.Context) (bool, error) { return true, nil }
-				if err := roundtrip.Await(ctx, "login", done); err != nil {
-					return nil, err
-				}
-				return say(why.Reason)
-			}
+				check(roundtrip.Await(ctx, "login", done))
+				return why.Reason
+			})
 			j := newJourney(t, m, roundtrip.Options{}, p, handler)
 			if result, err := j.end(p); err != nil || show(result) != "now" {
 				t.Errorf("got %q, %v", show(result), err)

@@ -18,21 +18,16 @@ import (
 // question went.
 func TestAnsweredOnceAPerson(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
-		"flow": func(ctx context.Context) (protocol.Result, error) {
-			if err := roundtrip.AskURL(ctx, "visit", "visit", "https://id.example/"); err != nil {
-				return nil, err
-			}
-			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-			if err != nil {
-				return nil, err
-			}
-			return say("done")
-		},
+		"flow": flow(func(ctx context.Context) string {
+			check(roundtrip.AskURL(ctx, "visit", "visit", "https://id.example/"))
+			must(roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?"))
+			return "done"
+		}),
 		"guard": func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Visited(ctx, "visit") == roundtrip.Missing {
 				return ask(roundtrip.ElicitURL("visit", "visit", "https://id.example/"))
 			}
-			switch roundtrip.Answer[Confirmation](ctx, "confirm").Outcome {
+			switch replyTo(ctx, "confirm").Outcome {
 			case roundtrip.Missing:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
@@ -144,13 +139,12 @@ func TestIgnoredDecline(t *testing.T) {
 		{"cancelled and ignored", cancelled, deletes(func(context.Context) {}), true},
 		{"accepted and not read", accepted, deletes(func(context.Context) {}), false},
 		{"looked at", declined, deletes(func(ctx context.Context) {
-			roundtrip.Answer[Confirmation](ctx, "confirm")
+			replyTo(ctx, "confirm")
 		}), false},
 		{"looked at as another kind", declined,
 			deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
 		{"another is looked at", declined,
-			deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }),
-			true},
+			deletes(func(ctx context.Context) { replyTo(ctx, "other") }), true},
 		{"a failure", declined, rounds(asks(roundtrip.Elicit[Confirmation]("confirm", "confirm ?")), func(ctx context.Context) (protocol.Result, error) {
 			return nil, errors.New("stopped")
 		}), false},
@@ -159,10 +153,10 @@ func TestIgnoredDecline(t *testing.T) {
 			case 1:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:
-				roundtrip.Answer[Confirmation](ctx, "confirm")
+				replyTo(ctx, "confirm")
 				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
-			roundtrip.Answer[Confirmation](ctx, "other")
+			replyTo(ctx, "other")
 			return say("left alone")
 		}, false},
 		{"ignored a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
@@ -172,7 +166,7 @@ func TestIgnoredDecline(t *testing.T) {
 			case 2:
 				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
-			roundtrip.Answer[Confirmation](ctx, "other")
+			replyTo(ctx, "other")
 			return say("DELETED")
 		}, true},
 		{"flow style", declined, func(ctx context.Context) (protocol.Result, error) {
@@ -304,8 +298,7 @@ func TestRequestID(t *testing.T) {
 		seen = append(seen, roundtrip.RequestID(ctx))
 		return consent(ctx)
 	})
-	c.ask("k")
-	c.answer("k", accepted).done()
+	c.ask("k").answer("k", accepted).done()
 	asked, resumed := one[event.InputRequested](t, c.events), one[event.Resumed](t, c.events)
 	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] ||
 		resumed.Request != seen[1] {
@@ -321,15 +314,12 @@ func TestRequestID(t *testing.T) {
 func TestEventsOfPlainCalls(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) { return say("done") })
 	c.done()
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {
-			return nil, err
-		}
-		return say("done")
-	}
+	handler := flow(func(ctx context.Context) string {
+		must(roundtrip.Ask[Confirmation](ctx, "k", "?"))
+		return "done"
+	})
 	asking := serve(t, handler)
-	asking.ask("k")
-	asking.answer("k", accepted).done()
+	asking.ask("k").answer("k", accepted).done()
 	live, h := serveLive(t, handler)
 	h.answer = says(accepted)
 	live.done()

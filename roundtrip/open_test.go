@@ -304,14 +304,14 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 // read, whichever key of the ring sealed them. When the layout changes, the
 // vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
-	flow, guard := hexVectors(t, flowVectorFile)["flow"],
+	old, guard := hexVectors(t, flowVectorFile)["flow"],
 		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]
 	for _, key := range []string{"k1", "k2"} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(clock("1h30m")))
 			opts := roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}
 			c := newClient(t, opts, flowVectorHandler)
-			c.call.State = protocol.StateText(seal(t, ring(t, key), flow))
+			c.call.State = protocol.StateText(seal(t, ring(t, key), old))
 			got := c.answer("confirm", accepted, "extra", agreed).done()
 			if got != flowVectorResult {
 				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got,
@@ -326,14 +326,11 @@ func TestOldSealsNewOpens(t *testing.T) {
 			}
 			// A handler that has gone over to flow style meanwhile takes what
 			// was answered before.
-			c = newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+			c = newClient(t, opts, flow(func(ctx context.Context) string {
 				_, region := reasonOf(ctx, "region")
-				size, err := reasonOf(ctx, "size")
-				if err != nil {
-					return nil, err
-				}
-				return say(fmt.Sprint(region, ", ", size))
-			})
+				size := must(reasonOf(ctx, "size"))
+				return fmt.Sprint(region, ", ", size)
+			}))
 			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))
 			c.answer("confirm", accepted).says("declined: region, large")
 		})

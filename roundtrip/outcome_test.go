@@ -169,7 +169,7 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 				protocol.MethodReadResource} {
 				c := serve(t, returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
 				c.call.Method = method
-				for i, q := range c.ask(strings.Fields(tc.want)...).InputRequests {
+				for i, q := range c.ask(strings.Fields(tc.want)...).asked.InputRequests {
 					got := q.Request.(*protocol.ElicitURL)
 					if got.ElicitationID != "" || got.URL != fmt.Sprint("https://id.example/", i) ||
 						got.Message != fmt.Sprint("visit ", i) {
@@ -192,14 +192,12 @@ func TestURLErrorFlow(t *testing.T) {
 			return say(roundtrip.Visited(ctx, "login").String())
 		}
 		c := serve(t, handler)
-		c.ask("login")
-		c.answer("login", agreed).ask("login") // agreed, and not there yet
+		c.ask("login").answer("login", agreed).ask("login") // agreed, and not there yet
 		signedIn = true
 		c.answer("login", agreed).says("accepted")
 		signedIn = false
 		c = serve(t, handler)
-		c.ask("login")
-		c.answer("login", declined).says("error: declined: login")
+		c.ask("login").answer("login", declined).says("error: declined: login")
 	})
 }
 
@@ -237,7 +235,7 @@ func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 			if test.asks == "" {
 				c.done()
 			} else {
-				asked := c.ask("login").InputRequests[0].Request.(*protocol.ElicitURL)
+				asked := c.ask("login").asked.InputRequests[0].Request.(*protocol.ElicitURL)
 				if asked.Message != test.asks {
 					t.Errorf("asks %q, want %q", asked.Message, test.asks)
 				}
@@ -259,19 +257,11 @@ func TestURLErrorsThatAreBugs(t *testing.T) {
 	withNil.Elicitations = append(withNil.Elicitations, nil)
 	withoutURL := urlError("a")
 	withoutURL.Elicitations[0].URL = ""
-	for _, tc := range []struct {
-		name string
-		opts roundtrip.Options
-		err  error
-		want string
-	}{
-		{"none at all", roundtrip.Options{}, urlError(), "without elicitations"},
-		{"nil entry", roundtrip.Options{}, withNil, "entry 1 is nil"},
-		{"no URL", roundtrip.Options{}, withoutURL, `"a"`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			contains(t, newClient(t, tc.opts, returns(nil, tc.err)).bug(), tc.want)
-		})
+	for want, err := range map[string]error{"without elicitations": urlError(),
+		"entry 1 is nil": withNil, `"a"`: withoutURL} {
+		contains(t, serve(t, returns(nil, err)).bug(), want)
+		live, _ := serveLive(t, returns(nil, err))
+		contains(t, live.bug(), "elicitation")
 	}
 }
 

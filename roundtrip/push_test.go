@@ -21,17 +21,11 @@ import (
 // TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
 // rivals forget. The author's own is kept.
 func TestPushedURLsHaveAnElicitationID(t *testing.T) {
-	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
-			return say("done")
-		}
-		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-			{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
-			{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
-			{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c",
-				ElicitationID: "mine"}},
-		}}, nil
-	})
+	own := roundtrip.InputRequired(roundtrip.ElicitURL("c", "m", "https://id.example/c"),
+		roundtrip.ElicitURL("a", "m", "https://id.example/a"),
+		roundtrip.ElicitURL("b", "m", "https://id.example/b"))
+	own.InputRequests[0].Request.(*protocol.ElicitURL).ElicitationID = "mine"
+	c, h := serveLive(t, rounds(returns(own, nil), returns(say("done"))))
 	c.says("done")
 	ids := map[string]string{}
 	for _, q := range h.asked {
@@ -71,9 +65,7 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 // TestLegacyRefusalsAreOfTheFamily: what cannot be asked is said in the manner of the
 // family, not always a protocol error, and nobody is asked.
 func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
-	question := func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
-	}
+	question := func(context.Context) (protocol.Result, error) { return ask(elicit("confirm")) }
 	for _, method := range families {
 		for _, tc := range []struct {
 			name   string
@@ -120,10 +112,7 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 		} {
 			bubble(t, tc.name, func(t *testing.T) {
 				c, h := newLegacy(t, protocol.V20251125, tc.opts,
-					func(context.Context) (protocol.Result, error) {
-						return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-							roundtrip.ListRoots("roots"))
-					})
+					asks(elicit("confirm"), roundtrip.ListRoots("roots")))
 				h.answer = silent
 				c.call.Method = method
 				start := time.Now()
@@ -173,9 +162,9 @@ func TestLegacyProgressExtends(t *testing.T) {
 
 // asksOnce asks for a reason and says it.
 func asksOnce(ctx context.Context) (protocol.Result, error) {
-	switch reply := roundtrip.Answer[Confirmation](ctx, "confirm"); reply.Outcome {
+	switch reply := replyTo(ctx, "confirm"); reply.Outcome {
 	case roundtrip.Missing, roundtrip.Invalid:
-		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+		return ask(elicit("confirm"))
 	case roundtrip.Accepted:
 		return say(reply.Content.Reason)
 	default:
@@ -185,10 +174,10 @@ func asksOnce(ctx context.Context) (protocol.Result, error) {
 
 // nags only looks for consent.
 func nags(ctx context.Context) (protocol.Result, error) {
-	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
+	if consents(ctx, "confirm") {
 		return say("done")
 	}
-	return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+	return ask(elicit("confirm"))
 }
 
 // TestLegacySiblings: the first leg that fails withdraws the others.
@@ -256,16 +245,11 @@ func TestLegacyRoundCap(t *testing.T) {
 		{"two", roundtrip.Options{Limits: roundtrip.Limits{Rounds: 2}}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := 0
-			c, h := newLegacy(t, protocol.V20251125, tc.opts,
-				func(context.Context) (protocol.Result, error) {
-					n++
-					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-				})
+			c, h := newLegacy(t, protocol.V20251125, tc.opts, insatiable)
 			contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want),
 				fmt.Sprint("q", tc.want+1))
-			if h.traffic() != tc.want || n != tc.want+1 {
-				t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
+			if h.traffic() != tc.want || c.runs != tc.want+1 {
+				t.Errorf("%d questions in %d runs, want %d", h.traffic(), c.runs, tc.want)
 			}
 		})
 	}
@@ -279,7 +263,7 @@ func TestLegacyStateStays(t *testing.T) {
 		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
 		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
 	}
-	guard := &fakeGuard{}
+	guard := newSpy()
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused, Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
 			n := roundtrip.RoundOf(ctx).Number
@@ -300,20 +284,12 @@ func TestLegacyStateStays(t *testing.T) {
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
-	if end := one[event.FlowEnded](t, c.events); end.How != event.EndComplete || end.Legs != 4 {
-		t.Errorf("end %+v", end)
-	}
+	c.ended(event.EndComplete, 4)
 }
 
 // TestLegacyStateIsLimited like one that a client would carry, to within what
 // keys have names for.
 func TestLegacyStateIsLimited(t *testing.T) {
-	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
-		return rounds(asks(elicit("q"),
-			roundtrip.WithState(strings.Repeat("x", bytes))), func(ctx context.Context) (protocol.Result, error) {
-			return say("done")
-		})
-	}
 	for _, tc := range []struct {
 		name  string
 		opts  roundtrip.Options
@@ -328,7 +304,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
-				c, _ := newLegacy(t, v, tc.opts, keeps(tc.bytes))
+				kept := roundtrip.WithState(strings.Repeat("x", tc.bytes))
+				c, _ := newLegacy(t, v, tc.opts, rounds(asks(elicit("q"), kept), returns(say("done"))))
 				if tc.limit != "" {
 					contains(t, c.bug(), tc.limit, "WithState")
 					continue
@@ -344,14 +321,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 // TestLegacyStateExpires while the person thinks.
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := serveLive(t, func(context.Context) (protocol.Result, error) {
-			return ask(roundtrip.Elicit[Confirmation]("confirm", "?",
-				roundtrip.AnswerWithin(time.Minute)))
-		})
-		h.answer = func(q *pushed) (string, error) {
-			time.Sleep(2 * time.Minute)
-			return willing(q)
-		}
+		c, h := serveLive(t, timed(time.Minute))
+		h.answer = after(2*time.Minute, willing)
 		c.fails(protocol.CodeInvalidParams)
 		if r := one[event.StateRejected](t, c.events); r.Reason != event.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
@@ -364,41 +335,32 @@ func TestLegacyStateExpires(t *testing.T) {
 func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds []string
-		opts := roundtrip.Options{RestartExpired: true}
-		c, h := newLegacy(t, protocol.V20251125, opts,
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{RestartExpired: true},
 			func(ctx context.Context) (protocol.Result, error) {
-				first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
-				second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
-				third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
+				first, second := consents(ctx, "first"), consents(ctx, "second")
+				third := consents(ctx, "third")
 				rounds = append(rounds, fmt.Sprint(roundtrip.RoundOf(ctx).Number,
-					" ", first, " ", second, " ", third))
+					first, second, third))
 				switch {
-				case first != roundtrip.Accepted:
+				case !first:
 					return ask(elicit("first"))
-				case second != roundtrip.Accepted:
+				case !second:
 					return ask(elicit("second"))
-				case third != roundtrip.Accepted:
+				case !third:
 					return ask(roundtrip.Elicit[Confirmation]("third", "?",
 						roundtrip.AnswerWithin(time.Minute)))
 				}
 				return say("done")
 			})
-		slow := true
 		h.answer = func(q *pushed) (string, error) {
-			if len(h.asked) == 3 && slow {
-				slow = false
+			if h.traffic() == 3 {
 				time.Sleep(2 * time.Minute)
 			}
 			return willing(q)
 		}
 		c.says("done")
-		want := []string{
-			"1 missing missing missing", "2 accepted missing missing",
-			"3 accepted accepted missing",
-			"1 missing missing missing", "2 accepted missing missing",
-			"3 accepted accepted missing",
-			"4 accepted accepted accepted",
-		}
+		want := []string{"1 false false false", "2 true false false", "3 true true false",
+			"1 false false false", "2 true false false", "3 true true false", "4 true true true"}
 		if !slices.Equal(rounds, want) {
 			t.Errorf("rounds %q, want %q", rounds, want)
 		}
@@ -421,18 +383,15 @@ type Tags struct {
 // TestFormsAreDowngradedTo20250618 sends what that revision has, and fills in the
 // defaults that it has not.
 func TestFormsAreDowngradedTo20250618(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
-			if !ok {
-				return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
-			}
-			return say(fmt.Sprintf("%+v", plan))
-		})
-	h.answer = says(`{"action":"accept","content":{"region":"eu"}}`)
-	if got, want := c.done(), "{Region:eu Size:3 Backup:true Ratio:0}"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	c, h := serveAs(t, protocol.V20250618, func(ctx context.Context) (protocol.Result, error) {
+		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
+		if !ok {
+			return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
+		}
+		return say(fmt.Sprintf("%+v", plan))
+	})
+	h.answer = says(accept(`{"region":"eu"}`))
+	c.says("{Region:eu Size:3 Backup:true Ratio:0}")
 	wire := h.wire[0]
 	contains(t, wire, `"enum":["eu","us"]`, `"enumNames":["Europe","America"]`, `"default":true`)
 	for _, word := range []string{`"mode"`, "oneOf", `"default":"us"`, `"default":3`} {
@@ -445,8 +404,7 @@ func TestFormsAreDowngradedTo20250618(t *testing.T) {
 // TestQuestionsThatARevisionCannotCarry refuses before anybody is asked.
 func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 	sampling := func(change func(*protocol.CreateMessage)) roundtrip.Item {
-		m := &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}
+		m := message("?")
 		change(m)
 		return roundtrip.CreateMessage("s", m)
 	}
@@ -474,63 +432,40 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 		{"audio", protocol.V20241105, audio, "audio"},
 	} {
 		t.Run(tc.name+" "+string(tc.v), func(t *testing.T) {
-			c, h := newLegacy(t, tc.v, roundtrip.Options{},
-				func(context.Context) (protocol.Result, error) {
-					return ask(roundtrip.ListRoots("first"), tc.item)
-				})
+			c, h := serveAs(t, tc.v, asks(roundtrip.ListRoots("first"), tc.item))
 			c.refused(protocol.CodeCannotAsk, tc.words)
 			if h.traffic() != 0 {
 				t.Errorf("%d questions were shown", h.traffic())
 			}
 		})
 	}
-	c, h := newLegacy(t, protocol.V20250326, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.Sampled(ctx, "s"); ok {
-				return say("done")
-			}
-			return ask(audio)
-		})
+	c, h := serveAs(t, protocol.V20250326, rounds(asks(audio), returns(say("done"))))
 	if got := c.done(); got != "done" || h.traffic() != 1 {
 		t.Errorf("audio in 2025-03-26: got %q", got)
 	}
 }
 
-// TestLegacyOldestRevisions have sampling and roots.
+// TestLegacyOldestRevisions have sampling and roots, and no sub-capabilities, so context may be
+// asked for.
 func TestLegacyOldestRevisions(t *testing.T) {
-	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326} {
-		c, h := newLegacy(t, v, roundtrip.Options{},
+	model := message("?")
+	model.IncludeContext = "thisServer"
+	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
+		protocol.V20251125} {
+		c, h := serveAs(t, v, rounds(
+			asks(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", model)),
 			func(ctx context.Context) (protocol.Result, error) {
-				if roots, ok := roundtrip.Roots(ctx, "roots"); ok {
-					message, _ := roundtrip.Sampled(ctx, "model")
-					return say(roots[0].URI + " " + message.Model)
-				}
-				return ask(roundtrip.ListRoots("roots"),
-					roundtrip.CreateMessage("model", &protocol.CreateMessage{
-						MaxTokens: 5, IncludeContext: "thisServer",
-						Messages: []protocol.SamplingMessage{{Role: protocol.User,
-							Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-			})
-		// These revisions have no sub-capabilities, so context may be asked for.
+				roots, _ := roundtrip.Roots(ctx, "roots")
+				message, _ := roundtrip.Sampled(ctx, "model")
+				return say(roots[0].URI + " " + message.Model)
+			}))
 		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
 			Roots: &protocol.RootsCapability{}}
 		c.says("file:///src m")
-		if !strings.Contains(strings.Join(h.wire, ""), "thisServer") {
-			t.Errorf("%s: includeContext was dropped: %q", v, h.wire)
+		wire := strings.Join(h.wire, "")
+		if strings.Contains(wire, "thisServer") != (v != protocol.V20251125) {
+			t.Errorf("%s: includeContext: %q", v, wire)
 		}
-	}
-	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.Sampled(ctx, "model"); ok {
-			return say("done")
-		}
-		return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
-			MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-				{Role: protocol.User,
-					Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-	})
-	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
-	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
-		t.Errorf("2025-11-25 without sampling.context: %s", h.wire[0])
 	}
 }
 
@@ -564,7 +499,7 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 	for _, method := range families {
 		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
 			protocol.V20250618, protocol.V20251125} {
-			c, _ := newLegacy(t, v, roundtrip.Options{}, returns(nil, urlError("a")))
+			c, _ := serveAs(t, v, returns(nil, urlError("a")))
 			c.call.Method = method
 			if v == protocol.V20251125 {
 				c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
@@ -572,14 +507,10 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 			c.refused(protocol.CodeCannotAsk, "visit a URL")
 		}
 	}
-	withNil := urlError("a")
-	withNil.Elicitations = append(withNil.Elicitations, nil)
-	for _, e := range []error{urlError(), urlError("a", ""), withNil} {
-		c, _ := serveLive(t, returns(nil, e))
-		contains(t, c.bug(), "elicitation")
-	}
+	c, _ := serveLive(t, returns(nil, urlError("a", "")))
+	contains(t, c.bug(), "elicitation")
 	no := roundtrip.Options{AllowURL: func(*url.URL) error { return errors.New("no") }}
-	c, _ := newLegacy(t, protocol.V20251125, no, returns(nil, urlError("a")))
+	c, _ = newLegacy(t, protocol.V20251125, no, returns(nil, urlError("a")))
 	c.fails(protocol.CodeInternalError)
 }
 
@@ -605,8 +536,7 @@ func TestLegacyErrorCodes(t *testing.T) {
 			protocol.V20241105},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, _ := newLegacy(t, tc.v, roundtrip.Options{},
-				returns(nil, protocol.Errorf(tc.code, "m")))
+			c, _ := serveAs(t, tc.v, returns(nil, protocol.Errorf(tc.code, "m")))
 			c.fails(tc.want)
 			bugs := all[event.ServerBug](c.events)
 			if (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
@@ -618,15 +548,10 @@ func TestLegacyErrorCodes(t *testing.T) {
 
 // TestReturnedQuestionsArePushedAtOnce: the questions of one result are in the air together.
 func TestReturnedQuestionsArePushedAtOnce(t *testing.T) {
-	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
-		a, answered := roundtrip.AcceptedContent[Confirmation](ctx, "a")
-		b, both := roundtrip.AcceptedContent[Confirmation](ctx, "b")
-		if !answered || !both {
-			return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
-				roundtrip.Elicit[Confirmation]("b", "b ?"))
-		}
-		return say(a.Reason + b.Reason)
-	})
+	c, h := serveLive(t, rounds(asks(elicit("a"), elicit("b")),
+		func(ctx context.Context) (protocol.Result, error) {
+			return say(replyTo(ctx, "a").Content.Reason + replyTo(ctx, "b").Content.Reason)
+		}))
 	var waiting atomic.Int32
 	both := make(chan struct{})
 	h.answer = func(*pushed) (string, error) {

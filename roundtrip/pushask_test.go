@@ -229,7 +229,7 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var id string
 			seen := map[string]bool{}
-			check := func(ctx context.Context, who string) {
+			hold := func(ctx context.Context, who string) {
 				seen[who] = true
 				if got := roundtrip.RequestID(ctx); id == "" || got != id {
 					t.Errorf("%s finds the id %q, want %q", who, got, id)
@@ -238,25 +238,22 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 			observer := observeFunc(func(ctx context.Context, e event.Event) {
 				switch e.(type) {
 				case event.WaitBegan, event.WaitEnded, event.Answered:
-					check(ctx, fmt.Sprintf("%T", e))
+					hold(ctx, fmt.Sprintf("%T", e))
 				}
 			})
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
 			h.answer = func(q *pushed) (string, error) {
-				check(q, "the client")
+				hold(q, "the client")
 				if q.Kind() == protocol.KindListRoots {
 					return `{"roots":[]}`, nil
 				}
 				return form("because"), nil
 			}
-			_, err := c.funnel.Do(t.Context(), c.call,
-				func(ctx context.Context) (protocol.Result, error) {
-					id = roundtrip.RequestID(ctx)
-					if err := ask(ctx, c); err != nil {
-						return nil, err
-					}
-					return say("done")
-				})
+			_, err := c.funnel.Do(t.Context(), c.call, flow(func(ctx context.Context) string {
+				id = roundtrip.RequestID(ctx)
+				check(ask(ctx, c))
+				return "done"
+			}))
 			if err != nil || len(seen) < 3 {
 				t.Errorf("got %v, %v", seen, err)
 			}

@@ -72,22 +72,18 @@ func TestGoexit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paid := 0
 			var kept context.Context
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-					if _, err := reasonOf(ctx, "k"); err != nil {
-						return nil, err
-					}
-					if swallow {
-						_, _ = reasonOf(ctx, "l")
-					}
-					kept = ctx
-					paid++
-					runtime.Goexit()
-					return say("done")
-				})
-			c.ask("k")
-			c.answer("k", accepted)
+			c := guarded(t, flow(func(ctx context.Context) string {
+				_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+				must(reasonOf(ctx, "k"))
+				if swallow {
+					_, _ = reasonOf(ctx, "l")
+				}
+				kept = ctx
+				paid++
+				runtime.Goexit()
+				return "done"
+			}))
+			c.ask("k").answer("k", accepted)
 			over := make(chan struct{})
 			go func() {
 				defer close(over)

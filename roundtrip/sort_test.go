@@ -27,7 +27,7 @@ func reader(ctx context.Context) (protocol.Result, error) {
 	_, sampled := roundtrip.Sampled(ctx, "sample")
 	roots, listed := roundtrip.Roots(ctx, "roots")
 	return say(fmt.Sprintf("form %v, url %v, sampled %v, %d roots %v; dropped %v",
-		roundtrip.Answer[Confirmation](ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled,
+		replyTo(ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled,
 		len(roots), listed, roundtrip.DroppedAnswers(ctx)))
 }
 
@@ -99,8 +99,7 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := serve(t, reader)
-			c.ask("form", "url", "sample", "roots")
-			c.answer(tc.answers...).says(tc.want)
+			c.ask("form", "url", "sample", "roots").answer(tc.answers...).says(tc.want)
 			dropped := all[event.AnswersDropped](c.events)
 			if (len(dropped) == 1) != !strings.HasSuffix(tc.want, "[]") || len(dropped) > 1 {
 				t.Errorf("events of dropped answers: %+v", dropped)
@@ -119,14 +118,12 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 		case 2:
 			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		}
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome,
-			roundtrip.DroppedAnswers(ctx)))
+		return say(fmt.Sprint(replyTo(ctx, "a").Outcome, roundtrip.DroppedAnswers(ctx)))
 	})
 	for _, cold := range []bool{false, true} {
 		c.call = toolCall()
 		c.call.AcceptUnsolicited = cold
-		c.ask("a")
-		c.answer("a", declined).ask("b")
+		c.ask("a").answer("a", declined).ask("b")
 		if got, want := c.answer("a", accepted, "b",
 			accepted).done(), "declined [{a unsolicited}]"; got != want {
 			t.Errorf("cold %v: got %q, want %q", cold, got, want)
@@ -145,7 +142,7 @@ func TestUnsolicitedAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
-				reply := roundtrip.Answer[Confirmation](ctx, "k")
+				reply := replyTo(ctx, "k")
 				got := reply.Outcome.String()
 				if reply.Unsolicited {
 					got += " unsolicited"
@@ -170,11 +167,11 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 		Reason string `json:"reason" maxLength:"1"`
 	}
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
-		read := roundtrip.Answer[Confirmation](ctx, "read")
+		read := replyTo(ctx, "read")
 		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(elicit("more"))
 		}
-		unread := roundtrip.Answer[Confirmation](ctx, "unread")
+		unread := replyTo(ctx, "unread")
 		changed := roundtrip.Answer[other](ctx, "read")
 		return say(fmt.Sprintf("%v %v %v %v", read.Outcome, read.Unsolicited, unread.Outcome,
 			changed.Outcome))
@@ -213,7 +210,7 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 
 // consent asks for one thing until it has it.
 func consent(ctx context.Context) (protocol.Result, error) {
-	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+	if consents(ctx, "k") {
 		return say("done")
 	}
 	return ask(elicit("k"))
@@ -246,16 +243,12 @@ func TestClientThatLosesTheState(t *testing.T) {
 // TestClientWithWrongKeys brings the state, and answers to something else.
 func TestClientWithWrongKeys(t *testing.T) {
 	c := serve(t, consent)
-	c.ask("k")
-	c.answer("wrong", accepted).ask("k")
+	c.ask("k").answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[event.FlowEnded](t, c.events); end.How != event.EndStateLost || end.Legs != 3 {
-		t.Errorf("end %+v", end)
-	}
+	c.ended(event.EndStateLost, 3)
 
 	c = serve(t, consent)
-	c.ask("k")
-	c.answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
+	c.ask("k").answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
 	contains(t, c.answer("k", `null`).done(), "error: ", "their shape is wrong")
 }
 
@@ -264,8 +257,7 @@ func TestClientThatRecovers(t *testing.T) {
 	c := serve(t, consent)
 	c.ask("k")
 	for range 2 {
-		c.answer("wrong", accepted).ask("k")
-		c.answer("k", agreed).ask("k") // heard, if not valid
+		c.answer("wrong", accepted).ask("k").answer("k", agreed).ask("k") // heard, if not valid
 	}
 	// one good answer beside a wrong one will do
 	c.answer("wrong", accepted, "k", accepted).says("done")

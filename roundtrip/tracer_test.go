@@ -74,8 +74,7 @@ func TestRoundsAreLinkedAcrossReplicas(t *testing.T) {
 		opts := roundtrip.Options{Sealer: ring(t, "k1"), Tracer: n}
 		c := newClient(t, opts, askTwice)
 		for _, key := range []string{"one", "two"} {
-			c.ask(key)
-			c.answer(key, form("now"))
+			c.ask(key).answer(key, form("now"))
 			c.funnel = newClient(t, opts, askTwice).funnel
 		}
 		c.says("done")

@@ -26,17 +26,14 @@ func askPlainly(ctx context.Context, message string) (string, error) {
 
 // asksAll asks messages one after the other and says what was answered.
 func asksAll(messages func(round int) []string) roundtrip.Handler {
-	return func(ctx context.Context) (protocol.Result, error) {
+	return flow(func(ctx context.Context) string {
 		var answers []string
 		for _, message := range messages(roundtrip.RoundOf(ctx).Number) {
-			answer, err := askPlainly(ctx, message)
-			if err != nil {
-				return nil, err
-			}
+			answer := must(askPlainly(ctx, message))
 			answers = append(answers, answer)
 		}
-		return say(strings.Join(answers, " "))
-	}
+		return strings.Join(answers, " ")
+	})
 }
 
 const (
@@ -64,8 +61,7 @@ func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers
 		c := serve(t, handler)
 		for i, answer := range answers {
 			key := fmt.Sprint("question-", i+1)
-			c.ask(key)
-			c.answer(key, answer)
+			c.ask(key).answer(key, answer)
 		}
 		c.says(want)
 	})
@@ -110,8 +106,7 @@ func TestReplayThatAsksSomethingElse(t *testing.T) {
 				c.call = toolCall()
 				for n := 1; n < len(tc.rounds); n++ {
 					key := fmt.Sprint("question-", n)
-					c.ask(key)
-					c.answer(key, yes)
+					c.ask(key).answer(key, yes)
 				}
 				c.refused(protocol.CodeFlowEnded, tc.key, "asked something else")
 			}
@@ -198,8 +193,7 @@ func TestGoroutineThatAsksSomethingElse(t *testing.T) {
 		<-done
 		return nil, err
 	})
-	c.ask("concurrent-question-1")
-	c.answer("concurrent-question-1", yes).ask("concurrent-question-2")
+	c.ask("concurrent-question-1").answer("concurrent-question-1", yes).ask("concurrent-question-2")
 	c.answer("concurrent-question-2", yes).refused(protocol.CodeFlowEnded, "asked something else")
 }
 
@@ -211,29 +205,25 @@ func TestNoQuestionWithoutAKeyBehindAPendingOne(t *testing.T) {
 		second, _ := askPlainly(ctx, "After "+first+"?")
 		return say(first + " " + second)
 	})
-	c.ask("question-1")
-	c.answer("question-1", no).ask("question-2")
+	c.ask("question-1").answer("question-1", no).ask("question-2")
 	c.answer("question-2", yes).says("decline accept")
 }
 
 // Where the client cannot be asked, a handler that can do without goes on, and asks its next
 // question under the first free key in every round.
 func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
-	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, flow(func(ctx context.Context) string {
 		_, err := roundtrip.AskUnkeyed(ctx, &protocol.ListRoots{}, roundtrip.IfPossible())
 		if err == nil {
 			t.Error("the client was asked for its roots")
 		}
 		for range 2 {
-			if _, err := askPlainly(ctx, "Sure?"); err != nil {
-				return nil, err
-			}
+			must(askPlainly(ctx, "Sure?"))
 		}
-		return say("done")
-	})
+		return "done"
+	}))
 	c.call.Capabilities.Roots = nil
-	c.ask("question-1")
-	c.answer("question-1", yes).ask("question-2")
+	c.ask("question-1").answer("question-1", yes).ask("question-2")
 	c.answer("question-2", yes).says("done")
 }
 
@@ -267,8 +257,7 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 					}
 					return say("ACTED")
 				})
-				c.ask("question-1")
-				c.answer("question-1", refusal)
+				c.ask("question-1").answer("question-1", refusal)
 				ignored := 0
 				switch {
 				case ending == "fails":
@@ -299,10 +288,8 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 	rounds := [][]string{{"a?"}, {"a?", "b?"}, {"b?"}}
 	c := serve(t, asksAll(func(round int) []string { return rounds[round-1] }))
-	c.ask("question-1")
-	c.answer("question-1", no)
-	c.ask("question-2")
-	c.answer("question-2", yes)
+	c.ask("question-1").answer("question-1", no)
+	c.ask("question-2").answer("question-2", yes)
 	c.refused(protocol.CodeRefused, "question-1")
 	if ignored := one[event.DeclineIgnored](t, c.events); ignored.Key != "question-1" {
 		t.Errorf("%+v", ignored)
@@ -312,17 +299,14 @@ func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 // The order of questions is known however deep in its recursion a handler asks.
 func TestQuestionsWithoutKeysFromDeepInTheHandler(t *testing.T) {
 	for _, depth := range []int{0, 50, 300, 5000} {
-		handler := func(ctx context.Context) (protocol.Result, error) {
+		handler := flow(func(ctx context.Context) string {
 			var answers []string
 			for range 2 {
-				answer, err := askBelow(ctx, depth)
-				if err != nil {
-					return nil, err
-				}
+				answer := must(askBelow(ctx, depth))
 				answers = append(answers, answer)
 			}
-			return say(strings.Join(answers, " "))
-		}
+			return strings.Join(answers, " ")
+		})
 		answerInOrder(t, fmt.Sprint(depth), handler, []string{no, yes}, "decline accept")
 	}
 }

@@ -324,9 +324,8 @@ func (v vector) check(t *testing.T) {
 func vectorHandler(ctx context.Context) (protocol.Result, error) {
 	kept, _ := roundtrip.State[string](ctx)
 	return say(fmt.Sprintf("round %d: %s, %v, %s, %s, %s, %v", roundtrip.RoundOf(ctx).Number, kept,
-		roundtrip.Answer[Confirmation](ctx, "region").Outcome,
-		roundtrip.Answer[Confirmation](ctx, "size").Content.Reason,
-		roundtrip.Answer[Confirmation](ctx, "confirm").Content.Reason,
+		replyTo(ctx, "region").Outcome, replyTo(ctx, "size").Content.Reason,
+		replyTo(ctx, "confirm").Content.Reason,
 		roundtrip.RawAnswer(ctx, "extra").Content, roundtrip.Visited(ctx, "visit")))
 }
 
@@ -537,8 +536,7 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 		return nil, err
 	}
 	return say(fmt.Sprintf("%d %s %v %s %s %v %s", quote, region, size, confirm.Reason,
-		roundtrip.Answer[Confirmation](ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"),
-		name))
+		replyTo(ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"), name))
 }
 
 const flowVectorResult = "1250 eu declined: size now guard accepted " +

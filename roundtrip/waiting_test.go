@@ -27,28 +27,23 @@ var askers = []struct {
 }{
 	{"returned", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if reply := roundtrip.Answer[Confirmation](ctx,
-				"q"); reply.Outcome == roundtrip.Accepted {
+			if reply := replyTo(ctx, "q"); reply.Outcome == roundtrip.Accepted {
 				return say("done")
 			}
 			return ask(roundtrip.Elicit[Confirmation]("q", "Why?"))
 		}
 	}},
 	{"asked in place", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if _, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?"); err != nil {
-				return nil, err
-			}
-			return say("done")
-		}
+		return flow(func(ctx context.Context) string {
+			must(roundtrip.Ask[Confirmation](ctx, "q", "Why?"))
+			return "done"
+		})
 	}},
 	{"pushed", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if _, err := roundtrip.PushRequest(ctx, question()); err != nil {
-				return nil, err
-			}
-			return say("done")
-		}
+		return flow(func(ctx context.Context) string {
+			must(roundtrip.PushRequest(ctx, question()))
+			return "done"
+		})
 	}},
 }
 
@@ -334,8 +329,7 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 			}
 			asking.Wait()
 			time.Sleep(time.Second)
-			if reply := roundtrip.Answer[Confirmation](ctx,
-				"returned"); reply.Outcome != roundtrip.Accepted {
+			if reply := replyTo(ctx, "returned"); reply.Outcome != roundtrip.Accepted {
 				return ask(roundtrip.Elicit[Confirmation]("returned", "And?"))
 			}
 			return say("done")
