@@ -51,24 +51,20 @@ func TestOutcomes(t *testing.T) {
 		{"decline", declined, roundtrip.Declined, ""},
 		{"cancel", cancelled, roundtrip.Cancelled, ""},
 		{"nothing", "", roundtrip.Missing, ""},
-		{"breaks the schema", `{"action":"accept","content":{"reason":"x"}}`, roundtrip.Invalid, `"reason"`},
+		{"breaks the schema", form("x"), roundtrip.Invalid, `"reason"`},
 		{"wrong type", `{"action":"accept","content":{"reason":4711}}`, roundtrip.Invalid, `"reason"`},
 		{"required is missing", `{"action":"accept","content":{}}`, roundtrip.Invalid, `"reason"`},
-		{"accept without content", `{"action":"accept"}`, roundtrip.Invalid, `"reason"`},
+		{"accept without content", agreed, roundtrip.Invalid, `"reason"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got roundtrip.Reply[Confirmation]
 			var content Confirmation
 			var ok bool
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
-					}
-					got = roundtrip.Answer[Confirmation](ctx, "k")
-					content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
-					return say("")
-				})
+			c := serve(t, rounds(asks(roundtrip.Elicit[Confirmation]("k", "Sure?")), func(ctx context.Context) (protocol.Result, error) {
+				got = replyTo(ctx, "k")
+				content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
+				return say("")
+			}))
 			c.ask("k")
 			if tc.answer != "" {
 				c.answer("k", tc.answer)
@@ -111,12 +107,11 @@ func TestOutcomeNames(t *testing.T) {
 // TestAnswersAccumulate reads what was said in round two again in later ones.
 func TestAnswersAccumulate(t *testing.T) {
 	var log []string
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+		a, b := replyTo(ctx, "a"), replyTo(ctx, "b")
 		n, _ := roundtrip.State[int](ctx)
 		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d",
-			roundtrip.RoundOf(ctx).Number,
-			a.Outcome, a.Round, b.Outcome, b.Round, n))
+			roundtrip.RoundOf(ctx).Number, a.Outcome, a.Round, b.Outcome, b.Round, n))
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"),
@@ -128,9 +123,7 @@ func TestAnswersAccumulate(t *testing.T) {
 		}
 		return say("done")
 	})
-	c.ask("a")
-	c.answer("a", declined).ask("b")
-	c.answer("b", accepted).ask("c")
+	c.ask("a").answer("a", declined).ask("b").answer("b", accepted).ask("c")
 	c.answer("c", cancelled).done()
 	want := []string{
 		"1: a missing(0) b missing(0) state 0",
@@ -145,40 +138,33 @@ func TestAnswersAccumulate(t *testing.T) {
 
 // TestUnreadAnswersAreCarried asks two things and reads the second later.
 func TestUnreadAnswersAreCarried(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"),
-				roundtrip.Elicit[Confirmation]("bad", "?"),
-				roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
+				elicit("bad"), roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
 		case 2:
 			return ask(roundtrip.ListRoots("r"))
 		}
-		a := roundtrip.Answer[Confirmation](ctx, "a")
-		bad := roundtrip.Answer[Confirmation](ctx, "bad")
+		a := replyTo(ctx, "a")
+		bad := replyTo(ctx, "bad")
 		_, sampled := roundtrip.Sampled(ctx, "s")
 		return say(fmt.Sprintf("%v %s %d, %v, %v", a.Outcome, a.Content.Reason, a.Round,
 			bad.Outcome, sampled))
 	})
 	c.ask("a", "bad", "s")
 	c.answer("a", accepted, "bad", `{"action":"accept","content":{"reason":1}}`, "s", sampled).ask("r")
-	if got, want := c.done(), "accepted now 2, invalid, true"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.says("accepted now 2, invalid, true")
 }
 
 func TestAskingAgainDiscards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number < 3 {
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		}
-		return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String())
+		return say(replyTo(ctx, "a").Outcome.String())
 	})
-	c.ask("a")
-	c.answer("a", accepted).ask("a")
-	if got := c.answer().done(); got != "missing" {
-		t.Errorf("the answer to a question that was asked again is %s, want missing", got)
-	}
+	c.ask("a").answer("a", accepted).ask("a").answer().says("missing")
 }
 
 // TestChangedForm reads an answer with another type than was asked with: a
@@ -187,15 +173,12 @@ func TestChangedForm(t *testing.T) {
 	type old struct {
 		Reason string `json:"reason"`
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?"))
-		}
-		reply := roundtrip.Answer[Confirmation](ctx, "k")
+	c := serve(t, rounds(asks(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?")), func(ctx context.Context) (protocol.Result, error) {
+		reply := replyTo(ctx, "k")
 		raw := roundtrip.RawAnswer(ctx, "k")
-		d := roundtrip.Answer[Confirmation](ctx, "d")
+		d := replyTo(ctx, "d")
 		return say(fmt.Sprint(reply.Outcome, ": ", reply.Err, "; ", raw.Outcome, "; ", d.Outcome))
-	})
+	}))
 	c.ask("k", "d")
 	got := c.answer("k", accepted, "d", declined).done()
 	if want := "invalid: the form has changed since the question was asked; invalid; declined"; got != want {
@@ -205,15 +188,12 @@ func TestChangedForm(t *testing.T) {
 
 // TestKindsDoNotMix reads answers as something else than what was asked.
 func TestKindsDoNotMix(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.ListRoots("roots"))
-		}
+	c := serve(t, rounds(asks(elicit("form"), roundtrip.ListRoots("roots")), func(ctx context.Context) (protocol.Result, error) {
 		_, sampled := roundtrip.Sampled(ctx, "form")
 		_, roots := roundtrip.Roots(ctx, "form")
-		reply := roundtrip.Answer[Confirmation](ctx, "roots")
+		reply := replyTo(ctx, "roots")
 		return say(fmt.Sprint(sampled, roots, roundtrip.Visited(ctx, "form"), " ", reply.Err))
-	})
+	}))
 	c.ask("form", "roots")
 	got := c.answer("form", accepted, "roots", rooted).done()
 	if want := "false false invalid the question was asked as roots, not elicitation.form"; got != want {
@@ -229,13 +209,10 @@ func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
 	type narrow struct {
 		N float32 `json:"n"`
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[wide]("n", "?"))
-		}
+	c := serve(t, rounds(asks(roundtrip.Elicit[wide]("n", "?")), func(ctx context.Context) (protocol.Result, error) {
 		w, n := roundtrip.Answer[wide](ctx, "n"), roundtrip.Answer[narrow](ctx, "n")
 		return say(fmt.Sprint(w.Outcome, " ", n.Outcome, " ", n.Err))
-	})
+	}))
 	c.ask("n")
 	got := c.answer("n", `{"action":"accept","content":{"n":1.25e299}}`).done()
 	contains(t, got, "accepted invalid")
@@ -246,7 +223,7 @@ func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
 
 func TestOutsideARound(t *testing.T) {
 	ctx := t.Context()
-	if reply := roundtrip.Answer[Confirmation](ctx, "k"); reply.Outcome != roundtrip.Missing {
+	if reply := replyTo(ctx, "k"); reply.Outcome != roundtrip.Missing {
 		t.Errorf("Answer = %+v", reply)
 	}
 	if reply := roundtrip.RawAnswer(ctx, "k"); reply.Outcome != roundtrip.Missing {
@@ -262,16 +239,11 @@ func TestOutsideARound(t *testing.T) {
 }
 
 func TestStateDoesNotDecode(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.WithState(map[string]string{"a": "b"}))
-		}
+	c := serve(t, rounds(asks(roundtrip.WithState(map[string]string{"a": "b"})), func(ctx context.Context) (protocol.Result, error) {
 		n, isInt := roundtrip.State[int](ctx)
 		m, isMap := roundtrip.State[map[string]string](ctx)
 		return say(fmt.Sprint(n, isInt, m, isMap))
-	})
+	}))
 	c.ask()
-	if got, want := c.done(), "0 false map[a:b] true"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.says("0 false map[a:b] true")
 }

@@ -18,17 +18,14 @@ import (
 // answer before.
 func TestAskDependentQuestions(t *testing.T) {
 	p := person{"a": form("one"), "b": form("two"), "c": form("three")}
-	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+	inEveryMode(t, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
 		seen := ""
 		for _, key := range []string{"a", "b", "c"} {
-			c, err := roundtrip.Ask[Confirmation](ctx, key, key+" after "+seen)
-			if err != nil {
-				return nil, err
-			}
+			c := must(roundtrip.Ask[Confirmation](ctx, key, key+" after "+seen))
 			seen += c.Reason + " "
 		}
-		return say(seen)
-	}, wants("one two three ", 3, 4))
+		return seen
+	}), wants("one two three ", 3, 4))
 }
 
 // TestAskForWhatIsMissing asks for one field of two, in both styles: the answer is complete without
@@ -46,13 +43,10 @@ func TestAskForWhatIsMissing(t *testing.T) {
 		return q
 	}
 	for style, handler := range map[string]roundtrip.Handler{
-		"flow": func(ctx context.Context) (protocol.Result, error) {
-			o, err := missing().Ask(ctx, "order which size?")
-			if err != nil {
-				return nil, err
-			}
-			return say(fmt.Sprint(o))
-		},
+		"flow": flow(func(ctx context.Context) string {
+			o := must(missing().Ask(ctx, "order which size?"))
+			return fmt.Sprint(o)
+		}),
 		"guard": func(ctx context.Context) (protocol.Result, error) {
 			q := missing()
 			o, ok := q.AcceptedContent(ctx)
@@ -90,58 +84,35 @@ var whyNow = roundtrip.MustQuestion[Confirmation]("why")
 
 // TestAskEveryKind asks all there is to ask, typed and raw.
 func TestAskEveryKind(t *testing.T) {
-	sampling := &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
-		{Role: protocol.User,
-			Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":7}}}`)
 	p := person{"raw": `{"action":"accept","content":{}}`,
 		"again": `{"action":"accept","content":{}}`, "no": declined, "gone": cancelled}
-	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-		why, err := whyNow.Ask(ctx, "why now?")
-		if err != nil {
-			return nil, err
-		}
-		if err := roundtrip.AskURL(ctx, "url", "sign in", "https://id.example"); err != nil {
-			return nil, err
-		}
-		said, err := roundtrip.AskMessage(ctx, "model", sampling)
-		if err != nil {
-			return nil, err
-		}
-		roots, err := roundtrip.AskRoots(ctx, "roots")
-		if err != nil {
-			return nil, err
-		}
-		raw, err := roundtrip.ElicitSchema("raw", "raw one", schema).Ask(ctx)
-		if err != nil {
-			return nil, err
-		}
+	inEveryMode(t, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
+		why := must(whyNow.Ask(ctx, "why now?"))
+		check(roundtrip.AskURL(ctx, "url", "sign in", "https://id.example"))
+		said := must(roundtrip.AskMessage(ctx, "model", message("Capital?")))
+		roots := must(roundtrip.AskRoots(ctx, "roots"))
+		raw := must(roundtrip.ElicitSchema("raw", "raw one", schema).Ask(ctx))
 		var bare []string
 		for key, q := range map[string]protocol.InputRequest{
 			"bare form": &protocol.ElicitForm{Message: "again raw", Schema: schema}} {
-			result, err := roundtrip.AskRequest(ctx, key, q)
-			if err != nil {
-				return nil, err
-			}
+			result := must(roundtrip.AskRequest(ctx, key, q))
 			bare = append(bare, string(result))
 		}
 		for _, q := range []protocol.InputRequest{
 			&protocol.ElicitForm{Message: "no raw", Schema: schema},
 			&protocol.ElicitURL{Message: "gone raw", URL: "https://x.example"},
 		} {
-			result, err := roundtrip.AskRequest(ctx, string(q.Kind()), q)
-			if err != nil {
-				return nil, err
-			}
+			result := must(roundtrip.AskRequest(ctx, string(q.Kind()), q))
 			bare = append(bare, string(result))
 		}
-		return say(fmt.Sprint(why.Reason, said.Model, len(roots), string(raw), bare))
-	}, wants(`nowm1{"n":7}[{"action":"accept","content":{"n":7}} {"action":"decline"} {"action":"cancel"}]`, 8, 9))
+		return fmt.Sprint(why.Reason, said.Model, len(roots), string(raw), bare)
+	}), wants(`nowm1{"n":7}[{"action":"accept","content":{"n":7}} {"action":"decline"} {"action":"cancel"}]`, 8, 9))
 }
 
 // TestAskRequestResults replays bare results of all kinds.
 func TestAskRequestResults(t *testing.T) {
-	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+	inEveryMode(t, roundtrip.Options{}, nil, flow(func(ctx context.Context) string {
 		text := ""
 		for _, q := range []protocol.InputRequest{
 			&protocol.ElicitURL{Message: "u", URL: "https://x.example",
@@ -149,14 +120,11 @@ func TestAskRequestResults(t *testing.T) {
 			&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{}},
 			&protocol.ListRoots{},
 		} {
-			raw, err := roundtrip.AskRequest(ctx, string(q.Kind()), q)
-			if err != nil {
-				return nil, err
-			}
+			raw := must(roundtrip.AskRequest(ctx, string(q.Kind()), q))
 			text += string(raw)
 		}
-		return say(text)
-	}, wants(`{"action":"accept"}`+sampled+rooted, 3, 4))
+		return text
+	}), wants(agreed+sampled+rooted, 3, 4))
 }
 
 // TestRefusals leaves a refusal to the funnel, in the manner of each family, and
@@ -226,27 +194,23 @@ func TestAskAgainInFlow(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			n := 0
 			p := person{}
-			handler := func(ctx context.Context) (protocol.Result, error) {
-				c, err := roundtrip.Ask[Confirmation](ctx, "k", "k ?", roundtrip.AskAgain())
-				if err != nil {
-					return nil, err
-				}
-				return say(c.Reason)
-			}
+			handler := flow(func(ctx context.Context) string {
+				c := must(roundtrip.Ask[Confirmation](ctx, "k", "k ?", roundtrip.AskAgain()))
+				return c.Reason
+			})
 			j := newJourney(t, m, roundtrip.Options{}, p, handler)
-			j.human.answer = func(_ context.Context, q protocol.InputRequest,
-				_ func()) (json.RawMessage, error) {
+			j.human.answer = func(*pushed) (string, error) {
 				n++
 				if n < 3 {
-					return json.RawMessage(declined), nil
+					return declined, nil
 				}
-				return json.RawMessage(accepted), nil
+				return accepted, nil
 			}
 			if m.version.Era() == protocol.Modern {
 				for range 3 {
 					j.ask("k")
-					raw, _ := j.human.answer(t.Context(), nil, nil)
-					j.client.answer("k", string(raw))
+					answer, _ := j.human.answer(nil)
+					j.client.answer("k", answer)
 				}
 			}
 			if got := j.done(); got != "now" || n != 3 {
@@ -268,12 +232,10 @@ func TestAskAgainInFlow(t *testing.T) {
 // TestMalformedAnswersAreAskedAgain has a client that does not even answer with a result.
 func TestMalformedAnswersAreAskedAgain(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"k": `{"action":"maybe"}`},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, err := reasonOf(ctx, "k"); err != nil {
-				return nil, err
-			}
-			return say("done")
-		}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+		flow(func(ctx context.Context) string {
+			must(reasonOf(ctx, "k"))
+			return "done"
+		}), func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
 			const want = "error: the client keeps sending answers that cannot be used"
 			if err != nil || !strings.HasPrefix(show(result), want) || j.traffic() != 2 {
 				t.Errorf("got %q, %v after %d questions, want %q after 2", show(result), err,
@@ -304,14 +266,14 @@ func TestAskOutsideOfARound(t *testing.T) {
 	}
 	check(all(t.Context()), "the context is not that of a handler")
 	var left context.Context
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		left = ctx
 		check(all(context.Background()), "not context.Background()")
 		return say("done")
 	})
 	c.done()
 	check(all(left), "the handler has returned")
-	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c = serve(t, func(ctx context.Context) (protocol.Result, error) {
 		check(all(ctx), "requests of this method cannot ask")
 		return &protocol.ListToolsResult{}, nil
 	})
@@ -376,8 +338,7 @@ func TestAskMistakes(t *testing.T) {
 			return errors.Join(err, roundtrip.FlowVersion(ctx, "1"))
 		}, []string{"FlowVersion"}},
 		{"version long", func(ctx context.Context) error {
-			return roundtrip.FlowVersion(ctx,
-				strings.Repeat("v", 65))
+			return roundtrip.FlowVersion(ctx, strings.Repeat("v", 65))
 		}, []string{"65 bytes"}},
 	} {
 		for _, m := range modes {
@@ -405,17 +366,17 @@ func TestAskAgainstCapabilities(t *testing.T) {
 		_, _ = reasonOf(ctx, "k")
 		return say("deleted")
 	}
-	c := newClient(t, roundtrip.Options{}, blind)
+	c := serve(t, blind)
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	c.fails(protocol.CodeMissingRequiredClientCapability)
 
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c, h := serveLive(t, blind)
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	contains(t, c.done(), "error: ", "elicitation")
-	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{}, blind)
+	c, _ = serveLive(t, blind)
 	c.call.Push = nil
 	contains(t, c.done(), "error: ", "no session")
-	c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{}, blind)
+	c, _ = serveAs(t, protocol.V20250326, blind)
 	contains(t, c.done(), "error: ", "no elicitation")
 	if h.traffic() != 0 {
 		t.Error("a client was asked what it cannot answer")
@@ -425,24 +386,16 @@ func TestAskAgainstCapabilities(t *testing.T) {
 // TestAskReadsUnsolicitedAnswers: where the host takes answers that nobody asked for, Ask
 // does as well, and checks them.
 func TestAskReadsUnsolicitedAnswers(t *testing.T) {
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		one, err := reasonOf(ctx, "one")
-		if err != nil {
-			return nil, err
-		}
-		two, err := reasonOf(ctx, "two")
-		if err != nil {
-			return nil, err
-		}
-		return say(one + " " + two)
-	}
-	c := newClient(t, roundtrip.Options{}, handler)
+	handler := flow(func(ctx context.Context) string {
+		one := must(reasonOf(ctx, "one"))
+		two := must(reasonOf(ctx, "two"))
+		return one + " " + two
+	})
+	c := serve(t, handler)
 	c.call.AcceptUnsolicited = true
 	c.answer("one", form("first"), "two", form("x")).ask("two")
 	c.call.AcceptUnsolicited = false
-	if got := c.answer("two", form("second")).done(); got != "first second" {
-		t.Errorf("got %q", got)
-	}
-	c = newClient(t, roundtrip.Options{}, handler)
+	c.answer("two", form("second")).says("first second")
+	c = serve(t, handler)
 	c.answer("one", form("first")).ask("one")
 }

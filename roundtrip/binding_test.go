@@ -46,15 +46,12 @@ func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
 		{"renewed by a known principal", ada, tokenOfAlice, tokenOfBob, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, sureHandler)
+			c := serve(t, sureHandler)
 			c.call.Principal, c.call.Credential = tc.principal, tc.from
-			c.ask("k")
-			c.answer("k", accepted)
+			c.ask("k").answer("k", accepted)
 			c.call.Credential = tc.to
 			if tc.accepted {
-				if got := c.done(); got != "done" {
-					t.Errorf("got %q", got)
-				}
+				c.says("done")
 				return
 			}
 			c.fails(protocol.CodeInvalidParams)
@@ -107,8 +104,7 @@ func TestCredentialsOnReplicas(t *testing.T) {
 		Limits: roundtrip.Limits{StateBytes: 200}}
 	first := newClient(t, opts, sureHandler)
 	first.call.Principal, first.call.Credential = protocol.Principal{}, tokenOfAlice
-	first.ask("k")
-	first.answer("k", accepted)
+	first.ask("k").answer("k", accepted)
 	if strings.Contains(string(sealer.sealed), "canary") {
 		t.Error("the token is in the state")
 	}
@@ -116,14 +112,12 @@ func TestCredentialsOnReplicas(t *testing.T) {
 	opts.Sealer = ring(encode("new", newer) + "," + encode("old", older))
 	second := newClient(t, opts, sureHandler)
 	second.call = first.call
-	if got := second.done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	second.says("done")
 }
 
 // The first state of a caller of whom nothing is known is reported, once.
 func TestAnonymousStatesAreReportedOnce(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, sureHandler)
+	c := serve(t, sureHandler)
 	for _, known := range []func(*roundtrip.Call){
 		func(call *roundtrip.Call) {},
 		func(call *roundtrip.Call) { call.Principal = protocol.LocalPrincipal() },

@@ -21,7 +21,7 @@ func TestOnCommit(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			var ran []string
 			j := newJourney(t, m, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, nil,
-				func(ctx context.Context) (protocol.Result, error) {
+				flow(func(ctx context.Context) string {
 					note := func(text string) {
 						err := roundtrip.OnCommit(ctx, func(cleanup context.Context) {
 							if limit, ok := cleanup.Deadline(); !ok ||
@@ -35,12 +35,10 @@ func TestOnCommit(t *testing.T) {
 						}
 					}
 					note("first")
-					if _, err := reasonOf(ctx, "a"); err != nil {
-						return nil, err
-					}
+					must(reasonOf(ctx, "a"))
 					note("second")
-					return say("done")
-				})
+					return "done"
+				}))
 			if result, err := j.end(nil); err != nil || show(result) != "done" {
 				t.Fatalf("got %q, %v", show(result), err)
 			}
@@ -62,21 +60,16 @@ func TestOnCommit(t *testing.T) {
 // complete.
 func TestOnCommitNotAfterFailure(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (protocol.Result, error){
-		"error": func(context.Context) (protocol.Result, error) {
-			return nil,
-				errors.New("no")
-		},
+		"error": func(context.Context) (protocol.Result, error) { return nil, errors.New("no") },
 		"protocol error": func(context.Context) (protocol.Result, error) {
-			return nil,
-				protocol.Errorf(4711, "no")
+			return nil, protocol.Errorf(4711, "no")
 		},
 		"error result": func(context.Context) (protocol.Result, error) {
 			return &protocol.CallToolResult{IsError: true,
 				Content: []protocol.Content{&protocol.TextContent{Text: "no"}}}, nil
 		},
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
-		"wrong type": func(context.Context) (protocol.Result,
-			error) {
+		"wrong type": func(context.Context) (protocol.Result, error) {
 			return &protocol.ListToolsResult{}, nil
 		},
 		"bad output": func(context.Context) (protocol.Result, error) {
@@ -86,8 +79,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 			_, err := reasonOf(ctx, "a")
 			return nil, err
 		},
-		"guard style": func(context.Context) (protocol.Result,
-			error) {
+		"guard style": func(context.Context) (protocol.Result, error) {
 			return ask(whyNow.Elicit("?"))
 		},
 		"ignored": func(ctx context.Context) (protocol.Result, error) {
@@ -101,14 +93,13 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if err := roundtrip.OnCommit(ctx,
-						func(context.Context) { t.Error("committed") }); err != nil {
-						t.Error(err)
-					}
-					return end(ctx)
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				if err := roundtrip.OnCommit(ctx,
+					func(context.Context) { t.Error("committed") }); err != nil {
+					t.Error(err)
+				}
+				return end(ctx)
+			})
 			if name == "bad output" {
 				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("no") }
 			}
@@ -120,7 +111,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 // TestOnCommitPanics: the outcome stands, the others run, and it is reported.
 func TestOnCommitPanics(t *testing.T) {
 	ran := false
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { panic("no") })
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { ran = true })
 		return say("done")
@@ -131,37 +122,18 @@ func TestOnCommitPanics(t *testing.T) {
 	}
 }
 
-// unwriting is a guard that claims and records nothing.
-type unwriting struct{ *store.MemoryGuard }
-
-func (g unwriting) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) (store.Claim, error) {
-	claim, err := g.MemoryGuard.Claim(ctx, id, owner, print, until)
-	return unwritten{claim}, err
-}
-
-type unwritten struct{ store.Claim }
-
-func (unwritten) Commit(context.Context, []byte) error { return errors.New("no space") }
-
 // TestOnCommitWithoutRecord: the client gets the outcome all the same, so what
 // belongs to it happens, once; the state is spent.
 func TestOnCommitWithoutRecord(t *testing.T) {
 	ran := 0
-	c := newClient(t, roundtrip.Options{Guard: unwriting{store.NewMemoryGuard(0)}},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, err := reasonOf(ctx, "k"); err != nil {
-				return nil, err
-			}
-			if err := roundtrip.OnCommit(ctx, func(context.Context) { ran++ }); err != nil {
-				return nil, err
-			}
-			return say("done")
-		})
-	c.ask("k")
-	if got := c.answer("k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	guard := newSpy()
+	guard.commit = errors.New("no space")
+	c := newClient(t, roundtrip.Options{Guard: guard}, flow(func(ctx context.Context) string {
+		must(reasonOf(ctx, "k"))
+		check(roundtrip.OnCommit(ctx, func(context.Context) { ran++ }))
+		return "done"
+	}))
+	c.ask("k").answer("k", accepted).says("done")
 	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
 	if one[event.StoreFailed](t, c.events); ran != 1 {
 		t.Errorf("ran %d times", ran)

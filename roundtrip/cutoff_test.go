@@ -36,10 +36,8 @@ func (c *client) sendCutOff(after time.Duration) (protocol.Result, error) {
 func TestWaitThatIsCutOffIsNoOutcome(t *testing.T) {
 	for name, guard := range guards() {
 		for _, swallow := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", the handler goes on ", swallow), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					testCutOffWait(t, guard, swallow)
-				})
+			bubble(t, fmt.Sprint(name, ", the handler goes on ", swallow), func(t *testing.T) {
+				testCutOffWait(t, guard, swallow)
 			})
 		}
 	}
@@ -73,7 +71,7 @@ func testCutOffWait(t *testing.T, guard store.Guard, swallow bool) {
 	retry := c.call
 	for range 3 {
 		c.call = retry
-		c.answer("login", `{"action":"accept"}`)
+		c.answer("login", agreed)
 		result, err := c.sendCutOff(2500 * time.Millisecond)
 		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeBusy ||
 			strings.Contains(e.Message, "canceled") {
@@ -91,7 +89,7 @@ func testCutOffWait(t *testing.T, guard store.Guard, swallow bool) {
 	}
 	finished = true
 	c.call = retry
-	if got := c.answer("login", `{"action":"accept"}`).done(); got != "done" || effects != 1 {
+	if got := c.answer("login", agreed).done(); got != "done" || effects != 1 {
 		t.Errorf("got %q, %d effects", got, effects)
 	}
 	if guard != nil {
@@ -147,35 +145,31 @@ func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 			panic("half done")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-					func(ctx context.Context) (protocol.Result, error) {
-						err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
-						if err != nil {
-							return nil, err
-						}
-						if err := act(ctx); err != nil {
-							return nil, err
-						}
-						return nil, roundtrip.Await(ctx, "other", never)
-					})
-				c.ask("login")
-				c.answer("login", `{"action":"accept"}`)
-				if name != "a handler that fails" && name != "a handler that panics" {
-					// So that there is something to wait for.
-					c.handler = waitingFor(act, never)
+		bubble(t, name, func(t *testing.T) {
+			c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
+				err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
+				if err != nil {
+					return nil, err
 				}
-				result, err := c.sendCutOff(2500 * time.Millisecond)
-				if text := show(result) + fmt.Sprint(err); strings.Contains(text, "canceled") ||
-					!strings.Contains(text, "the outcome is not known") {
-					t.Errorf("cut off: %s", text)
+				if err := act(ctx); err != nil {
+					return nil, err
 				}
-				contains(t, c.done(), "the outcome is not known")
-				if e := one[event.CutOff](t, c.events); e.Retriable {
-					t.Error("reported as retriable")
-				}
+				return nil, roundtrip.Await(ctx, "other", never)
 			})
+			c.ask("login").answer("login", agreed)
+			if name != "a handler that fails" && name != "a handler that panics" {
+				// So that there is something to wait for.
+				c.handler = waitingFor(act, never)
+			}
+			result, err := c.sendCutOff(2500 * time.Millisecond)
+			if text := show(result) + fmt.Sprint(err); strings.Contains(text, "canceled") ||
+				!strings.Contains(text, "the outcome is not known") {
+				t.Errorf("cut off: %s", text)
+			}
+			contains(t, c.done(), "the outcome is not known")
+			if e := one[event.CutOff](t, c.events); e.Retriable {
+				t.Error("reported as retriable")
+			}
 		})
 	}
 }
@@ -210,8 +204,7 @@ func TestStoreDownWhileSealing(t *testing.T) {
 	for _, acts := range []bool{false, true} {
 		s := newShelf()
 		c := newClient(t, roundtrip.Options{StateStore: s,
-			Limits: roundtrip.Limits{StateBytes: 1 << 10},
-			Guard:  store.NewMemoryGuard(0)},
+			Limits: roundtrip.Limits{StateBytes: 1 << 10}, Guard: store.NewMemoryGuard(0)},
 			func(ctx context.Context) (protocol.Result, error) {
 				for _, key := range []string{"a", "b"} {
 					if _, err := reasonOf(ctx, key); err != nil {
@@ -240,10 +233,7 @@ func TestStoreDownWhileSealing(t *testing.T) {
 			contains(t, c.done(), "the outcome is not known")
 			continue
 		}
-		c.ask("b")
-		if got := c.answer("b", accepted).done(); got != "done" {
-			t.Errorf("got %q", got)
-		}
+		c.ask("b").answer("b", accepted).says("done")
 	}
 }
 
@@ -256,8 +246,7 @@ func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 	} {
 		s, charged := newShelf(), 0
 		c := newClient(t, roundtrip.Options{StateStore: s,
-			Limits: roundtrip.Limits{StateBytes: 1 << 10},
-			Guard:  store.NewMemoryGuard(0)},
+			Limits: roundtrip.Limits{StateBytes: 1 << 10}, Guard: store.NewMemoryGuard(0)},
 			func(ctx context.Context) (protocol.Result, error) {
 				if _, ok := whyNow.AcceptedContent(ctx); !ok {
 					return ask(whyNow.Elicit("Why?"))
@@ -282,7 +271,9 @@ func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 // TestTimeOfTheGuardIsNotThePersons: what people took is known before the guard is asked.
 func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{Guard: slowGuard{store.NewMemoryGuard(0)}}, consent)
+		guard := newSpy()
+		guard.claim = func([32]byte) error { time.Sleep(10 * time.Second); return nil }
+		c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 		c.ask("k")
 		time.Sleep(time.Minute)
 		c.answer("k", accepted).done()
@@ -293,14 +284,6 @@ func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	})
 }
 
-type slowGuard struct{ store.Guard }
-
-func (g slowGuard) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) (store.Claim, error) {
-	time.Sleep(10 * time.Second)
-	return g.Guard.Claim(ctx, id, owner, print, until)
-}
-
 // TestErrorResultOfACutOffRequest: a result that says no more than that the request ended is no
 // outcome, whatever its type. One that says more is.
 func TestErrorResultOfACutOffRequest(t *testing.T) {
@@ -309,17 +292,12 @@ func TestErrorResultOfACutOffRequest(t *testing.T) {
 		"the card was charged":      "the card was charged",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-					}
-					<-ctx.Done()
-					return &protocol.CallToolResult{IsError: true,
-						Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
-				})
-			c.ask("k")
-			c.answer("k", accepted)
+			c := guarded(t, rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+				<-ctx.Done()
+				return &protocol.CallToolResult{IsError: true,
+					Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+			}))
+			c.ask("k").answer("k", accepted)
 			result, err := c.sendCutOff(time.Second)
 			if got := show(result); err != nil || !strings.HasPrefix(got, "error: "+want) {
 				t.Errorf("%s: got %q, %v", text, got, err)

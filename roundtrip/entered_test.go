@@ -8,13 +8,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // Entry is a form that nobody needs to fill in.
@@ -89,31 +87,18 @@ func entryStyles(t *testing.T) map[string]roundtrip.Handler {
 			}
 			return say(raw(roundtrip.RawAnswer(ctx, "k").Content))
 		},
-		"flow": func(ctx context.Context) (protocol.Result, error) {
-			e, err := roundtrip.Ask[Entry](ctx, "k", "?")
-			if err != nil {
-				return nil, err
-			}
-			if _, err := roundtrip.AskRoots(ctx, "later"); err != nil {
-				return nil, err
-			}
-			return say(encodeEntry(e))
-		},
-		"as adapters ask": func(ctx context.Context) (protocol.Result, error) {
-			got, err := roundtrip.AskUnkeyed(ctx,
-				&protocol.ElicitForm{Message: "?", Schema: schema})
-			if err != nil {
-				return nil, err
-			}
-			if _, err := roundtrip.AskRoots(ctx, "later"); err != nil {
-				return nil, err
-			}
-			result, err := protocol.DecodeElicitResult(got)
-			if err != nil {
-				return nil, err
-			}
-			return say(raw(result.Content))
-		},
+		"flow": flow(func(ctx context.Context) string {
+			e := must(roundtrip.Ask[Entry](ctx, "k", "?"))
+			must(roundtrip.AskRoots(ctx, "later"))
+			return encodeEntry(e)
+		}),
+		"as adapters ask": flow(func(ctx context.Context) string {
+			got := must(roundtrip.AskUnkeyed(ctx,
+				&protocol.ElicitForm{Message: "?", Schema: schema}))
+			must(roundtrip.AskRoots(ctx, "later"))
+			result := must(protocol.DecodeElicitResult(got))
+			return raw(result.Content)
+		}),
 	}
 }
 
@@ -124,26 +109,19 @@ func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
 			key = "question-1"
 		}
 		t.Run(name+" in rounds", func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, handler)
-			c.ask(key)
-			c.answer(key, entered).ask("later")
-			if got := c.answer("later", rooted).done(); got != entries {
-				t.Errorf("got %s, want %s", got, entries)
-			}
+			c := serve(t, handler)
+			c.ask(key).answer(key, entered).ask("later").answer("later", rooted).says(entries)
 		})
 		for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
 			t.Run(name+" in a session of "+string(v), func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{}, handler)
-				h.answer = func(_ context.Context, q protocol.InputRequest,
-					_ func()) (json.RawMessage, error) {
+				c, h := serveAs(t, v, handler)
+				h.answer = func(q *pushed) (string, error) {
 					if q.Kind() == protocol.KindElicitForm {
-						return json.RawMessage(entered), nil
+						return entered, nil
 					}
-					return json.RawMessage(rooted), nil
+					return rooted, nil
 				}
-				if got := c.done(); got != entries {
-					t.Errorf("got %s, want %s", got, entries)
-				}
+				c.says(entries)
 			})
 		}
 	}
@@ -151,13 +129,11 @@ func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
 
 // What nobody asked for is checked each time it is read, and reads the same each time.
 func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, entryStyles(t)["guard"])
+	c := serve(t, entryStyles(t)["guard"])
 	c.call.AcceptUnsolicited = true
 	c.answer("k", entered).ask("later")
 	c.call.AcceptUnsolicited = false
-	if got := c.answer("later", rooted).done(); got != entries {
-		t.Errorf("got %s, want %s", got, entries)
-	}
+	c.answer("later", rooted).says(entries)
 }
 
 // A question that is pushed has its answer read in the same way.
@@ -166,26 +142,13 @@ func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	c, h := serveLive(t, nil)
 	h.answer = says(entered)
-	got, err := c.push(t.Context(),
-		&protocol.ElicitForm{Message: "?", Schema: schema})
+	got, err := c.push(t.Context(), &protocol.ElicitForm{Message: "?", Schema: schema})
 	const want = `{"action":"accept","content":` + entries + `}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-}
-
-// fingerprints is a guard that remembers the fingerprints of what it was asked about.
-type fingerprints struct {
-	store.Guard
-	seen [][32]byte
-}
-
-func (g *fingerprints) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) (store.Claim, error) {
-	g.seen = append(g.seen, fingerprint)
-	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
 // A guard knows answers by their bytes as they came; the state carries what was converted.
@@ -196,13 +159,14 @@ func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := &fingerprints{Guard: store.NewMemoryGuard(0)}
+	var seen [][32]byte
+	guard := newSpy()
+	guard.claim = func(print [32]byte) error { seen = append(seen, print); return nil }
 	sealer := &peeking{Sealer: plain}
 	sent := []string{`{"action":"accept","content":{"count":"5","sure":true}}`,
 		`{"action":"accept","content":{"count":5,"sure":true}}`}
 	for _, answer := range sent {
-		c := newClient(t, roundtrip.Options{Guard: guard, Sealer: sealer},
-			entryStyles(t)["flow"])
+		c := newClient(t, roundtrip.Options{Guard: guard, Sealer: sealer}, entryStyles(t)["flow"])
 		c.ask("k")
 		sealer.sealed = nil
 		c.answer("k", answer).ask("later")
@@ -215,11 +179,11 @@ func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if len(guard.seen) != 4 || guard.seen[0] == guard.seen[2] || guard.seen[1] != guard.seen[3] {
-		t.Fatalf("got fingerprints %x", guard.seen)
+	if len(seen) != 4 || seen[0] == seen[2] || seen[1] != seen[3] {
+		t.Fatalf("got fingerprints %x", seen)
 	}
 	for i, answer := range sent {
-		if got, want := guard.seen[2*i], claims.Fingerprint(answers("k", answer)); got != want {
+		if got, want := seen[2*i], claims.Fingerprint(answers("k", answer)); got != want {
 			t.Errorf("%s: got fingerprint %x, want %x", answer, got, want)
 		}
 	}

@@ -14,51 +14,33 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // misbehaving are handlers that do anything with the error of Ask but return it.
 var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Result, error){
-	"returns it": func(_ context.Context, err error) (protocol.Result,
-		error) {
-		return nil, err
-	},
-	"wraps with %v": func(_ context.Context, err error) (protocol.Result,
-		error) {
+	"returns it": func(_ context.Context, err error) (protocol.Result, error) { return nil, err },
+	"wraps with %v": func(_ context.Context, err error) (protocol.Result, error) {
 		return nil, fmt.Errorf("guard: %v", err)
 	},
 	"another error": func(context.Context, error) (protocol.Result, error) {
-		return nil,
-			errors.New("no")
+		return nil, errors.New("no")
 	},
 	"a protocol error": func(context.Context, error) (protocol.Result, error) {
-		return nil,
-			protocol.Errorf(4711, "no")
+		return nil, protocol.Errorf(4711, "no")
 	},
-	"ignores it": func(context.Context, error) (protocol.Result,
-		error) {
-		return say("deleted")
-	},
+	"ignores it": func(context.Context, error) (protocol.Result, error) { return say("deleted") },
 	"a fallback and the error": func(_ context.Context, err error) (protocol.Result, error) {
-		r,
-			_ := say("deleted")
+		r, _ := say("deleted")
 		return r, err
 	},
-	"nothing": func(context.Context, error) (protocol.Result, error) {
-		return nil,
-			nil
-	},
-	"a result of another kind": func(context.Context, error) (protocol.Result,
-		error) {
+	"nothing": func(context.Context, error) (protocol.Result, error) { return nil, nil },
+	"a result of another kind": func(context.Context, error) (protocol.Result, error) {
 		return &protocol.ListToolsResult{}, nil
 	},
 	"a typed nil": func(context.Context, error) (protocol.Result, error) {
 		return (*protocol.CallToolResult)(nil), nil
 	},
-	"panics with it": func(_ context.Context, err error) (protocol.Result,
-		error) {
-		panic(err)
-	},
+	"panics with it":      func(_ context.Context, err error) (protocol.Result, error) { panic(err) },
 	"panics":              func(context.Context, error) (protocol.Result, error) { panic("no") },
 	"panics with nothing": func(context.Context, error) (protocol.Result, error) { panic(nil) },
 	"recovers": func(_ context.Context, err error) (result protocol.Result, _ error) {
@@ -69,8 +51,7 @@ var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Resu
 		panic(err)
 	},
 	"the context's error": func(ctx context.Context, _ error) (protocol.Result, error) {
-		return nil,
-			ctx.Err()
+		return nil, ctx.Err()
 	},
 	"a URL error": func(context.Context, error) (protocol.Result, error) {
 		return nil, &protocol.URLElicitationRequiredError{
@@ -84,17 +65,16 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	for name, then := range misbehaving {
 		for _, method := range families {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-					func(ctx context.Context) (protocol.Result, error) {
-						if _, err := reasonOf(ctx, "k"); err != nil {
-							if !errors.Is(err, roundtrip.ErrPending) {
-								t.Errorf("got %v, want ErrPending", err)
-							}
-							contains(t, err.Error(), "k")
-							return then(ctx, err)
+				c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
+					if _, err := reasonOf(ctx, "k"); err != nil {
+						if !errors.Is(err, roundtrip.ErrPending) {
+							t.Errorf("got %v, want ErrPending", err)
 						}
-						return completes(method)
-					})
+						contains(t, err.Error(), "k")
+						return then(ctx, err)
+					}
+					return completes(method)
+				})
 				c.call.Method = method
 				c.call.CheckOutput = func(json.RawMessage) error {
 					return errors.New("never checked in a round that asks")
@@ -122,7 +102,7 @@ func TestPendingIsOutOfBand(t *testing.T) {
 func TestContextOfAPendingRound(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, nil)
+		c := serve(t, nil)
 		handler := func(ctx context.Context) (protocol.Result, error) {
 			if err := ctx.Err(); err != nil || context.Cause(ctx) != nil {
 				t.Errorf("at first: %v", err)

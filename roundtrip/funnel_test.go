@@ -39,19 +39,11 @@ type secretive struct {
 	Password string `json:"password"`
 }
 
-func returns(r protocol.Result, err error) roundtrip.Handler {
-	return func(context.Context) (protocol.Result, error) { return r, err }
-}
-
-func asks(items ...roundtrip.Item) roundtrip.Handler {
-	return func(context.Context) (protocol.Result, error) { return ask(items...) }
-}
-
 // TestServerBugs are mistakes of handlers: an internal error for the client,
 // and for the observer words that say where to look.
 func TestServerBugs(t *testing.T) {
 	var noQuestion *protocol.CreateMessage
-	form := roundtrip.Elicit[Confirmation]("k", "?")
+	form := elicit("k")
 	raw := func(schema string) roundtrip.Handler {
 		return asks(roundtrip.ElicitSchema("k", "?", json.RawMessage(schema)))
 	}
@@ -65,80 +57,69 @@ func TestServerBugs(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		handler roundtrip.Handler
-		want    []string
+		want    string // words, between bars
 	}{
-		{"nil", returns(nil, nil), []string{"nil or wrong result", "<nil>"}},
-		{"typed nil", returns((*protocol.CallToolResult)(nil), nil),
-			[]string{"*protocol.CallToolResult"}},
+		{"nil", returns(nil, nil), "nil or wrong result|<nil>"},
+		{"typed nil", returns((*protocol.CallToolResult)(nil), nil), "*protocol.CallToolResult"},
 		{"typed nil questions", returns((*protocol.InputRequiredResult)(nil), nil),
-			[]string{"*protocol.InputRequiredResult"}},
-		{"forged", returns(forged{&protocol.CallToolResult{}}, nil),
-			[]string{"roundtrip_test.forged"}},
+			"*protocol.InputRequiredResult"},
+		{"forged", returns(forged{&protocol.CallToolResult{}}, nil), "roundtrip_test.forged"},
 		{"result of another method", returns(&protocol.GetPromptResult{}, nil),
-			[]string{"*protocol.GetPromptResult"}},
+			"*protocol.GetPromptResult"},
 		{"result of no method here", returns(&protocol.EmptyResult{}, nil),
-			[]string{"*protocol.EmptyResult"}},
-		{"nothing asked", asks(), []string{"at least one question or WithState"}},
+			"*protocol.EmptyResult"},
+		{"nothing asked", asks(), "at least one question or WithState"},
 		{"nothing in a hand-built one", returns(&protocol.InputRequiredResult{}, nil),
-			[]string{"at least one"}},
-		{"nil item", asks(form, nil), []string{"nil item"}},
-		{"repeated key", asks(form, roundtrip.ListRoots("k")), []string{`"k"`, "twice"}},
-		{"empty key", asks(roundtrip.ListRoots("")), []string{"empty key"}},
-		{"key that is not UTF-8", asks(roundtrip.ListRoots("\xff")), []string{"UTF-8"}},
-		{"zero question", asks(roundtrip.Question{}), []string{"empty key"}},
-		{"CreateMessage(nil)", asks(roundtrip.CreateMessage("k", nil)),
-			[]string{`"k"`, "nil request"}},
+			"at least one"},
+		{"nil item", asks(form, nil), "nil item"},
+		{"repeated key", asks(form, roundtrip.ListRoots("k")), `"k"|twice`},
+		{"empty key", asks(roundtrip.ListRoots("")), "empty key"},
+		{"key that is not UTF-8", asks(roundtrip.ListRoots("\xff")), "UTF-8"},
+		{"zero question", asks(roundtrip.Question{}), "empty key"},
+		{"CreateMessage(nil)", asks(roundtrip.CreateMessage("k", nil)), `"k"|nil request`},
 		{"CreateMessage(typed nil)", asks(roundtrip.CreateMessage("k", noQuestion)),
-			[]string{`"k"`, "nil request"}},
-		{"CreateMessage with junk",
-			asks(roundtrip.CreateMessage("k",
-				&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})),
-			[]string{`"k"`, "role"}},
-		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), []string{`"k"`, "url"}},
-		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")),
-			[]string{`"k"`, `"inner"`}},
-		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")),
-			[]string{`"k"`, "struct"}},
-		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")),
-			[]string{`"k"`, `"password"`, "URL"}},
+			`"k"|nil request`},
+		{"CreateMessage with junk", asks(roundtrip.CreateMessage("k",
+			&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})), `"k"|role`},
+		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), `"k"|url`},
+		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")), `"k"|"inner"`},
+		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")), `"k"|struct`},
+		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")), `"k"|"password"|URL`},
 		{"mistaken tag", asks(roundtrip.Elicit[mistaken]("k", "?")),
-			[]string{`"k"`, "mistaken.Amount", `minumum:"1"`}},
-		{"raw form that is no JSON", raw(`{`), []string{`"k"`, "not valid"}},
-		{"raw form, keyword outside the grammar", raw(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), []string{`"a"`, `"pattern"`}},
-		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
-		{"state that does not encode", asks(roundtrip.WithState(make(chan int))),
-			[]string{"state"}},
-		{"hand-built with a nil question",
-			returns(&protocol.InputRequiredResult{
-				InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
+			`"k"|mistaken.Amount|minumum:"1"`},
+		{"raw form that is no JSON", raw(`{`), `"k"|not valid`},
+		{"raw form, keyword outside the grammar", raw(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), `"a"|"pattern"`},
+		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), `"apiKey"|URL`},
+		{"state that does not encode", asks(roundtrip.WithState(make(chan int))), "state"},
+		{"hand-built with a nil question", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), `"k"|nil`},
 		{"hand-built with a forged question", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{
 				{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil),
-			[]string{`"k"`, "unknown type"}},
+			`"k"|unknown type`},
 		{"hand-built with a broken form", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{
 				{Key: "k", Request: &protocol.ElicitForm{Schema: json.RawMessage(`7`)}}}}, nil),
-			[]string{`"k"`, "object"}},
+			`"k"|object`},
 		{"hand-built with broken _meta", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{
 				{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil),
-			[]string{`"k"`, "_meta"}},
-		{"changed: key repeated",
-			changed(func(r *protocol.InputRequiredResult) {
-				r.InputRequests = append(r.InputRequests, r.InputRequests[0])
-			}), []string{"twice"}},
+			`"k"|_meta`},
+		{"changed: key repeated", changed(func(r *protocol.InputRequiredResult) {
+			r.InputRequests = append(r.InputRequests, r.InputRequests[0])
+		}), "twice"},
 		{"changed: question taken out",
 			changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }),
-			[]string{"nil"}},
+			"nil"},
 		{"changed: nothing left",
 			changed(func(r *protocol.InputRequiredResult) { r.InputRequests = nil }),
-			[]string{"at least one"}},
+			"at least one"},
 		{"-32042 by hand", returns(nil,
-			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
+			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), "-32042"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, tc.handler)
-			contains(t, c.bug(), tc.want...)
+			c := serve(t, tc.handler)
+			contains(t, c.bug(), strings.Split(tc.want, "|")...)
 			if c.call.State != (protocol.RequestState{}) {
 				t.Error("a state was sealed")
 			}
@@ -153,64 +134,36 @@ func TestBugEndsTheFlow(t *testing.T) {
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-					}
-					return fail(ctx)
-				})
-			c.ask("k")
-			_, _ = c.answer("k", accepted).send()
-			if end := one[event.FlowEnded](t, c.events); end.How != words.EndFailed ||
-				end.Legs != 2 {
-				t.Errorf("%s: end %+v", name, end)
-			}
+			c := serve(t, rounds(asks(elicit("k")), fail))
+			_, _ = c.ask("k").answer("k", accepted).send()
+			c.ended(words.EndFailed, 2)
 		})
 	}
 }
 
-// TestResultChangedAfterwards seals what the client is in fact asked.
+// TestResultChangedAfterwards seals what the client is in fact asked, and the state that the author
+// set on the result.
 func TestResultChangedAfterwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"),
-				roundtrip.WithState("kept"))
-			r.InputRequests[0].Key = "b"
-			r.InputRequests = append(r.InputRequests,
-				protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
-			return r, nil
-		}
+	changed := roundtrip.InputRequired(elicit("a"), roundtrip.WithState("kept"))
+	changed.InputRequests[0].Key = "b"
+	changed.InputRequests = append(changed.InputRequests,
+		protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
+	own := roundtrip.InputRequired(elicit("b"))
+	own.RequestState = protocol.StateText("mine")
+	read := func(ctx context.Context) (protocol.Result, error) {
 		state, _ := roundtrip.State[string](ctx)
 		_, roots := roundtrip.Roots(ctx, "c")
-		return say(fmt.Sprintf("%v %v %v %s", roundtrip.Answer[Confirmation](ctx, "a").Outcome,
-			roundtrip.Answer[Confirmation](ctx, "b").Outcome, roots, state))
-	})
-	c.ask("b", "c")
-	if got, want := c.answer("a", accepted, "b", accepted, "c",
-		rooted).done(), "missing accepted true kept"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+		return say(fmt.Sprintf("%v %v %v %s", replyTo(ctx, "a").Outcome,
+			replyTo(ctx, "b").Outcome, roots, state))
 	}
-}
+	c := serve(t, rounds(returns(changed, nil), read)).ask("b", "c")
+	c.answer("a", accepted, "b", accepted, "c", rooted).says("missing accepted true kept")
 
-// TestStateSetAfterwards on what InputRequired returned is the author's own.
-func TestStateSetAfterwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?"))
-			r.RequestState = protocol.StateText("mine")
-			return r, nil
-		}
-		state, _ := roundtrip.State[string](ctx)
-		return say(state + roundtrip.Answer[Confirmation](ctx, "k").Outcome.String())
-	})
-	asked := c.ask("k")
-	if text, _ := asked.RequestState.Text(); text == "mine" {
+	c = serve(t, rounds(returns(own, nil), read)).ask("b")
+	if text, _ := c.asked.RequestState.Text(); text == "mine" {
 		t.Error("the state went out unsealed")
 	}
-	if got, want := c.answer("k", declined).done(), "minedeclined"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("b", declined).says("missing declined false mine")
 }
 
 // mistaken has a bound that is misspelled.
@@ -219,28 +172,17 @@ type mistaken struct {
 }
 
 func TestMustQuestionPanics(t *testing.T) {
-	for name, tc := range map[string]struct {
-		build func()
-		want  []string
-	}{
-		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") },
-			[]string{`"k"`, `"inner"`}},
-		"secret": {func() { roundtrip.MustQuestion[secretive]("k") },
-			[]string{`"k"`, `"password"`}},
-		"mistaken tag": {func() { roundtrip.MustQuestion[mistaken]("k") },
-			[]string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
-		"empty key": {func() { roundtrip.MustQuestion[Confirmation]("") },
-			[]string{"empty key"}},
+	for want, build := range map[string]func(){
+		`"k"|"inner"`:    func() { roundtrip.MustQuestion[nested]("k") },
+		`"k"|"password"`: func() { roundtrip.MustQuestion[secretive]("k") },
+		`"k"|roundtrip_test.mistaken.Amount|minumum:"1"|minimum`: func() {
+			roundtrip.MustQuestion[mistaken]("k")
+		},
+		"empty key": func() { roundtrip.MustQuestion[Confirmation]("") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				v := recover()
-				if v == nil {
-					t.Fatal("no panic")
-				}
-				contains(t, fmt.Sprint(v), tc.want...)
-			}()
-			tc.build()
+		t.Run(want, func(t *testing.T) {
+			defer func() { contains(t, fmt.Sprint(recover()), strings.Split(want, "|")...) }()
+			build()
 		})
 	}
 }
@@ -248,18 +190,15 @@ func TestMustQuestionPanics(t *testing.T) {
 func TestAllowSecrets(t *testing.T) {
 	question := roundtrip.MustQuestion[secretive]("k", roundtrip.AllowSecrets())
 	schema := json.RawMessage(`{"type":"object","properties":{"pin":{"type":"integer"}}}`)
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if answer, ok := question.AcceptedContent(ctx); ok {
 			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
 		}
 		return ask(question.Elicit("?"),
 			roundtrip.ElicitSchema("raw", "?", schema, roundtrip.AllowSecrets()))
 	})
-	c.ask("k", "raw")
-	got := c.answer("k", `{"action":"accept","content":{"password":"x"}}`, "raw", `{"action":"accept","content":{"pin":1}}`).done()
-	if want := `x{"pin":1}`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.ask("k", "raw").answer("k", accept(`{"password":"x"}`), "raw", accept(`{"pin":1}`))
+	c.says(`x{"pin":1}`)
 	if _, err := roundtrip.Form[secretive](); err == nil {
 		t.Error("Form lets a secret through")
 	}
@@ -268,33 +207,26 @@ func TestAllowSecrets(t *testing.T) {
 	}
 }
 
-// TestOtherMethods may not ask, and are passed through otherwise.
+// TestOtherMethods may not ask, and are passed through otherwise. A state or answers that such a
+// request carries are nobody's business.
 func TestOtherMethods(t *testing.T) {
+	send := func(method string, handler roundtrip.Handler) *client {
+		c := serve(t, handler)
+		c.call.Method, c.call.State = method, protocol.StateText("junk")
+		return c
+	}
 	for _, method := range []string{protocol.MethodListTools, protocol.MethodComplete,
 		protocol.MethodDiscover, "x/unknown"} {
-		c := newClient(t, roundtrip.Options{}, asks(roundtrip.ListRoots("k")))
-		c.call.Method = method
-		contains(t, c.bug(), method)
-		c = newClient(t, roundtrip.Options{}, returns(nil, nil))
-		c.call.Method = method
-		contains(t, c.bug(), "nil")
+		contains(t, send(method, asks(roundtrip.ListRoots("k"))).bug(), method)
+		contains(t, send(method, returns(nil, nil)).bug(), "nil")
 	}
-	c := newClient(t, roundtrip.Options{}, returns(&protocol.ListToolsResult{}, nil))
-	c.call.Method = protocol.MethodListTools
-	if _, err := c.send(); err != nil {
-		t.Error(err)
-	}
-	c = newClient(t, roundtrip.Options{}, returns(nil, errors.New("no")))
-	c.call.Method = protocol.MethodListTools
-	c.fails(protocol.CodeHandlerError)
-	// A state or answers that such a request carries are nobody's business.
-	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	send(protocol.MethodListTools, returns(nil, errors.New("no"))).fails(protocol.CodeHandlerError)
+	c := send(protocol.MethodListTools, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number != 0 {
 			t.Error("there is a round")
 		}
 		return &protocol.ListToolsResult{}, nil
 	})
-	c.call.Method, c.call.State = protocol.MethodListTools, protocol.StateText("junk")
 	if _, err := c.send(); err != nil {
 		t.Error(err)
 	}
@@ -303,7 +235,7 @@ func TestOtherMethods(t *testing.T) {
 // TestRoundsDoNotLeakInwards serves a list from within a round, as a server in
 // the same process does.
 func TestRoundsDoNotLeakInwards(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, nil)
+	c := serve(t, nil)
 	_, err := c.funnel.Do(t.Context(), toolCall(),
 		func(ctx context.Context) (protocol.Result, error) {
 			inner := toolCall()
@@ -332,15 +264,14 @@ func TestPanics(t *testing.T) {
 		"nil URL error":    returns(nil, nilURLs),
 		"nil *Error":       returns(nil, nilProtocol),
 		"nil *Error, wrap": returns(nil, errors.Join(nilProtocol, nilURLs)),
-		"nested nil in ask": func(context.Context) (protocol.Result,
-			error) {
+		"nested nil in ask": func(context.Context) (protocol.Result, error) {
 			return ask(struct{ roundtrip.Item }{})
 		},
 	} {
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
 			protocol.MethodListTools} {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{}, handler)
+				c := serve(t, handler)
 				c.call.Method = method
 				if e := c.fails(protocol.CodeInternalError); e.Message != "internal error" ||
 					e.Data != nil {
@@ -382,12 +313,10 @@ func TestErrors(t *testing.T) {
 			protocol.CodeHandlerError, "100%d"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, returns(nil, tc.err))
+			c := serve(t, returns(nil, tc.err))
 			c.call.Method = tc.method
 			if tc.code == 0 {
-				if got := c.done(); got != tc.text {
-					t.Errorf("got %q, want %q", got, tc.text)
-				}
+				c.says(tc.text)
 				return
 			}
 			e := c.fails(tc.code)
@@ -398,7 +327,7 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	legacy := protocol.Errorf(protocol.CodeResourceNotFound, "gone")
-	newClient(t, roundtrip.Options{}, returns(nil, legacy)).fails(protocol.CodeInvalidParams)
+	serve(t, returns(nil, legacy)).fails(protocol.CodeInvalidParams)
 	if legacy.Code != protocol.CodeResourceNotFound || own.Code != 4711 {
 		t.Error("the author's error was changed")
 	}
@@ -424,7 +353,7 @@ func TestCheckOutput(t *testing.T) {
 		{"questions", asks(roundtrip.ListRoots("k")), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, tc.handler)
+			c := serve(t, tc.handler)
 			c.call.CheckOutput = check
 			if tc.bug {
 				contains(t, c.bug(), "structuredContent", "must be present")
@@ -433,7 +362,7 @@ func TestCheckOutput(t *testing.T) {
 			}
 		})
 	}
-	c := newClient(t, roundtrip.Options{}, returns(&protocol.CallToolResult{}, nil))
+	c := serve(t, returns(&protocol.CallToolResult{}, nil))
 	c.call.CheckOutput = func(json.RawMessage) error { panic("check") }
 	c.fails(protocol.CodeInternalError)
 	one[event.HandlerPanicked](t, c.events)
@@ -450,62 +379,47 @@ func TestHandBuilt(t *testing.T) {
 		RequestState: protocol.StateText("the upstream's"),
 		Meta:         protocol.Meta(`{"a":1}`),
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return upstream, nil
-		}
+	c := serve(t, rounds(returns(upstream, nil), func(ctx context.Context) (protocol.Result, error) {
 		state, _ := roundtrip.State[string](ctx)
 		form := roundtrip.RawAnswer(ctx, "form")
 		_, roots := roundtrip.Roots(ctx, "roots")
 		return say(fmt.Sprintf("%s %v %s %v", state, form.Outcome, form.Content, roots))
-	})
-	asked := c.ask("form", "roots")
+	}))
+	asked := c.ask("form", "roots").asked
 	text, _ := asked.RequestState.Text()
 	if strings.Contains(text, "upstream") || string(asked.Meta) != `{"a":1}` {
 		t.Errorf("state %q, _meta %s", text, asked.Meta)
 	}
 	retry := c.call
-	got := c.answer("form", `{"action":"accept","content":{"n":1,"pin":"12"}}`, "roots", rooted).done()
-	if want := `the upstream's accepted {"n":1,"pin":"12"} true`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("form", accept(`{"n":1,"pin":"12"}`), "roots", rooted)
+	c.says(`the upstream's accepted {"n":1,"pin":"12"} true`)
 	c.call = retry
-	contains(t, c.answer("form", `{"action":"accept","content":{"pin":"x"}}`).done(), "invalid")
+	contains(t, c.answer("form", accept(`{"pin":"x"}`)).done(), "invalid")
 	if text, _ := upstream.RequestState.Text(); text != "the upstream's" ||
 		rpc.Attached(upstream) != nil {
 		t.Error("the handler's result was changed")
 	}
 }
 
-// TestGate asks for more than the client can do.
+// TestGate asks for more than the client can do: what package server holds on the wire for one
+// capability holds for several, and what cannot be asked is not sealed.
 func TestGate(t *testing.T) {
-	form, url := roundtrip.Elicit[Confirmation]("f", "?"),
-		roundtrip.ElicitURL("u", "?", "https://id.example")
+	form, url := elicit("f"), roundtrip.ElicitURL("u", "?", "https://id.example")
 	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}),
 		roundtrip.ListRoots("r")
-	tools := roundtrip.CreateMessage("t",
-		&protocol.CreateMessage{ToolChoice: &protocol.ToolChoice{Mode: "auto"}})
 	for _, tc := range []struct {
 		name, declared string
 		items          []roundtrip.Item
 		missing        string // "" where the question may be asked
 	}{
-		{"form to nobody", `{}`, []roundtrip.Item{form}, `{"elicitation":{"form":{}}}`},
 		{"form to {}", `{"elicitation":{}}`, []roundtrip.Item{form}, ""},
-		{"form to url only", `{"elicitation":{"url":{}}}`, []roundtrip.Item{form},
-			`{"elicitation":{"form":{}}}`},
-		{"url to {}", `{"elicitation":{}}`, []roundtrip.Item{url}, `{"elicitation":{"url":{}}}`},
-		{"tools to plain sampling", `{"sampling":{}}`, []roundtrip.Item{tools},
-			`{"sampling":{"tools":{}}}`},
-		{"several, all missing", `{}`, []roundtrip.Item{form, url, tools, roots}, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`},
 		{"several, some missing", `{"elicitation":{},"roots":{}}`, []roundtrip.Item{form, sample, roots, url}, `{"elicitation":{"url":{}},"sampling":{}}`},
 		{"state only", `{}`, []roundtrip.Item{roundtrip.WithState(1)}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sealed := false
 			names := keys.EphemeralKeyring()
-			sealer := &fakeSealer{seal: func(b []byte) (string,
-				error) {
+			sealer := &fakeSealer{seal: func(b []byte) (string, error) {
 				sealed = true
 				return names.Seal(t.Context(), b)
 			}}
@@ -530,8 +444,7 @@ func TestGate(t *testing.T) {
 			if sealed {
 				t.Error("state was sealed for a question that is not asked")
 			}
-			if e := one[event.CapabilityRefused](t,
-				c.events); e.Missing.String() != want.String() {
+			if e := one[event.CapabilityRefused](t, c.events); e.Missing.String() != want.String() {
 				t.Errorf("event %+v", e)
 			}
 		})
@@ -554,9 +467,9 @@ func TestIncludeContext(t *testing.T) {
 			request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
 			returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request),
 				roundtrip.CreateMessage("b", request))
-			c := newClient(t, roundtrip.Options{}, returns(returned, nil))
+			c := serve(t, returns(returned, nil))
 			c.call.Capabilities.Sampling = &tc.sampling
-			for _, q := range c.ask("a", "b").InputRequests {
+			for _, q := range c.ask("a", "b").asked.InputRequests {
 				if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want ||
 					got.SystemPrompt != "kept" {
 					t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext,
@@ -574,7 +487,12 @@ type ctxKey struct{}
 
 // TestContext reaches the handler and the observer with its values.
 func TestContext(t *testing.T) {
-	c := newClient(t, roundtrip.Options{Observer: ctxObserver{t}}, nil)
+	observer := observeFunc(func(ctx context.Context, e event.Event) {
+		if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
+			t.Errorf("the context of %T lacks the request's value", e)
+		}
+	})
+	c := newClient(t, roundtrip.Options{Observer: observer}, nil)
 	ctx := context.WithValue(t.Context(), ctxKey{}, "value")
 	result, err := c.funnel.Do(ctx, toolCall(), func(ctx context.Context) (protocol.Result, error) {
 		if ctx.Value(ctxKey{}) != "value" {
@@ -584,14 +502,6 @@ func TestContext(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(result, err)
-	}
-}
-
-type ctxObserver struct{ t *testing.T }
-
-func (o ctxObserver) Observe(ctx context.Context, e event.Event) {
-	if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
-		o.t.Errorf("the context of %T lacks the request's value", e)
 	}
 }
 
@@ -627,7 +537,7 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 				return
 			}
 			call.State = result.(*protocol.InputRequiredResult).RequestState
-			call.Responses = answers("k", fmt.Sprintf(`{"action":"accept","content":{"reason":"r%d-"}}`, n))
+			call.Responses = answers("k", form(fmt.Sprintf("r%d-", n)))
 			result, err = funnel.Do(t.Context(), call, handler)
 			if got, want := show(result), fmt.Sprintf("r%d-%d", n, n); err != nil || got != want {
 				t.Errorf("got %q, %v, want %q", got, err, want)
@@ -639,16 +549,9 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 
 // TestCallersDataStaysAsItIs passes everything through two legs and compares.
 func TestCallersDataStaysAsItIs(t *testing.T) {
-	c := newClient(t, roundtrip.Options{RestartExpired: true},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
-				return say("done")
-			}
-			return ask(roundtrip.Elicit[Confirmation]("form", "?"))
-		})
+	c := newClient(t, roundtrip.Options{RestartExpired: true}, consent)
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
-	c.ask("form")
-	c.answer("other", `null`, "form", ` {"content":{"reason" : "now"},"action":"accept"} `)
+	c.ask("k").answer("other", `null`, "k", ` {"content":{"reason" : "now"},"action":"accept"} `)
 	arguments := slices.Clone(c.call.Arguments)
 	before := fmt.Sprintf("%#v", c.call)
 	c.done()
@@ -663,10 +566,7 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 // for as long as was said.
 func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 3 {
-				return say("done")
-			}
+		c := serve(t, func(context.Context) (protocol.Result, error) {
 			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k",
 				"?", roundtrip.AskAgain(), roundtrip.AnswerWithin(time.Minute)))
 			asks.InputRequests = append(asks.InputRequests,

@@ -123,12 +123,12 @@ func FuzzAnswers(f *testing.F) {
 			}
 			result, err := funnel.Do(t.Context(), call,
 				func(ctx context.Context) (protocol.Result, error) {
-					reply = roundtrip.Answer[Confirmation](ctx, "form")
+					reply = replyTo(ctx, "form")
 					visited = roundtrip.Visited(ctx, "url")
 					_, _ = roundtrip.Sampled(ctx, "sample")
 					_, _ = roundtrip.Roots(ctx, "roots")
 					_ = roundtrip.RawAnswer(ctx, "roots")
-					return ask(roundtrip.Elicit[Confirmation]("more", "?"))
+					return ask(elicit("more"))
 				})
 			if err != nil {
 				t.Fatalf("answers fail the request: %v", err)

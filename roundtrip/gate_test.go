@@ -8,13 +8,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // guard is a handler that only checks for consent.
 func guard(question func() roundtrip.Question) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
+		if consents(ctx, "confirm") {
 			return say("deployed")
 		}
 		if roundtrip.Visited(ctx, "visit") == roundtrip.Accepted {
@@ -45,28 +44,23 @@ func TestNoNagging(t *testing.T) {
 	}{{"form", form, "confirm"}, {"raw form", raw, "confirm"}, {"url", url, "visit"}} {
 		for _, answer := range []string{declined, cancelled} {
 			t.Run(tc.name+" "+answer, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{}, guard(tc.question))
+				c := serve(t, guard(tc.question))
 				c.ask(tc.key)
 				want := "error: declined: " + tc.key
 				if answer == cancelled {
 					want = "error: cancelled: " + tc.key
 				}
-				if got := c.answer(tc.key, answer).done(); got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				c.answer(tc.key, answer).says(want)
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
-				if end := one[event.FlowEnded](t, c.events); end.How != words.EndRefused ||
-					end.Legs != 2 || end.Flow == "" {
-					t.Errorf("end %+v", end)
-				}
+				c.ended(words.EndRefused, 2)
 			})
 		}
 	}
 	for _, method := range []string{protocol.MethodGetPrompt, protocol.MethodReadResource} {
 		t.Run(method, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, guard(form))
+			c := serve(t, guard(form))
 			c.call.Method = method
 			c.ask("confirm")
 			e := c.answer("confirm", declined).fails(protocol.CodeRefused)
@@ -81,44 +75,35 @@ func TestNoNagging(t *testing.T) {
 // asked: rounds are not counted there, so nothing else would end it.
 func TestNaggingWithUnsolicitedAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
-	c := newClient(t, roundtrip.Options{}, guard(form))
+	c := serve(t, guard(form))
 	c.call.AcceptUnsolicited = true
-	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("confirm", declined).says("error: declined: confirm")
 }
 
 func TestRefusalIsRememberedForTheFlow(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 2 {
 			return ask(roundtrip.ListRoots("other"))
 		}
-		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"))
+		return ask(elicit("a"), roundtrip.ListRoots("b"))
 	})
-	c.ask("a", "b")
-	c.answer("a", declined).ask("other")
-	if got, want := c.answer("other", rooted).done(), "error: declined: a"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.ask("a", "b").answer("a", declined).ask("other")
+	c.answer("other", rooted).says("error: declined: a")
 }
 
 func TestAskAgain(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+	c := serve(t, guard(func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "Really not?", roundtrip.AskAgain())
 	}))
-	c.ask("confirm")
-	c.answer("confirm", declined).ask("confirm")
-	c.answer("confirm", cancelled).ask("confirm")
-	if got := c.answer("confirm", accepted).done(); got != "deployed" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("confirm").answer("confirm", declined).ask("confirm")
+	c.answer("confirm", cancelled).ask("confirm").answer("confirm", accepted).says("deployed")
 }
 
 // TestChangedQuestionIsAnother declines one form and is asked another, under
 // the same key; and a question of another kind.
 func TestChangedQuestionIsAnother(t *testing.T) {
 	type shorter struct{}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
@@ -127,23 +112,16 @@ func TestChangedQuestionIsAnother(t *testing.T) {
 		}
 		return ask(roundtrip.ElicitURL("confirm", "Or there?", "https://id.example"))
 	})
-	c.ask("confirm")
+	c.ask("confirm").answer("confirm", declined).ask("confirm")
 	c.answer("confirm", declined).ask("confirm")
-	c.answer("confirm", declined).ask("confirm")
-	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("confirm", declined).says("error: declined: confirm")
 }
 
 // TestAskingAfterNoAnswerIsNotNagging repeats questions that nobody refused.
 func TestAskingAfterNoAnswerIsNotNagging(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+	c := serve(t, guard(func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "Sure?")
 	}))
-	c.ask("confirm")
-	c.answer().ask("confirm")
-	c.answer("confirm", `{"action":"accept","content":{"reason":"x"}}`).ask("confirm")
-	if got := c.answer("confirm", accepted).done(); got != "deployed" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("confirm").answer().ask("confirm").answer("confirm", form("x")).ask("confirm")
+	c.answer("confirm", accepted).says("deployed")
 }

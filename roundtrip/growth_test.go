@@ -14,7 +14,7 @@ import (
 // TestStateGrowth brings states that were never sealed, by any key: what is too
 // long is not even decoded.
 func TestStateGrowth(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, reader)
+	c := serve(t, reader)
 	c.ask("form", "url", "sample", "roots")
 	sealed, _ := c.asked.RequestState.Text()
 	testkit.CheckGrowth(t, testkit.GrowthReader{
@@ -26,8 +26,7 @@ func TestStateGrowth(t *testing.T) {
 			return err == nil
 		},
 		BytesPerByte: 8, ObjectsPerByte: 0.01,
-	},
-		testkit.GrowthInput{Name: "letters", Make: testkit.Repeat("", "A", ""), Refused: true},
+	}, testkit.GrowthInput{Name: "letters", Make: testkit.Repeat("", "A", ""), Refused: true},
 		testkit.GrowthInput{Name: "longer than sealed", Make: testkit.Repeat(sealed, "A", ""),
 			Refused: true},
 		testkit.GrowthInput{Name: "not base64", Make: testkit.Repeat(sealed[:8], "\u00e9", ""),
@@ -39,18 +38,14 @@ func TestStateGrowth(t *testing.T) {
 // TestAnswerGrowth brings answers of all sizes and shapes to the questions of
 // each kind. What cannot be used is dropped, and the handler told so.
 func TestAnswerGrowth(t *testing.T) {
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("form", "?"),
-				roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
-				roundtrip.ListRoots("roots"))
-		}
+	handler := rounds(asks(elicit("form"),
+		roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
+		roundtrip.ListRoots("roots")), func(ctx context.Context) (protocol.Result, error) {
 		_, sampled := roundtrip.Sampled(ctx, "sample")
 		roots, listed := roundtrip.Roots(ctx, "roots")
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "form").Outcome, sampled,
-			len(roots) > 0 && listed))
-	}
-	c := newClient(t, roundtrip.Options{}, handler)
+		return say(fmt.Sprint(replyTo(ctx, "form").Outcome, sampled, len(roots) > 0 && listed))
+	})
+	c := serve(t, handler)
 	c.ask("form", "sample", "roots")
 	state := c.asked.RequestState
 	for _, tt := range []struct{ key, head, part, tail, used string }{

@@ -22,7 +22,7 @@ import (
 // charge is a handler whose effect must not happen twice.
 func charge(charges *int) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
+		if !consents(ctx, "k") {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?", roundtrip.AskAgain()))
 		}
 		*charges++
@@ -32,20 +32,14 @@ func charge(charges *int) roundtrip.Handler {
 
 func TestGuardReplay(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, charge(&charges))
+	c := guarded(t, charge(&charges))
 	c.ask("k")
-	retry := c.call
-	if got := c.answer("k", accepted).done(); got != "charge 1" {
-		t.Fatalf("got %q", got)
-	}
+	c.answer("k", accepted).says("charge 1")
 	runs := c.runs
 
 	// The same again, spelled differently, gets what was recorded.
 	for _, again := range []string{accepted, ` {"content" : {"reason":"\u006eow"},"action":"accept"} `} {
-		c.call = retry
-		if got := c.answer("k", again).done(); got != "charge 1" {
-			t.Errorf("an exact replay got %q", got)
-		}
+		c.answer("k", again).says("charge 1")
 	}
 	if c.runs != runs || charges != 1 {
 		t.Errorf("the handler ran for a replay: %d charges", charges)
@@ -57,13 +51,10 @@ func TestGuardReplay(t *testing.T) {
 	}
 
 	// The same state with other answers is a fork.
-	for _, other := range []string{declined, `{"action":"accept","content":{"reason":"else"}}`} {
-		c.call = retry
+	for _, other := range []string{declined, form("else")} {
 		frozen(t, c.answer("k", other), words.ReasonReplayed)
 	}
-	c.call = retry
 	frozen(t, c.answer(), words.ReasonReplayed)
-	c.call = retry
 	frozen(t, c.answer("k", accepted, "more", `1`), words.ReasonReplayed)
 }
 
@@ -71,23 +62,19 @@ func TestGuardReplay(t *testing.T) {
 // flow and the round of the one that claimed it.
 func TestReplaysNameTheirFlow(t *testing.T) {
 	var c *client
-	c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
-			call := c.call // a copy while this request runs
-			if _, err := c.funnel.Do(ctx, call, c.handler); err == nil {
-				t.Error("the copy is served")
-			}
-			return say("done")
-		})
+	c = guarded(t, func(ctx context.Context) (protocol.Result, error) {
+		if !consents(ctx, "k") {
+			return ask(elicit("k"))
+		}
+		call := c.call // a copy while this request runs
+		if _, err := c.funnel.Do(ctx, call, c.handler); err == nil {
+			t.Error("the copy is served")
+		}
+		return say("done")
+	})
 	c.ask("k")
-	retry := c.call
 	c.answer("k", accepted).done()
-	c.call = retry
 	c.answer("k", accepted).done()
-	c.call = retry
 	frozen(t, c.answer("k", declined), words.ReasonReplayed)
 
 	flow := one[event.Resumed](t, c.events).Flow
@@ -106,23 +93,20 @@ func TestReplaysNameTheirFlow(t *testing.T) {
 // TestGuardReplaysQuestions hands out the same questions and the same state.
 func TestGuardReplaysQuestions(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, charge(&charges))
-	c.ask("k")
-	retry := c.call
-	first := c.answer("k", declined).ask("k")
+	c := guarded(t, charge(&charges))
+	retry := c.ask("k").call
+	first := c.answer("k", declined).ask("k").asked
 	c.call = retry
-	if second := c.answer("k", declined).ask("k"); second.RequestState != first.RequestState {
+	if second := c.answer("k", declined).ask("k").asked; second.RequestState != first.RequestState {
 		t.Error("a replay got another state")
 	}
-	if got := c.answer("k", accepted).done(); got != "charge 1" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", accepted).says("charge 1")
 }
 
 // TestWithoutAGuard a state may be presented until it expires.
 func TestWithoutAGuard(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{}, charge(&charges))
+	c := serve(t, charge(&charges))
 	c.ask("k")
 	for range 2 {
 		c.answer("k", accepted).done()
@@ -134,31 +118,17 @@ func TestWithoutAGuard(t *testing.T) {
 
 // TestGuardOneWinner has many clients present one state at the same time.
 func TestGuardOneWinner(t *testing.T) {
-	var runs atomic.Int32
-	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-		}
+	var runs, done, refused atomic.Int32
+	c := guarded(t, nil)
+	c.handler = rounds(asks(elicit("k")), func(context.Context) (protocol.Result, error) {
 		runs.Add(1)
 		return say("done")
-	}
-	call := toolCall()
-	result, err := funnel.Do(t.Context(), call, handler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	call.State = result.(*protocol.InputRequiredResult).RequestState
-	call.Responses = answers("k", accepted)
-
+	})
+	c.ask("k").answer("k", accepted)
 	var wg sync.WaitGroup
-	var done, refused atomic.Int32
 	for range 50 {
 		wg.Go(func() {
-			if _, err := funnel.Do(t.Context(), call, handler); err != nil {
+			if _, err := c.funnel.Do(t.Context(), c.call, c.handler); err != nil {
 				refused.Add(1)
 			} else {
 				done.Add(1)
@@ -172,41 +142,67 @@ func TestGuardOneWinner(t *testing.T) {
 	}
 }
 
-// fakeGuard notes what it is asked, and fails where told to.
-type fakeGuard struct {
-	claim, renew, commit error
-	log                  []string
-	until                time.Time
+// A spy is a guard that notes what it is asked, and does something else where told to.
+type spy struct {
+	store.Guard
+	claim  func(print [32]byte) error // before the claim
+	renew  func(context.Context) error
+	commit error
+	log    []string
+	until  time.Time
 }
 
-func (g *fakeGuard) Claim(_ context.Context, _, _ string, _ [32]byte, until time.Time) (
+func newSpy() *spy { return &spy{Guard: store.NewMemoryGuard(0)} }
+
+func (s *spy) Claim(ctx context.Context, id, owner string, print [32]byte, until time.Time) (
 	store.Claim, error) {
-	g.log = append(g.log, "claim")
-	g.until = until
-	return (*fakeClaim)(g), g.claim
+	s.log, s.until = append(s.log, "claim"), until
+	if s.claim != nil {
+		if err := s.claim(print); err != nil {
+			return nil, err
+		}
+	}
+	claim, err := s.Guard.Claim(ctx, id, owner, print, until)
+	return spied{claim, s}, err
 }
 
-type fakeClaim fakeGuard
-
-func (c *fakeClaim) Renew(context.Context) error {
-	c.log = append(c.log, "renew")
-	return c.renew
+type spied struct {
+	store.Claim
+	by *spy
 }
 
-func (c *fakeClaim) Commit(ctx context.Context, outcome []byte) error {
-	c.log = append(c.log, fmt.Sprintf("commit %s %v", outcome, ctx.Err()))
-	return c.commit
+func (c spied) Renew(ctx context.Context) error {
+	c.by.log = append(c.by.log, "renew")
+	if c.by.renew != nil {
+		return c.by.renew(ctx)
+	}
+	return c.Claim.Renew(ctx)
 }
 
-func (c *fakeClaim) Release(context.Context) error {
-	c.log = append(c.log, "release")
-	return nil
+func (c spied) Commit(ctx context.Context, outcome []byte) error {
+	c.by.log = append(c.by.log, fmt.Sprintf("commit %s %v", outcome, ctx.Err()))
+	if c.by.commit != nil {
+		return c.by.commit
+	}
+	return c.Claim.Commit(ctx, outcome)
+}
+
+func (c spied) Release(ctx context.Context) error {
+	c.by.log = append(c.by.log, "release")
+	return c.Claim.Release(ctx)
+}
+
+// guarded returns a client of a funnel with a guard.
+func guarded(t testing.TB, handler roundtrip.Handler) *client {
+	t.Helper()
+	return newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, handler)
 }
 
 // TestGuardThatCannotBeAsked lets nothing through.
 func TestGuardThatCannotBeAsked(t *testing.T) {
 	charges := 0
-	guard := &fakeGuard{claim: errors.New("the store is down")}
+	guard := newSpy()
+	guard.claim = func([32]byte) error { return errors.New("the store is down") }
 	c := newClient(t, roundtrip.Options{Guard: guard}, charge(&charges))
 	c.ask("k")
 	busy := c.answer("k", accepted).fails(protocol.CodeBusy)
@@ -224,7 +220,7 @@ func TestGuardThatCannotBeAsked(t *testing.T) {
 
 // TestGuardIsTakenAfterVerification, so that junk costs it nothing.
 func TestGuardIsTakenAfterVerification(t *testing.T) {
-	guard := &fakeGuard{}
+	guard := newSpy()
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 	c.ask("k")
 	c.call.Target = "other"
@@ -237,16 +233,14 @@ func TestGuardIsTakenAfterVerification(t *testing.T) {
 }
 
 func TestGuardCommit(t *testing.T) {
-	guard := &fakeGuard{commit: errors.New("the disk is full")}
+	guard := newSpy()
+	guard.commit = errors.New("the disk is full")
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
+		rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 			cancel() // the client goes
 			return say("done")
-		})
+		}))
 	c.ask("k")
 	result, err := c.funnel.Do(ctx, c.answer("k", accepted).call, c.handler)
 	if err != nil || show(result) != "done" {
@@ -262,109 +256,48 @@ func TestGuardCommit(t *testing.T) {
 }
 
 // TestClaimsAreRenewed while the handler runs, and not any more: what takes longer than a lease
-// is told to run, by a guard that can be asked, and an answer of the guard ends nothing.
+// is told to run, by a guard that can be asked, and an answer of the guard ends nothing. A panic is
+// reported; a renewal that hangs ends with its time, or with the claim, and then nothing is wrong.
 func TestClaimsAreRenewed(t *testing.T) {
-	for name, c := range map[string]struct {
-		takes time.Duration
-		fails error
-		want  string
-	}{
-		"a short run": {store.Lease/3 - time.Second, nil, "[claim commit]"},
-		"a long run":  {store.Lease, nil, "[claim renew renew commit]"},
-		"a guard that is down": {store.Lease, errors.New("the store is down"),
-			"[claim renew renew commit]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				guard := &fakeGuard{renew: c.fails}
-				client := newClient(t, roundtrip.Options{Guard: guard},
-					func(ctx context.Context) (protocol.Result, error) {
-						if roundtrip.RoundOf(ctx).Number == 1 {
-							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-						}
-						time.Sleep(c.takes - time.Second)
-						return say("done")
-					})
-				client.ask("k")
-				if got := client.answer("k", accepted).done(); got != "done" {
-					t.Errorf("got %q", got)
-				}
-				time.Sleep(store.Lease)
-				for i, entry := range guard.log {
-					guard.log[i], _, _ = strings.Cut(entry, " ")
-				}
-				if got := fmt.Sprint(guard.log); got != c.want {
-					t.Errorf("the guard was asked %s, want %s", got, c.want)
-				}
-				failed := all[event.StoreFailed](client.events)
-				if (c.fails != nil) != (len(failed) == 2 && failed[0].Operation == "renew") {
-					t.Errorf("reported %+v", failed)
-				}
-			})
-		})
-	}
-}
-
-// renewing is a guard whose claims are renewed by a function.
-type renewing struct {
-	*fakeGuard
-	with func(ctx context.Context) error
-}
-
-func (g renewing) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) (store.Claim, error) {
-	claim, err := g.fakeGuard.Claim(ctx, id, owner, print, until)
-	return renewed{claim, g.with}, err
-}
-
-type renewed struct {
-	store.Claim
-	with func(ctx context.Context) error
-}
-
-func (c renewed) Renew(ctx context.Context) error { return c.with(ctx) }
-
-// TestRenewalsThatGoWrong change nothing for the handler. A panic is reported; a renewal that hangs
-// ends with its time, or with the claim, and then nothing is wrong.
-func TestRenewalsThatGoWrong(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
-		takes time.Duration
-		renew func(ctx context.Context) error
-		wrong string
+		takes    time.Duration
+		renew    func(context.Context) error
+		renewals int
+		wrong    int // of them
+		words    string
 	}{
-		"panics": {store.Lease / 2, func(context.Context) error { panic("no") },
-			"panic: no"},
-		"hangs to its end":     {store.Lease * 5 / 6, hang, "deadline exceeded"},
-		"hangs to the claim's": {store.Lease / 2, hang, ""},
+		"a short run": {store.Lease/3 - 2*time.Second, nil, 0, 0, ""},
+		"a long run":  {store.Lease - time.Second, nil, 2, 0, ""},
+		"a guard that is down": {store.Lease - time.Second,
+			func(context.Context) error { return errors.New("is down") }, 2, 2, "is down"},
+		"panics":               {store.Lease / 2, func(context.Context) error { panic("no") }, 1, 1, "panic: no"},
+		"hangs to its end":     {store.Lease * 5 / 6, hang, 2, 1, "deadline exceeded"},
+		"hangs to the claim's": {store.Lease / 2, hang, 1, 0, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := newClient(t, roundtrip.Options{Guard: renewing{&fakeGuard{}, c.renew}},
-					func(ctx context.Context) (protocol.Result, error) {
-						if roundtrip.RoundOf(ctx).Number == 1 {
-							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-						}
-						time.Sleep(c.takes)
-						return say("done")
-					})
-				client.ask("k")
-				if got := client.answer("k", accepted).done(); got != "done" {
-					t.Errorf("got %q", got)
+		bubble(t, name, func(t *testing.T) {
+			guard := newSpy()
+			guard.renew = c.renew
+			client := newClient(t, roundtrip.Options{Guard: guard},
+				rounds(asks(elicit("k")), func(context.Context) (protocol.Result, error) {
+					time.Sleep(c.takes)
+					return say("done")
+				}))
+			client.ask("k").answer("k", accepted).says("done")
+			time.Sleep(store.Lease)
+			log := strings.Join(guard.log, " ")
+			if got := strings.Count(log, "renew"); got != c.renewals || !strings.Contains(log, "commit") {
+				t.Errorf("the guard was asked %s, want %d renewals", log, c.renewals)
+			}
+			failed := all[event.StoreFailed](client.events)
+			if len(failed) != c.wrong {
+				t.Errorf("reported %+v, want %d", failed, c.wrong)
+			}
+			for _, f := range failed {
+				if f.Operation != "renew" || !strings.Contains(f.Err.Error(), c.words) {
+					t.Errorf("reported %+v, want %q", f, c.words)
 				}
-				synctest.Wait()
-				failed := all[event.StoreFailed](client.events)
-				if c.wrong == "" {
-					if len(failed) != 0 {
-						t.Errorf("reported %+v", failed)
-					}
-					return
-				}
-				if len(failed) != 1 || failed[0].Operation != "renew" ||
-					!strings.Contains(failed[0].Err.Error(), c.wrong) {
-					t.Errorf("reported %+v, want %q", failed, c.wrong)
-				}
-			})
+			}
 		})
 	}
 }
@@ -373,80 +306,54 @@ func TestRenewalsThatGoWrong(t *testing.T) {
 func TestCopiesOfALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *client
-		c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		c = guarded(t, rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
+			call := c.call
+			for range 3 {
+				time.Sleep(store.Lease)
+				_, err := c.funnel.Do(t.Context(), call, c.handler)
+				if wire, ok := protocol.AsError(err); !ok || wire.Code != protocol.CodeBusy {
+					t.Errorf("a copy got %v", err)
 				}
-				call := c.call
-				for range 3 {
-					time.Sleep(store.Lease)
-					_, err := c.funnel.Do(t.Context(), call, c.handler)
-					if wire, ok := protocol.AsError(err); !ok || wire.Code != protocol.CodeBusy {
-						t.Errorf("a copy got %v", err)
-					}
-				}
-				return say("done")
-			})
+			}
+			return say("done")
+		}))
 		c.ask("k")
-		retry := c.call
 		c.answer("k", accepted).done()
-		c.call = retry
-		if got := c.answer("k", accepted).done(); got != "done" {
-			t.Errorf("a copy afterwards got %q", got)
-		}
+		c.answer("k", accepted).says("done")
 	})
 }
 
 // TestGuardAfterScopesLack gives the claim up: the client comes back with a larger grant.
 func TestGuardAfterScopesLack(t *testing.T) {
 	scopes := 0
-	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
-			if scopes++; scopes == 1 {
-				return nil, fmt.Errorf("wrapped: %w",
-					protocol.Errorf(protocol.CodeInsufficientScope, "more"))
-			}
-			return say("done")
-		})
+	c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
+		if !consents(ctx, "k") {
+			return ask(elicit("k"))
+		}
+		if scopes++; scopes == 1 {
+			return nil, fmt.Errorf("wrapped: %w",
+				protocol.Errorf(protocol.CodeInsufficientScope, "more"))
+		}
+		return say("done")
+	})
 	c.ask("k")
-	again := c.call
 	c.answer("k", accepted).fails(protocol.CodeInsufficientScope)
-	c.call = again
-	if got := c.answer("k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("k", accepted).says("done")
 }
 
 // TestGuardAfterAFailure keeps the claim, whatever the handler did before.
 func TestGuardAfterAFailure(t *testing.T) {
-	for name, fail := range map[string]func() (protocol.Result, error){
-		"panic": func() (protocol.Result, error) { panic("half done") },
-		"protocol error": func() (protocol.Result, error) {
-			return nil,
-				protocol.Errorf(1, "half done")
-		},
-		"nil result": func() (protocol.Result, error) { return nil, nil },
+	for name, fail := range map[string]roundtrip.Handler{
+		"panic":          func(context.Context) (protocol.Result, error) { panic("half done") },
+		"protocol error": returns(nil, protocol.Errorf(1, "half done")),
+		"nil result":     returns(nil, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.RoundOf(ctx).Number == 1 {
-						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-					}
-					return fail()
-				})
-			c.ask("k")
-			retry := c.call
-			if _, err := c.answer("k", accepted).send(); err == nil {
+			c := guarded(t, rounds(asks(elicit("k")), fail)).ask("k").answer("k", accepted)
+			if _, err := c.send(); err == nil {
 				t.Fatal("no error")
 			}
-			c.call = retry
 			frozen(t, c.answer("k", declined), words.ReasonReplayed)
-			c.call = retry
 			contains(t, c.answer("k", accepted).done(), "the outcome is not known")
 		})
 	}
@@ -456,19 +363,16 @@ func TestGuardAfterAFailure(t *testing.T) {
 // because an observer panics before it.
 func TestGuardRelease(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		guard := &fakeGuard{}
-		boom := observerFunc(func(e event.Event) {
+		guard := newSpy()
+		boom := observeFunc(func(_ context.Context, e event.Event) {
 			if _, resumed := e.(event.Resumed); resumed && early {
 				panic("observer")
 			}
 		})
 		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom},
-			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-				}
+			rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
 				panic("handler")
-			})
+			}))
 		c.ask("k")
 		func() {
 			defer func() { _ = recover() }()
@@ -481,18 +385,13 @@ func TestGuardRelease(t *testing.T) {
 	}
 }
 
-type observerFunc func(event.Event)
-
-func (f observerFunc) Observe(_ context.Context, e event.Event) { f(e) }
-
 // TestGuardRemembersForTheSlowestClock claims for longer than the state lives,
 // because another replica's clock may be behind.
 func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := &fakeGuard{}
+		guard := newSpy()
 		c := newClient(t, roundtrip.Options{Guard: guard}, consent)
-		c.ask("k")
-		c.answer("k", accepted).done()
+		c.ask("k").answer("k", accepted).done()
 		if want := time.Now().Add(time.Hour + 2*time.Minute); !guard.until.Equal(want) {
 			t.Errorf("claimed until %v, want %v", guard.until, want)
 		}
@@ -501,8 +400,7 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 		start := time.Now()
 		c.ask("q1")
 		time.Sleep(10 * time.Hour)
-		c.answer("q1", accepted).ask("q2")
-		c.answer("q2", accepted).ask("q3")
+		c.answer("q1", accepted).ask("q2").answer("q2", accepted).ask("q3")
 		if want := start.Add(24*time.Hour + 2*time.Minute); !guard.until.Equal(want) {
 			t.Errorf("claimed until %v, want %v", guard.until, want)
 		}
@@ -513,48 +411,24 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 // to come back, and then gets the outcome; but only who would have been served,
 // with the same answers.
 func TestCopiesOfARunningLeg(t *testing.T) {
-	entered, leave := make(chan bool), make(chan bool)
-	events := &events{}
-	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0),
-		Observer: events})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-		}
+	entered, leave, over := make(chan bool), make(chan bool), make(chan error)
+	c := guarded(t, nil)
+	c.handler = rounds(asks(elicit("k")), func(context.Context) (protocol.Result, error) {
 		entered <- true
 		<-leave
 		return say("done")
-	}
-	call := toolCall()
-	result, err := funnel.Do(t.Context(), call, handler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState,
-		answers("k", accepted)
-	over := make(chan error)
+	})
+	c.ask("k").answer("k", accepted)
+	call := c.call
 	go func() {
-		_, err := funnel.Do(t.Context(), call, handler)
+		_, err := c.funnel.Do(t.Context(), call, c.handler)
 		over <- err
 	}()
 	<-entered
-	fails := func(call roundtrip.Call) *protocol.Error {
-		_, err := funnel.Do(t.Context(), call, handler)
-		e, ok := protocol.AsError(err)
-		if !ok {
-			t.Fatalf("got %v", err)
-		}
-		return e
-	}
-	if e := fails(call); e.Code != protocol.CodeBusy || string(e.Data) != `{"retryAfterMs":1000}` {
+	if e := c.fails(protocol.CodeBusy); string(e.Data) != `{"retryAfterMs":1000}` {
 		t.Errorf("a copy: %v, data %s", e, e.Data)
 	}
-	if n := len(all[event.LegRunning](events)); n != 1 {
-		t.Errorf("%d events, want 1", n)
-	}
+	one[event.LegRunning](t, c.events)
 	for name, change := range map[string]func(*roundtrip.Call){
 		"other answers":   func(c *roundtrip.Call) { c.Responses = answers("k", declined) },
 		"other caller":    func(c *roundtrip.Call) { c.Principal = protocol.LocalPrincipal() },
@@ -562,14 +436,12 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		"other arguments": func(c *roundtrip.Call) { c.Arguments = []byte(`{"other":1}`) },
 		"tampered state": func(c *roundtrip.Call) {
 			text, _ := c.State.Text()
-			other := map[bool]string{true: "B", false: "A"}[text[len(text)/2] == 'A']
-			c.State = protocol.StateText(text[:len(text)/2] + other + text[len(text)/2+1:])
+			c.State = protocol.StateText(flip(text, len(text)/2))
 		},
 	} {
-		other := call
-		change(&other)
-		if e := fails(other); e.Code != protocol.CodeInvalidParams ||
-			e.Message != "Invalid or expired requestState" {
+		c.call = call
+		change(&c.call)
+		if e := c.fails(protocol.CodeInvalidParams); e.Message != "Invalid or expired requestState" {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -577,10 +449,9 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	if again, err := funnel.Do(t.Context(), call, handler); err != nil ||
-		len(all[event.LegRunning](events)) != 1 {
-		t.Errorf("after the end: %v, %v", again, err)
-	}
+	c.call = call
+	c.says("done")
+	one[event.LegRunning](t, c.events)
 }
 
 // lenient is a Sealer that takes a token for the same with spaces behind it, as
@@ -598,7 +469,7 @@ func TestOtherSpellingOfSpentState(t *testing.T) {
 		Guard: store.NewMemoryGuard(0)}
 	paid := 0
 	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {
+		if !consents(ctx, "pay") {
 			return ask(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
 		}
 		paid++
@@ -609,7 +480,7 @@ func TestOtherSpellingOfSpentState(t *testing.T) {
 	c.answer("pay", accepted).done()
 	for _, spelling := range []string{state, state + " ", state + "  "} {
 		c.call.State = protocol.StateText(spelling)
-		c.answer("pay", `{"action":"accept","content":{"reason":"again"}}`).fails(protocol.CodeInvalidParams)
+		c.answer("pay", form("again")).fails(protocol.CodeInvalidParams)
 	}
 	if paid != 1 {
 		t.Errorf("the handler paid %d times, want once", paid)

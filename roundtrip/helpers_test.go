@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
@@ -115,6 +117,12 @@ func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) 
 	return c
 }
 
+// serve returns a client of a funnel without options.
+func serve(t testing.TB, handler roundtrip.Handler) *client {
+	t.Helper()
+	return newClient(t, roundtrip.Options{}, handler)
+}
+
 // send makes the next call and returns its result as the wire carries it.
 // After questions the next call is their retry, without answers as yet.
 func (c *client) send() (protocol.Result, error) {
@@ -160,7 +168,7 @@ func (c *client) conforms(response *protocol.Response) {
 }
 
 // ask sends what must lead to questions with exactly these keys.
-func (c *client) ask(keys ...string) *protocol.InputRequiredResult {
+func (c *client) ask(keys ...string) *client {
 	c.t.Helper()
 	result, err := c.send()
 	if err != nil {
@@ -177,7 +185,7 @@ func (c *client) ask(keys ...string) *protocol.InputRequiredResult {
 	if strings.Join(got, " ") != strings.Join(keys, " ") {
 		c.t.Fatalf("asked for %v, want %v", got, keys)
 	}
-	return asked
+	return c
 }
 
 // answer puts answers, alternately key and JSON, into the next call.
@@ -195,6 +203,24 @@ func answers(pairs ...string) protocol.InputResponses {
 	return out
 }
 
+// ended holds that the only flow ended in this way, after so many legs.
+func (c *client) ended(how event.FlowEnd, legs int) {
+	c.t.Helper()
+	if end := one[event.FlowEnded](c.t, c.events); end.How != how || end.Legs != legs ||
+		end.Flow == "" {
+		c.t.Errorf("end %+v, want %s after %d legs", end, how, legs)
+	}
+}
+
+// answersTo has each question answered by a function.
+func answersTo(asked *protocol.InputRequiredResult,
+	answer func(protocol.InputRequest) string) (out protocol.InputResponses) {
+	for _, q := range asked.InputRequests {
+		out = append(out, answers(q.Key, answer(q.Request))...)
+	}
+	return out
+}
+
 // done sends what must complete, and returns the text that the tool answers,
 // with "error: " before it if that is what it is.
 func (c *client) done() string {
@@ -207,6 +233,14 @@ func (c *client) done() string {
 		c.t.Fatalf("got %s, want a complete result", show(result))
 	}
 	return show(result)
+}
+
+// says sends what must complete with this text.
+func (c *client) says(want string) {
+	c.t.Helper()
+	if got := c.done(); got != want {
+		c.t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // fails sends what must fail with the code.
@@ -281,8 +315,39 @@ func say(text string) (protocol.Result, error) {
 		nil
 }
 
+func returns(r protocol.Result, err error) roundtrip.Handler {
+	return func(context.Context) (protocol.Result, error) { return r, err }
+}
+
+// asks is a handler that returns the same in every round.
+func asks(items ...roundtrip.Item) roundtrip.Handler {
+	return func(context.Context) (protocol.Result, error) { return ask(items...) }
+}
+
+// rounds is a handler that runs another one in each round, and the last for ever.
+func rounds(handlers ...roundtrip.Handler) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		return handlers[min(roundtrip.RoundOf(ctx).Number, len(handlers))-1](ctx)
+	}
+}
+
+// message asks the client's model.
+func message(text string) *protocol.CreateMessage {
+	return &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
+		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
+}
+
+// elicit asks for a [Confirmation].
+func elicit(key string) roundtrip.Question { return roundtrip.Elicit[Confirmation](key, "?") }
+
 func ask(items ...roundtrip.Item) (protocol.Result, error) {
 	return roundtrip.InputRequired(items...), nil
+}
+
+// bubble runs a subtest in fake time.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 // contains fails unless text has each of the words.
@@ -299,6 +364,7 @@ const (
 	accepted  = `{"action":"accept","content":{"reason":"now"}}`
 	declined  = `{"action":"decline"}`
 	cancelled = `{"action":"cancel"}`
+	agreed    = `{"action":"accept"}` // to a visit
 	sampled   = `{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`
 	rooted    = `{"roots":[{"uri":"file:///src","name":"src"}]}`
 )
@@ -321,7 +387,7 @@ var modes = []mode{
 // have none by their kind. What it does not know it accepts.
 type person map[string]string
 
-func (p person) answers(q protocol.InputRequest) json.RawMessage {
+func (p person) answer(q protocol.InputRequest) string {
 	name := string(q.Kind())
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -334,9 +400,9 @@ func (p person) answers(q protocol.InputRequest) json.RawMessage {
 		name, _, _ = strings.Cut(q.Message, " ")
 	}
 	if answer, ok := p[name]; ok {
-		return json.RawMessage(answer)
+		return answer
 	}
-	answer, _ := willing(context.Background(), q, nil)
+	answer, _ := willing(&pushed{InputRequest: q})
 	return answer
 }
 
@@ -352,10 +418,7 @@ func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person,
 	t.Helper()
 	j := &journey{client: newClient(t, opts, handler)}
 	j.human = &human{t: t, version: m.version,
-		answer: func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,
-			error) {
-			return p.answers(q), nil
-		}}
+		answer: func(q *pushed) (string, error) { return p.answer(q.InputRequest), nil }}
 	if j.call.Version = m.version; m.version.Era() == protocol.Legacy {
 		j.call.Push = j.human
 	}
@@ -376,9 +439,8 @@ func (j *journey) end(p person) (protocol.Result, error) {
 		}
 		for _, q := range asked.InputRequests {
 			j.human.asked = append(j.human.asked, q.Request)
-			j.call.Responses = append(j.call.Responses,
-				protocol.KeyedResponse{Key: q.Key, Result: p.answers(q.Request)})
 		}
+		j.call.Responses = answersTo(asked, p.answer)
 	}
 }
 
@@ -414,21 +476,83 @@ func wants(text string,
 	}
 }
 
+// flow is a handler that says a text, unless must or check stop it at an error.
+func flow(text func(ctx context.Context) string) roundtrip.Handler {
+	return func(ctx context.Context) (_ protocol.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				stop, ok := v.(stopped)
+				if !ok {
+					panic(v)
+				}
+				err = stop.error
+			}
+		}()
+		return say(text(ctx))
+	}
+}
+
+type stopped struct{ error }
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(stopped{err})
+	}
+}
+
+// replyTo reads a [Confirmation] in guard style, and consents whether there is an accepted one.
+func replyTo(ctx context.Context, key string) roundtrip.Reply[Confirmation] {
+	return roundtrip.Answer[Confirmation](ctx, key)
+}
+
+func consents(ctx context.Context, key string) bool {
+	_, ok := roundtrip.AcceptedContent[Confirmation](ctx, key)
+	return ok
+}
+
+// asksFor is a handler in flow style that asks for a reason under each key, and says them.
+func asksFor(keys ...string) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		var reasons []string
+		for _, key := range keys {
+			reason, err := reasonOf(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			reasons = append(reasons, reason)
+		}
+		return say(strings.Join(reasons, " "))
+	}
+}
+
 // reasonOf is the shortest flow: one question.
 func reasonOf(ctx context.Context, key string) (string, error) {
 	c, err := roundtrip.Ask[Confirmation](ctx, key, key+" ?")
 	return c.Reason, err
 }
 
-func form(reason string) string { return `{"action":"accept","content":{"reason":"` + reason + `"}}` }
+func accept(content string) string { return `{"action":"accept","content":` + content + `}` }
+
+func form(reason string) string { return accept(`{"reason":"` + reason + `"}`) }
+
+// pushed is a question to a human, in the context of its Push.
+type pushed struct {
+	context.Context
+	protocol.InputRequest
+	extend func()
+}
 
 // A human sits behind a client of a legacy revision. What it is asked must be a
 // message of that revision.
 type human struct {
 	t       testing.TB
 	version protocol.Version
-	answer  func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error)
+	answer  func(*pushed) (string, error)
 
 	mu        sync.Mutex
 	asked     []protocol.InputRequest
@@ -449,13 +573,13 @@ func (h *human) Push(ctx context.Context, q protocol.InputRequest,
 	h.mu.Lock()
 	h.asked, h.wire = append(h.asked, q), append(h.wire, string(data))
 	h.mu.Unlock()
-	answer, err := h.answer(ctx, q, extend)
+	answer, err := h.answer(&pushed{ctx, q, extend})
 	if err != nil && ctx.Err() != nil {
 		h.mu.Lock()
 		h.withdrawn++
 		h.mu.Unlock()
 	}
-	return answer, err
+	return json.RawMessage(answer), err
 }
 
 func (h *human) traffic() int {
@@ -465,31 +589,51 @@ func (h *human) traffic() int {
 }
 
 // willing answers every question as one would hope.
-func willing(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+func willing(q *pushed) (string, error) {
 	switch q.Kind() {
 	case protocol.KindElicitForm:
-		return json.RawMessage(accepted), nil
+		return accepted, nil
 	case protocol.KindElicitURL:
-		return json.RawMessage(`{"action":"accept"}`), nil
+		return agreed, nil
 	case protocol.KindCreateMessage:
-		return json.RawMessage(sampled), nil
+		return sampled, nil
 	case protocol.KindListRoots:
-		return json.RawMessage(rooted), nil
+		return rooted, nil
 	}
-	return nil, fmt.Errorf("unknown question %T", q)
+	return "", fmt.Errorf("unknown question %T", q.InputRequest)
 }
 
-func says(text string) func(context.Context, protocol.InputRequest,
-	func()) (json.RawMessage, error) {
-	return func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-		return json.RawMessage(text), nil
+func says(text string) func(*pushed) (string, error) {
+	return func(*pushed) (string, error) { return text, nil }
+}
+
+// after has a person take this long.
+func after(d time.Duration, answer func(*pushed) (string, error)) func(*pushed) (string, error) {
+	return func(q *pushed) (string, error) {
+		time.Sleep(d)
+		return answer(q)
 	}
+}
+
+func fails(err error) func(*pushed) (string, error) {
+	return func(*pushed) (string, error) { return "", err }
 }
 
 // silent never answers.
-func silent(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
-	<-ctx.Done()
-	return nil, context.Cause(ctx)
+func silent(q *pushed) (string, error) {
+	<-q.Done()
+	return "", context.Cause(q)
+}
+
+// serveLive returns a client of revision 2025-11-25 without options, and serveAs one of any.
+func serveLive(t testing.TB, handler roundtrip.Handler) (*client, *human) {
+	t.Helper()
+	return serveAs(t, protocol.V20251125, handler)
+}
+
+func serveAs(t testing.TB, v protocol.Version, handler roundtrip.Handler) (*client, *human) {
+	t.Helper()
+	return newLegacy(t, v, roundtrip.Options{}, handler)
 }
 
 // newLegacy returns a client of revision v with somebody behind it.

@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,20 +26,18 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 			defer stop()
 		}
 		committed := false
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(ctx context.Context) (protocol.Result, error) {
-				if err := roundtrip.OnCommit(ctx,
-					func(context.Context) { committed = true }); err != nil {
-					t.Error(err)
-				}
-				ctx.Done() // as everything does that waits
-				_, _ = reasonOf(ctx, "x")
-				return say("deleted")
-			})
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+			if err := roundtrip.OnCommit(ctx,
+				func(context.Context) { committed = true }); err != nil {
+				t.Error(err)
+			}
+			ctx.Done() // as everything does that waits
+			_, _ = reasonOf(ctx, "x")
+			return say("deleted")
+		})
+		h.answer = func(q *pushed) (string, error) {
 			go cancel()
-			return silent(ctx, q, extend)
+			return silent(q)
 		}
 		result, err := c.funnel.Do(parent, c.call, c.handler)
 		if got := show(result); got == "deleted" || committed {
@@ -54,8 +51,7 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 // comes to ask.
 func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	for name, of := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"context of the handler": func(ctx context.Context) (context.Context,
-			context.CancelFunc) {
+		"context of the handler": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return ctx, func() {}
 		},
 		"derived": context.WithCancel,
@@ -63,24 +59,20 @@ func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 			return context.WithCancel(context.WithoutCancel(ctx))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-					func(ctx context.Context) (protocol.Result, error) {
-						time.Sleep(25 * time.Hour)
-						ctx, cancel := of(ctx)
-						defer cancel()
-						if _, err := reasonOf(ctx, "a"); err == nil {
-							t.Error("answered")
-						}
-						return say("deleted")
-					})
-				if got, want := c.done(), "error: nobody answered in time"; got != want ||
-					h.traffic() != 0 {
-					t.Errorf("got %q after %d questions, want %q after none", got, h.traffic(),
-						want)
+		bubble(t, name, func(t *testing.T) {
+			c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+				time.Sleep(25 * time.Hour)
+				ctx, cancel := of(ctx)
+				defer cancel()
+				if _, err := reasonOf(ctx, "a"); err == nil {
+					t.Error("answered")
 				}
+				return say("deleted")
 			})
+			if got, want := c.done(), "error: nobody answered in time"; got != want ||
+				h.traffic() != 0 {
+				t.Errorf("got %q after %d questions, want %q after none", got, h.traffic(), want)
+			}
 		})
 	}
 }
@@ -89,21 +81,19 @@ func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 // not that of the flow.
 func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(ctx context.Context) (protocol.Result, error) {
-				if _, err := reasonOf(ctx, "a"); err == nil || ctx.Err() == nil {
-					t.Errorf("got %v, the context says %v", err, ctx.Err())
-				}
-				return say("deleted")
-			})
-		h.answer = func(ctx context.Context, _ protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+			if _, err := reasonOf(ctx, "a"); err == nil || ctx.Err() == nil {
+				t.Errorf("got %v, the context says %v", err, ctx.Err())
+			}
+			return say("deleted")
+		})
+		h.answer = func(q *pushed) (string, error) {
 			for {
 				select {
 				case <-time.After(time.Minute):
-					extend()
-				case <-ctx.Done():
-					return nil, context.Cause(ctx)
+					q.extend()
+				case <-q.Done():
+					return "", context.Cause(q)
 				}
 			}
 		}
@@ -119,35 +109,24 @@ func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 // call in the same way, for the same handlers.
 func TestUnansweredInPlace(t *testing.T) {
 	for name, then := range misbehaving {
-		for what, answer := range map[string]func(context.Context, protocol.InputRequest,
-			func()) (json.RawMessage, error){
-			"the client could not answer: not now": func(context.Context, protocol.InputRequest,
-				func()) (json.RawMessage, error) {
-				return nil, protocol.Errorf(-32603, "not now")
-			},
-			"the client could not be asked": func(context.Context, protocol.InputRequest,
-				func()) (json.RawMessage, error) {
-				return nil, errors.New("broken pipe")
-			},
-			"nobody answered in time": silent,
+		for what, answer := range map[string]func(*pushed) (string, error){
+			"the client could not answer: not now": fails(protocol.Errorf(-32603, "not now")),
+			"the client could not be asked":        fails(errors.New("broken pipe")),
+			"nobody answered in time":              silent,
 		} {
-			t.Run(name+" "+what, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-						func(ctx context.Context) (protocol.Result, error) {
-							_, err := reasonOf(ctx, "k")
-							if err == nil || ctx.Err() == nil {
-								t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
-							}
-							_, err = reasonOf(ctx, "l") // asks nobody any more
-							return then(ctx, err)
-						})
-					h.answer = answer
-					if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
-						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(),
-							want)
+			bubble(t, name+" "+what, func(t *testing.T) {
+				c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+					_, err := reasonOf(ctx, "k")
+					if err == nil || ctx.Err() == nil {
+						t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
 					}
+					_, err = reasonOf(ctx, "l") // asks nobody any more
+					return then(ctx, err)
 				})
+				h.answer = answer
+				if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
+					t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(), want)
+				}
 			})
 		}
 	}
@@ -156,25 +135,20 @@ func TestUnansweredInPlace(t *testing.T) {
 // TestWithdrawnInPlace: a handler that gives a question up itself goes on.
 func TestWithdrawnInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(ctx context.Context) (protocol.Result, error) {
-				short, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
-				}
-				reason, err := reasonOf(ctx, "k")
-				if err != nil {
-					return nil, err
-				}
-				return say(reason)
-			})
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			if h.traffic() == 1 {
-				return silent(ctx, q, extend)
+		c, h := serveLive(t, flow(func(ctx context.Context) string {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
 			}
-			return json.RawMessage(accepted), nil
+			reason := must(reasonOf(ctx, "k"))
+			return reason
+		}))
+		h.answer = func(q *pushed) (string, error) {
+			if h.traffic() == 1 {
+				return silent(q)
+			}
+			return accepted, nil
 		}
 		if got := c.done(); got != "now" || h.withdrawn != 1 {
 			t.Errorf("got %q, %d questions withdrawn", got, h.withdrawn)
@@ -187,24 +161,20 @@ func TestWithdrawnInPlace(t *testing.T) {
 func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, over := make(chan struct{}), make(chan error, 1)
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(ctx context.Context) (protocol.Result, error) {
-				go func() {
-					_, err := reasonOf(context.WithoutCancel(ctx), "left")
-					over <- err
-				}()
-				<-asked
-				return say("done")
-			})
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+			go func() {
+				_, err := reasonOf(context.WithoutCancel(ctx), "left")
+				over <- err
+			}()
+			<-asked
+			return say("done")
+		})
+		h.answer = func(q *pushed) (string, error) {
 			close(asked)
-			return silent(ctx, q, extend)
+			return silent(q)
 		}
 		start := time.Now()
-		if got := c.done(); got != "done" {
-			t.Errorf("got %q", got)
-		}
+		c.says("done")
 		if err := <-over; err == nil || time.Since(start) > time.Second || h.withdrawn != 1 {
 			t.Errorf("%v after %v, %d questions withdrawn", err, time.Since(start), h.withdrawn)
 		}
@@ -214,12 +184,12 @@ func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 // TestOneFailureInPlaceWithdrawsTheOthers: two questions in the air at once, and what becomes of
 // the one decides what becomes of the other.
 func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
-	broken := func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+	broken := func(*pushed) (string, error) {
 		time.Sleep(time.Second) // until the other one is in the air, too
-		return nil, errors.New("broken")
+		return "", errors.New("broken")
 	}
 	for name, tc := range map[string]struct {
-		other     func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error)
+		other     func(*pushed) (string, error)
 		want      string
 		withdrawn int
 	}{
@@ -227,40 +197,35 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 		"error":    {broken, "error: the client could not be asked", 1},
 		"silence":  {silent, "error: nobody answered in time", 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125,
-					roundtrip.Options{HumanTimeout: time.Minute},
-					func(ctx context.Context) (protocol.Result, error) {
-						_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-						var a, b error
-						var group sync.WaitGroup
-						group.Go(func() { _, a = reasonOf(ctx, "a") })
-						group.Go(func() { _, b = reasonOf(ctx, "b") })
-						group.Wait()
-						if refused := errors.Join(a, b); name == "declined" && refused != nil {
-							return nil, refused
-						}
-						return say("deleted") // as if nothing had happened
-					})
-				h.answer = func(ctx context.Context, q protocol.InputRequest,
-					extend func()) (json.RawMessage, error) {
-					if q.(*protocol.ElicitForm).Message == "b ?" {
-						return tc.other(ctx, q, extend)
+		bubble(t, name, func(t *testing.T) {
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{HumanTimeout: time.Minute},
+				func(ctx context.Context) (protocol.Result, error) {
+					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+					var a, b error
+					var group sync.WaitGroup
+					group.Go(func() { _, a = reasonOf(ctx, "a") })
+					group.Go(func() { _, b = reasonOf(ctx, "b") })
+					group.Wait()
+					if refused := errors.Join(a, b); name == "declined" && refused != nil {
+						return nil, refused
 					}
-					select { // as slow as one who thinks
-					case <-time.After(59 * time.Second):
-						return json.RawMessage(accepted), nil
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					}
+					return say("deleted") // as if nothing had happened
+				})
+			h.answer = func(q *pushed) (string, error) {
+				if q.InputRequest.(*protocol.ElicitForm).Message == "b ?" {
+					return tc.other(q)
 				}
-				if got := c.done(); got != tc.want || h.traffic() != 2 ||
-					h.withdrawn != tc.withdrawn {
-					t.Errorf("got %q after %d questions, %d of them withdrawn, want %q", got,
-						h.traffic(), h.withdrawn, tc.want)
+				select { // as slow as one who thinks
+				case <-time.After(59 * time.Second):
+					return accepted, nil
+				case <-q.Done():
+					return "", q.Err()
 				}
-			})
+			}
+			if got := c.done(); got != tc.want || h.traffic() != 2 || h.withdrawn != tc.withdrawn {
+				t.Errorf("got %q after %d questions, %d of them withdrawn, want %q", got,
+					h.traffic(), h.withdrawn, tc.want)
+			}
 		})
 	}
 }
@@ -268,18 +233,17 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 // TestSecondQuestionInPlaceCannotBeAsked: the first was answered, the second needs
 // what the client lacks, and a handler that goes on all the same is not believed.
 func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-			if _, err := reasonOf(ctx, "a"); err != nil {
-				t.Error(err)
-			}
-			_ = roundtrip.AskURL(ctx, "b", "visit", "https://x.example")
-			if _, err := roundtrip.IdempotencyKey(ctx, "pay"); err == nil || ctx.Err() == nil {
-				t.Errorf("the run goes on: %v, %v", err, ctx.Err())
-			}
-			return say("deleted")
-		})
+	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+		_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+		if _, err := reasonOf(ctx, "a"); err != nil {
+			t.Error(err)
+		}
+		_ = roundtrip.AskURL(ctx, "b", "visit", "https://x.example")
+		if _, err := roundtrip.IdempotencyKey(ctx, "pay"); err == nil || ctx.Err() == nil {
+			t.Errorf("the run goes on: %v, %v", err, ctx.Err())
+		}
+		return say("deleted")
+	})
 	h.answer = says(accepted)
 	c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
 	c.refused(protocol.CodeCannotAsk, "elicitation")
@@ -309,13 +273,12 @@ func TestOverlappingQuestionsInPlaceEnd(t *testing.T) {
 				return say("done")
 			})
 		var asked atomic.Int64
-		h.answer = func(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage,
-			error) {
+		h.answer = func(q *pushed) (string, error) {
 			select {
 			case <-time.After(time.Duration(asked.Add(1)) * time.Second):
-				return json.RawMessage(accepted), nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
+				return accepted, nil
+			case <-q.Done():
+				return "", q.Err()
 			}
 		}
 		contains(t, c.done(), "error: gave up after 16 rounds")

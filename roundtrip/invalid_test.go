@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,20 +49,17 @@ type inTurn struct {
 	messages []string
 }
 
-func (s *inTurn) next(q protocol.InputRequest) json.RawMessage {
+func (s *inTurn) next(q protocol.InputRequest) string {
 	s.messages = append(s.messages, q.(*protocol.ElicitForm).Message)
 	content := s.contents[min(len(s.messages), len(s.contents))-1]
-	return json.RawMessage(`{"action":"accept","content":` + content + `}`)
+	return `{"action":"accept","content":` + content + `}`
 }
 
 // play takes a handler through a flow in a mode and returns its end.
 func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, *events) {
 	t.Helper()
 	j := newJourney(t, m, roundtrip.Options{}, nil, handler)
-	j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,
-		error) {
-		return s.next(q), nil
-	}
+	j.human.answer = func(q *pushed) (string, error) { return s.next(q.InputRequest), nil }
 	for {
 		result, err := j.send()
 		asked, more := result.(*protocol.InputRequiredResult)
@@ -73,10 +69,7 @@ func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, 
 		if !more {
 			return show(result), j.events
 		}
-		for _, q := range asked.InputRequests {
-			j.call.Responses = append(j.call.Responses,
-				protocol.KeyedResponse{Key: q.Key, Result: s.next(q.Request)})
-		}
+		j.call.Responses = answersTo(asked, s.next)
 	}
 }
 
@@ -146,17 +139,14 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 func TestValidAnswersAreNotCounted(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
-		got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
+		got, _ := s.play(t, m, flow(func(ctx context.Context) string {
 			for i := range 3 {
-				if _, err := roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i),
-					"How much?"); err != nil {
-					return nil, err
-				}
+				must(roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i), "How much?"))
 				s.contents = append(s.contents, `{"amount":0,"agree":true}`,
 					`{"amount":1,"agree":true}`)
 			}
-			return say("paid")
-		})
+			return "paid"
+		}))
 		if got != "paid" {
 			t.Errorf("%s: got %q", m.name, got)
 		}
@@ -168,14 +158,10 @@ func TestGaveUpNamesTheRule(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
 		j := newJourney(t, m, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 1}}, nil, payFlow)
-		j.human.answer = func(_ context.Context, q protocol.InputRequest,
-			_ func()) (json.RawMessage, error) {
-			return s.next(q), nil
-		}
+		j.human.answer = func(q *pushed) (string, error) { return s.next(q.InputRequest), nil }
 		result, err := j.send()
 		if asked, ok := result.(*protocol.InputRequiredResult); ok {
-			j.call.Responses = protocol.InputResponses{{Key: "pay",
-				Result: s.next(asked.InputRequests[0].Request)}}
+			j.call.Responses = answersTo(asked, s.next)
 			result, err = j.send()
 		}
 		if err != nil {
@@ -208,12 +194,12 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 // TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again
 // as before.
 func TestVisitsAreNotInvalid(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+	c := serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))
 	})
 	c.ask("visit")
 	for range 5 {
-		asked := c.answer("visit", `{"action":"accept"}`).ask("visit")
+		asked := c.answer("visit", agreed).ask("visit").asked
 		if m := asked.InputRequests[0].Request.(*protocol.ElicitURL).Message; m != "Sign in" {
 			t.Errorf("shown %q", m)
 		}
@@ -227,9 +213,9 @@ func TestVisitsAreNotInvalid(t *testing.T) {
 // it the second time that it is read either, in this round and in the next.
 func TestInvalidAnswersStayInvalid(t *testing.T) {
 	var outcomes []roundtrip.Outcome
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		for range 2 {
-			reply := roundtrip.Answer[Confirmation](ctx, "k")
+			reply := replyTo(ctx, "k")
 			outcomes = append(outcomes, reply.Outcome)
 			if reply.Outcome == roundtrip.Invalid &&
 				(reply.Err == nil || reply.Content.Reason != "") {
@@ -237,12 +223,11 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 			}
 		}
 		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			return ask(elicit("k"))
 		}
 		return say("done")
 	})
-	c.ask("k")
-	c.answer("k", `{"action":"accept","content":{"reason":"x"}}`).done()
+	c.ask("k").answer("k", form("x")).done()
 	want := []roundtrip.Outcome{roundtrip.Missing, roundtrip.Missing, roundtrip.Invalid,
 		roundtrip.Invalid}
 	for i, outcome := range outcomes {

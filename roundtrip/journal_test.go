@@ -19,10 +19,6 @@ func TestChangedQuestion(t *testing.T) {
 	type Other struct {
 		Reason string `json:"reason" minLength:"2" jsonschema:"another form"`
 	}
-	text := func(s string) *protocol.CreateMessage {
-		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: s}}}}}
-	}
 	for _, tc := range []struct {
 		name string
 		// ask asks under "k" in the n-th way.
@@ -49,30 +45,21 @@ func TestChangedQuestion(t *testing.T) {
 			return err
 		}, accepted},
 		{"sampling", func(ctx context.Context, n int) error {
-			_, err := roundtrip.AskMessage(ctx, "k", text(fmt.Sprint(n)))
+			_, err := roundtrip.AskMessage(ctx, "k", message(fmt.Sprint(n)))
 			return err
 		}, sampled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if err := tc.ask(ctx, n); err != nil {
-						return nil, err
-					}
-					return say("done")
-				})
-			c.ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("unchanged: got %q", got)
-			}
+			c := serve(t, flow(func(ctx context.Context) string {
+				check(tc.ask(ctx, n))
+				return "done"
+			}))
+			c.ask("k").answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
-			c.answer("k", tc.answer).ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("changed once: got %q", got)
-			}
+			c.answer("k", tc.answer).ask("k").answer("k", tc.answer).says("done")
 			c.call, n = toolCall(), 1
 			c.ask("k")
 			n = 2
@@ -92,10 +79,6 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 		return &protocol.ElicitForm{Message: message, Schema: json.RawMessage(fmt.Sprintf(
 			`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, least))}
 	}
-	model := func(words string) protocol.InputRequest {
-		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: words}}}}}
-	}
 	for _, tc := range []struct {
 		name, answer string
 		ask          func(n int) protocol.InputRequest
@@ -104,25 +87,21 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 			return form(fmt.Sprintf("At 12:0%d?", n), 1)
 		}},
 		{"form", accepted, func(n int) protocol.InputRequest { return form("Why?", n) }},
-		{"sampling", sampled, func(n int) protocol.InputRequest { return model(fmt.Sprint(n)) }},
+		{"sampling", sampled, func(n int) protocol.InputRequest { return message(fmt.Sprint(n)) }},
 		{"kind", accepted, func(n int) protocol.InputRequest {
 			if n == 1 {
 				return form("Why?", 1)
 			}
-			return model("Why?")
+			return message("Why?")
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
-					return say("done")
-				})
-			c.ask("k")
-			if got := c.answer("k", tc.answer).done(); got != "done" {
-				t.Fatalf("unchanged: got %q", got)
-			}
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
+				return say("done")
+			})
+			c.ask("k").answer("k", tc.answer).says("done")
 			c.call = toolCall()
 			c.ask("k")
 			n = 2
@@ -148,15 +127,13 @@ func TestVisitsThatChange(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
-					return say(fmt.Sprint("went on: ", err)) // which ends nothing well
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
+				return say(fmt.Sprint("went on: ", err)) // which ends nothing well
+			})
 			for range 2 {
 				c.call = toolCall()
-				c.ask("k")
-				c.answer("k", `{"action":"accept"}`).refused(protocol.CodeFlowEnded, `"k"`,
+				c.ask("k").answer("k", agreed).refused(protocol.CodeFlowEnded, `"k"`,
 					"asked something else", "roundtrip.Nonce")
 			}
 			contains(t, one[event.ServerBug](t, c.events).Err.Error(), `"k"`, "roundtrip.Nonce")
@@ -167,7 +144,7 @@ func TestVisitsThatChange(t *testing.T) {
 // TestReworded takes the answer whatever the wording, but not whatever the form.
 func TestReworded(t *testing.T) {
 	n := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n++
 		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("It is ", n, " o'clock"),
 			roundtrip.Reworded())
@@ -180,16 +157,12 @@ func TestReworded(t *testing.T) {
 		}
 		return say("done")
 	})
-	c.ask("k")
-	c.answer("k", accepted).ask("u")
-	if got := c.answer("u", `{"action":"accept"}`).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("k").answer("k", accepted).ask("u").answer("u", agreed).says("done")
 }
 
 // TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
 func TestRewordedIsNoOtherKind(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
 			_, err := roundtrip.AskRoots(ctx, "k", roundtrip.Reworded())
 			return nil, err
@@ -197,11 +170,8 @@ func TestRewordedIsNoOtherKind(t *testing.T) {
 		err := roundtrip.AskURL(ctx, "k", "visit", "https://x.example", roundtrip.Reworded())
 		return say(fmt.Sprint("visited: ", err))
 	})
-	c.ask("k")
-	c.answer("k", rooted).ask("k") // a list of directories is no consent to a visit
-	if got := c.answer("k", `{"action":"accept"}`).done(); got != "visited: <nil>" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("k").answer("k", rooted).ask("k") // a list of directories is no consent to a visit
+	c.answer("k", agreed).says("visited: <nil>")
 }
 
 // TestFlowStateHoldsNoSchema: the handler brings it, so it need not travel.
@@ -232,15 +202,12 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 // TestRefusalStands: nobody is asked again in other words.
 func TestRefusalStands(t *testing.T) {
 	n := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n++
 		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("The ", n, "th time"))
 		return nil, err
 	})
-	c.ask("k")
-	if got := c.answer("k", declined).done(); got != "error: declined: k" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("k").answer("k", declined).says("error: declined: k")
 }
 
 // TestNoConvergence asks under another key every time.
@@ -337,24 +304,18 @@ func TestMixedStyles(t *testing.T) {
 		})
 	}
 	t.Run("one key in both", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 			_, _ = whyNow.Ask(ctx, "why ?")
 			return ask(whyNow.Elicit("why ?"))
 		})
 		contains(t, c.bug(), "why", "twice")
 	})
 	t.Run("read in the other style", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(whyNow.Elicit("why ?"))
-			}
+		c := serve(t, rounds(asks(whyNow.Elicit("why ?")), func(ctx context.Context) (protocol.Result, error) {
 			asked, err := whyNow.Ask(ctx, "in other words")
 			return say(fmt.Sprint(asked.Reason, whyNow.Answer(ctx).Content.Reason, err))
-		})
-		c.ask("why")
-		if got := c.answer("why", accepted).done(); got != "nownow<nil>" {
-			t.Errorf("got %q", got)
-		}
+		}))
+		c.ask("why").answer("why", accepted).says("nownow<nil>")
 	})
 }
 
@@ -362,50 +323,30 @@ func TestMixedStyles(t *testing.T) {
 func TestFlowVersion(t *testing.T) {
 	version := "1"
 	memos := 0
-	handler := func(ctx context.Context) (protocol.Result, error) {
+	handler := flow(func(ctx context.Context) string {
 		if version != "" {
-			if err := roundtrip.FlowVersion(ctx, version); err != nil {
-				return nil, err
-			}
+			check(roundtrip.FlowVersion(ctx, version))
 		}
-		key, err := roundtrip.IdempotencyKey(ctx, "effect")
-		if err != nil {
-			return nil, err
-		}
-		n, err := roundtrip.Memo(ctx, "m",
-			func(context.Context) (int, error) { memos++; return memos, nil })
-		if err != nil {
-			return nil, err
-		}
-		a, err := reasonOf(ctx, "a")
-		if err != nil {
-			return nil, err
-		}
-		b, err := reasonOf(ctx, "b")
-		if err != nil {
-			return nil, err
-		}
-		return say(fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx)))
-	}
+		key := must(roundtrip.IdempotencyKey(ctx, "effect"))
+		n := must(roundtrip.Memo(ctx, "m",
+			func(context.Context) (int, error) { memos++; return memos, nil }))
+		a := must(reasonOf(ctx, "a"))
+		b := must(reasonOf(ctx, "b"))
+		return fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx))
+	})
 	for _, tc := range []struct{ before, after string }{{"1", "1"}, {"1", "2"}, {"", "1"},
 		{"1", ""}} {
 		t.Run(tc.before+" to "+tc.after, func(t *testing.T) {
 			memos, version = 0, tc.before
-			c := newClient(t, roundtrip.Options{}, handler)
-			c.ask("a")
-			c.answer("a", form("old")).ask("b")
+			c := serve(t, handler)
+			c.ask("a").answer("a", form("old")).ask("b")
 			version = tc.after
 			if tc.before == tc.after {
-				if got := c.answer("b", form("new")).done(); got != "1 old new 43 []" {
-					t.Errorf("got %q", got)
-				}
+				c.answer("b", form("new")).says("1 old new 43 []")
 				return
 			}
-			c.answer("b", form("lost")).ask("a")
-			c.answer("a", form("new")).ask("b")
-			if got := c.answer("b", form("newer")).done(); got != "2 new newer 43 []" {
-				t.Errorf("got %q", got)
-			}
+			c.answer("b", form("lost")).ask("a").answer("a", form("new")).ask("b")
+			c.answer("b", form("newer")).says("2 new newer 43 []")
 			if end := one[event.FlowEnded](t, c.events); end.Legs != 5 {
 				t.Errorf("the flow took %d legs, want 5: rounds go on counting", end.Legs)
 			}
@@ -416,7 +357,7 @@ func TestFlowVersion(t *testing.T) {
 // TestFlowVersionLists what is dropped, and keeps the name of effects.
 func TestFlowVersionLists(t *testing.T) {
 	version, names := "1", map[string]bool{}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if err := roundtrip.FlowVersion(ctx, version); err != nil {
 			return nil, err
 		}
@@ -456,37 +397,32 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 			return roundtrip.RawAnswer(ctx, "raw").Outcome == roundtrip.Accepted
 		},
 		"Visited": func(ctx context.Context) bool {
-			return roundtrip.Visited(ctx,
-				"url") == roundtrip.Accepted
+			return roundtrip.Visited(ctx, "url") == roundtrip.Accepted
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version, late := "1", false
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					if !late {
-						_ = roundtrip.FlowVersion(ctx, version)
-					}
-					done := look(ctx)
-					if late && version != "" {
-						_ = roundtrip.FlowVersion(ctx, version)
-					}
-					if !done {
-						return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
-							roundtrip.ElicitURL("url", "go", "https://x.example"),
-							roundtrip.ElicitSchema("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
-					}
-					return say("deleted")
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				if !late {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				done := look(ctx)
+				if late && version != "" {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				if !done {
+					return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
+						roundtrip.ElicitURL("url", "go", "https://x.example"),
+						roundtrip.ElicitSchema("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
+				}
+				return say("deleted")
+			})
 			retry := func() *client {
-				return c.answer("why", accepted, "raw", accepted, "url",
-					accepted)
+				return c.answer("why", accepted, "raw", accepted, "url", accepted)
 			}
 			c.ask("why", "url", "raw")
 			first := c.call.State
-			if got := retry().done(); got != "deleted" {
-				t.Fatalf("got %q", got)
-			}
+			retry().says("deleted")
 			late, version = true, "2"
 			c.call.State = first
 			retry()
@@ -502,24 +438,17 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 // changed do not make the client one that loses its state.
 func TestVersionsAreNotTheClientsFault(t *testing.T) {
 	version := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if err := roundtrip.FlowVersion(ctx, fmt.Sprint(version)); err != nil {
-			return nil, err
-		}
-		_, err := reasonOf(ctx, "a")
-		if err != nil {
-			return nil, err
-		}
-		return say("done")
-	})
+	c := serve(t, flow(func(ctx context.Context) string {
+		check(roundtrip.FlowVersion(ctx, fmt.Sprint(version)))
+		must(reasonOf(ctx, "a"))
+		return "done"
+	}))
 	c.ask("a")
 	for range 4 {
 		version = 1 - version
 		c.answer("a", accepted).ask("a")
 	}
-	if got := c.answer("a", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("a", accepted).says("done")
 }
 
 // TestLongestFlowVersionAndAbsentOptions: a version of exactly 64 bytes is taken, and
@@ -527,25 +456,15 @@ func TestVersionsAreNotTheClientsFault(t *testing.T) {
 func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			p := person{"why": form("now"), "login": `{"action":"accept"}`}
-			handler := func(ctx context.Context) (protocol.Result, error) {
-				if err := roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)); err != nil {
-					return nil, err
-				}
-				why, err := roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil)
-				if err != nil {
-					return nil, err
-				}
-				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/",
-					nil); err != nil {
-					return nil, err
-				}
+			p := person{"why": form("now"), "login": agreed}
+			handler := flow(func(ctx context.Context) string {
+				check(roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)))
+				why := must(roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil))
+				check(roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/", nil))
 				done := func(context.Context) (bool, error) { return true, nil }
-				if err := roundtrip.Await(ctx, "login", done); err != nil {
-					return nil, err
-				}
-				return say(why.Reason)
-			}
+				check(roundtrip.Await(ctx, "login", done))
+				return why.Reason
+			})
 			j := newJourney(t, m, roundtrip.Options{}, p, handler)
 			if result, err := j.end(p); err != nil || show(result) != "now" {
 				t.Errorf("got %q, %v", show(result), err)

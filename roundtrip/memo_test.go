@@ -24,24 +24,18 @@ func TestMemoRunsOnce(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			runs, seen := 0, map[quote]bool{}
 			p := person{}
-			j := newJourney(t, m, roundtrip.Options{}, p,
-				func(ctx context.Context) (protocol.Result, error) {
-					q, err := roundtrip.Memo(ctx, "quote", func(context.Context) (quote, error) {
-						runs++
-						// with a monotonic reading, which JSON drops
-						return quote{100 * runs, time.Now()}, nil
-					})
-					if err != nil {
-						return nil, err
-					}
-					seen[q] = true
-					for _, key := range []string{"a", "b"} {
-						if _, err := reasonOf(ctx, key); err != nil {
-							return nil, err
-						}
-					}
-					return say(fmt.Sprint(q.Cents))
-				})
+			j := newJourney(t, m, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
+				q := must(roundtrip.Memo(ctx, "quote", func(context.Context) (quote, error) {
+					runs++
+					// with a monotonic reading, which JSON drops
+					return quote{100 * runs, time.Now()}, nil
+				}))
+				seen[q] = true
+				for _, key := range []string{"a", "b"} {
+					must(reasonOf(ctx, key))
+				}
+				return fmt.Sprint(q.Cents)
+			}))
 			result, err := j.end(p)
 			if err != nil || show(result) != "100" || runs != 1 || len(seen) != 1 {
 				t.Errorf("got %q, %v; fn ran %d times, %d values", show(result), err, runs,
@@ -54,7 +48,7 @@ func TestMemoRunsOnce(t *testing.T) {
 // TestMemoFails: an error is not kept, and the key is free again.
 func TestMemoFails(t *testing.T) {
 	runs := 0
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		fn := func(context.Context) (int, error) {
 			if runs++; runs == 1 {
 				return 0, errors.New("not today")
@@ -73,15 +67,12 @@ func TestMemoFails(t *testing.T) {
 		}
 		return say(fmt.Sprint(runs))
 	})
-	c.ask("a")
-	if got := c.answer("a", accepted).done(); got != "2" {
-		t.Errorf("got %q, want no further run", got)
-	}
+	c.ask("a").answer("a", accepted).says("2")
 }
 
 // TestMemoOfAnotherType ends the flow and names the key.
 func TestMemoOfAnotherType(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
 			_, _ = roundtrip.Memo(ctx, "m",
 				func(context.Context) (string, error) { return "text", nil })
@@ -97,7 +88,7 @@ func TestMemoOfAnotherType(t *testing.T) {
 
 // TestMemoWaits while a question is pending, but gives what it has.
 func TestMemoWaits(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n, err := roundtrip.Memo(ctx, "early", func(context.Context) (int, error) { return 1, nil })
 		if err != nil {
 			return nil, err
@@ -112,15 +103,14 @@ func TestMemoWaits(t *testing.T) {
 		}
 		return nil, err
 	})
-	c.ask("q1")
-	c.answer("q1", accepted).ask("q2")
+	c.ask("q1").answer("q1", accepted).ask("q2")
 }
 
 // TestMemosConcurrently keeps what goroutines compute.
 func TestMemosConcurrently(t *testing.T) {
 	var mu sync.Mutex
 	runs := 0
-	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+	inEveryMode(t, roundtrip.Options{}, nil, flow(func(ctx context.Context) string {
 		var group sync.WaitGroup
 		sum := 0
 		for i := range 8 {
@@ -141,11 +131,9 @@ func TestMemosConcurrently(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if _, err := reasonOf(ctx, "a"); err != nil {
-			return nil, err
-		}
-		return say(fmt.Sprint(sum))
-	}, wants("28", 1, 2))
+		must(reasonOf(ctx, "a"))
+		return fmt.Sprint(sum)
+	}), wants("28", 1, 2))
 	if runs != 8*len(modes) {
 		t.Errorf("%d runs, want 8 in each mode", runs)
 	}
@@ -157,19 +145,14 @@ func TestIdempotencyKey(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			var names []string
-			handler := func(ctx context.Context) (protocol.Result, error) {
+			handler := flow(func(ctx context.Context) string {
 				for _, key := range []string{"charge", "refund"} {
-					name, err := roundtrip.IdempotencyKey(ctx, key)
-					if err != nil {
-						return nil, err
-					}
+					name := must(roundtrip.IdempotencyKey(ctx, key))
 					names = append(names, name)
 				}
-				if _, err := reasonOf(ctx, "a"); err != nil {
-					return nil, err
-				}
-				return say("done")
-			}
+				must(reasonOf(ctx, "a"))
+				return "done"
+			})
 			j := newJourney(t, m, roundtrip.Options{}, nil, handler)
 			if _, err := j.end(nil); err != nil {
 				t.Fatal(err)
@@ -203,18 +186,15 @@ func TestIdempotencyKey(t *testing.T) {
 // swallows the error would hide the person's refusal from all later rounds.
 func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"sure": declined},
-		func(ctx context.Context) (protocol.Result, error) {
-			plan, err := roundtrip.Memo(ctx, "plan", func(ctx context.Context) (string, error) {
+		flow(func(ctx context.Context) string {
+			plan := must(roundtrip.Memo(ctx, "plan", func(ctx context.Context) (string, error) {
 				if _, err := reasonOf(ctx, "sure"); errors.As(err, new(*roundtrip.DeclinedError)) {
 					return "", err
 				}
 				return "delete", nil // although nobody has agreed
-			})
-			if err != nil {
-				return nil, err
-			}
-			return say(plan)
-		}, func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
+			}))
+			return plan
+		}), func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
 			if got := show(result); got != "error: declined: sure" || err != nil {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -223,7 +203,7 @@ func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
 
 // TestMemoPanics: a handler that recovers may try again.
 func TestMemoPanics(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		try := func(fn func(context.Context) (int, error)) (n int, err error) {
 			defer func() {
 				if v := recover(); v != nil {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -14,24 +13,17 @@ func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			var visited, used string
-			p := person{"login": `{"action":"accept"}`}
-			j := newJourney(t, m, roundtrip.Options{}, p,
-				func(ctx context.Context) (protocol.Result, error) {
-					nonce, err := roundtrip.Nonce(ctx, "login")
-					if err != nil {
-						return nil, err
-					}
-					if visited == "" {
-						visited = nonce
-					}
-					err = roundtrip.AskURL(ctx, "login", "Sign in",
-						"https://id.example/authorize?state="+url.QueryEscape(nonce))
-					if err != nil {
-						return nil, err
-					}
-					used = nonce
-					return say("signed in")
-				})
+			p := person{"login": agreed}
+			j := newJourney(t, m, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
+				nonce := must(roundtrip.Nonce(ctx, "login"))
+				if visited == "" {
+					visited = nonce
+				}
+				check(roundtrip.AskURL(ctx, "login", "Sign in",
+					"https://id.example/authorize?state="+url.QueryEscape(nonce)))
+				used = nonce
+				return "signed in"
+			}))
 			if result, err := j.end(p); err != nil || show(result) != "signed in" {
 				t.Fatalf("got %q, %v", show(result), err)
 			}
@@ -45,18 +37,15 @@ func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
 // Two flows, and two names, have nothing in common.
 func TestNoncesDiffer(t *testing.T) {
 	seen := map[string]bool{}
-	handler := func(ctx context.Context) (protocol.Result, error) {
+	handler := flow(func(ctx context.Context) string {
 		for _, name := range []string{"a", "b"} {
-			nonce, err := roundtrip.Nonce(ctx, name)
-			if err != nil {
-				return nil, err
-			}
+			nonce := must(roundtrip.Nonce(ctx, name))
 			seen[nonce] = true
 		}
-		return say("done")
-	}
+		return "done"
+	})
 	for range 2 {
-		newClient(t, roundtrip.Options{}, handler).done()
+		serve(t, handler).done()
 	}
 	if len(seen) != 4 {
 		t.Errorf("%d nonces are different, want 4", len(seen))

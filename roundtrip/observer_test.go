@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,21 +19,16 @@ import (
 // question went.
 func TestAnsweredOnceAPerson(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
-		"flow": func(ctx context.Context) (protocol.Result, error) {
-			if err := roundtrip.AskURL(ctx, "visit", "visit", "https://id.example/"); err != nil {
-				return nil, err
-			}
-			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-			if err != nil {
-				return nil, err
-			}
-			return say("done")
-		},
+		"flow": flow(func(ctx context.Context) string {
+			check(roundtrip.AskURL(ctx, "visit", "visit", "https://id.example/"))
+			must(roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?"))
+			return "done"
+		}),
 		"guard": func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Visited(ctx, "visit") == roundtrip.Missing {
 				return ask(roundtrip.ElicitURL("visit", "visit", "https://id.example/"))
 			}
-			switch roundtrip.Answer[Confirmation](ctx, "confirm").Outcome {
+			switch replyTo(ctx, "confirm").Outcome {
 			case roundtrip.Missing:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
@@ -43,8 +37,7 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 	}
 	for style, handler := range styles {
 		for _, answer := range []string{accepted, declined, cancelled} {
-			inEveryMode(t, roundtrip.Options{},
-				person{"confirm": answer, "visit": `{"action":"accept"}`}, handler,
+			inEveryMode(t, roundtrip.Options{}, person{"confirm": answer, "visit": agreed}, handler,
 				func(t *testing.T, m mode, j *journey, _ protocol.Result, _ error) {
 					list := all[event.Answered](j.events)
 					if len(list) != 2 {
@@ -75,13 +68,13 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 
 // TestAnsweredOfPush: questions that a legacy handler pushes have keys that count them.
 func TestAnsweredOfPush(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	c, h := serveLive(t, nil)
 	question := &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{"n":{"type":"integer","minimum":3}},"required":["n"]}`)}
-	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+	h.answer = func(*pushed) (string, error) {
 		if h.traffic() == 1 {
-			return json.RawMessage(`{"action":"accept","content":{"n":1}}`), nil
+			return `{"action":"accept","content":{"n":1}}`, nil
 		}
-		return json.RawMessage(declined), nil
+		return declined, nil
 	}
 	if raw, err := c.push(t.Context(), question); err != nil || string(raw) != declined {
 		t.Errorf("got %s, %v", raw, err)
@@ -98,7 +91,7 @@ func TestAnsweredOfPush(t *testing.T) {
 }
 
 func TestAnsweredUnsolicited(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
+	c := serve(t, consent)
 	c.call.AcceptUnsolicited = true
 	c.answer("k", accepted, "nobody reads this", accepted).done()
 	if a := one[event.Answered](t, c.events); !a.Unsolicited || a.Key != "k" ||
@@ -112,10 +105,9 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := person{"confirm": declined}
 			j := newJourney(t, m, roundtrip.Options{}, p, asksOnce)
-			j.human.answer = func(_ context.Context, q protocol.InputRequest,
-				_ func()) (json.RawMessage, error) {
+			j.human.answer = func(q *pushed) (string, error) {
 				time.Sleep(time.Minute)
-				return p.answers(q), nil
+				return p.answer(q.InputRequest), nil
 			}
 			result, err := j.send()
 			if asked, ok := result.(*protocol.InputRequiredResult); ok && err == nil {
@@ -133,13 +125,10 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 // TestIgnoredDecline has handlers that complete although the person refused.
 func TestIgnoredDecline(t *testing.T) {
 	deletes := func(look func(context.Context)) roundtrip.Handler {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
-			}
+		return rounds(asks(roundtrip.Elicit[Confirmation]("confirm", "confirm ?")), func(ctx context.Context) (protocol.Result, error) {
 			look(ctx)
 			return say("DELETED")
-		}
+		})
 	}
 	for _, tc := range []struct {
 		name    string
@@ -151,28 +140,24 @@ func TestIgnoredDecline(t *testing.T) {
 		{"cancelled and ignored", cancelled, deletes(func(context.Context) {}), true},
 		{"accepted and not read", accepted, deletes(func(context.Context) {}), false},
 		{"looked at", declined, deletes(func(ctx context.Context) {
-			roundtrip.Answer[Confirmation](ctx, "confirm")
+			replyTo(ctx, "confirm")
 		}), false},
 		{"looked at as another kind", declined,
 			deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
 		{"another is looked at", declined,
-			deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }),
-			true},
-		{"a failure", declined, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
-			}
+			deletes(func(ctx context.Context) { replyTo(ctx, "other") }), true},
+		{"a failure", declined, rounds(asks(roundtrip.Elicit[Confirmation]("confirm", "confirm ?")), func(ctx context.Context) (protocol.Result, error) {
 			return nil, errors.New("stopped")
-		}, false},
+		}), false},
 		{"looked at a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
 			switch roundtrip.RoundOf(ctx).Number {
 			case 1:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:
-				roundtrip.Answer[Confirmation](ctx, "confirm")
+				replyTo(ctx, "confirm")
 				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
-			roundtrip.Answer[Confirmation](ctx, "other")
+			replyTo(ctx, "other")
 			return say("left alone")
 		}, false},
 		{"ignored a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
@@ -182,7 +167,7 @@ func TestIgnoredDecline(t *testing.T) {
 			case 2:
 				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
-			roundtrip.Answer[Confirmation](ctx, "other")
+			replyTo(ctx, "other")
 			return say("DELETED")
 		}, true},
 		{"flow style", declined, func(ctx context.Context) (protocol.Result, error) {
@@ -198,8 +183,7 @@ func TestIgnoredDecline(t *testing.T) {
 						t.Fatalf("%v, events %+v", err, list)
 					}
 					if tc.ignored && (list[0].Key != "confirm" ||
-						list[0].Decision != event.Declined &&
-							list[0].Decision != event.Cancelled) {
+						list[0].Decision != event.Declined && list[0].Decision != event.Cancelled) {
 						t.Errorf("%+v", list[0])
 					}
 				})
@@ -240,8 +224,7 @@ func TestHandlerFailedIsReported(t *testing.T) {
 					j.call.Method = method
 					j.call.Credential = "Bearer header-credential"
 					result, err := j.end(p)
-					text, e := failureText(t, result, err),
-						one[event.HandlerFailed](t, j.events)
+					text, e := failureText(t, result, err), one[event.HandlerFailed](t, j.events)
 					if e.Text != `cause: no [redacted] in [redacted] for Bearer [redacted] of "[redacted]"` || !errors.Is(e.Err, cause) || e.Request == "" {
 						t.Errorf("event %+v", e)
 					}
@@ -281,8 +264,7 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 }
 
 func TestPanicsAreMasked(t *testing.T) {
-	c := newClient(t, roundtrip.Options{},
-		func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
+	c := serve(t, func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
 	c.fails(protocol.CodeInternalError)
 	if e := one[event.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" ||
 		e.Value != "no idea of prod" || !strings.Contains(string(e.Stack), "observer_test.go") {
@@ -313,14 +295,12 @@ func TestKeysAreNamed(t *testing.T) {
 // next leg.
 func TestRequestID(t *testing.T) {
 	var seen []string
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		seen = append(seen, roundtrip.RequestID(ctx))
 		return consent(ctx)
 	})
-	c.ask("k")
-	c.answer("k", accepted).done()
-	asked, resumed := one[event.InputRequested](t, c.events),
-		one[event.Resumed](t, c.events)
+	c.ask("k").answer("k", accepted).done()
+	asked, resumed := one[event.InputRequested](t, c.events), one[event.Resumed](t, c.events)
 	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] ||
 		resumed.Request != seen[1] {
 		t.Errorf("handlers saw %v, events %q and %q", seen, asked.Request, resumed.Request)
@@ -333,19 +313,15 @@ func TestRequestID(t *testing.T) {
 // TestEventsOfPlainCalls: a call of one leg ends no flow, and where no answer is
 // dropped nobody hears of dropped answers, in both eras and in place.
 func TestEventsOfPlainCalls(t *testing.T) {
-	c := newClient(t, roundtrip.Options{},
-		func(context.Context) (protocol.Result, error) { return say("done") })
+	c := serve(t, func(context.Context) (protocol.Result, error) { return say("done") })
 	c.done()
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {
-			return nil, err
-		}
-		return say("done")
-	}
-	asking := newClient(t, roundtrip.Options{}, handler)
-	asking.ask("k")
-	asking.answer("k", accepted).done()
-	live, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
+	handler := flow(func(ctx context.Context) string {
+		must(roundtrip.Ask[Confirmation](ctx, "k", "?"))
+		return "done"
+	})
+	asking := serve(t, handler)
+	asking.ask("k").answer("k", accepted).done()
+	live, h := serveLive(t, handler)
 	h.answer = says(accepted)
 	live.done()
 	for name, tc := range map[string]struct {

@@ -64,9 +64,8 @@ func frozen(t testing.TB, c *client, reason event.Reason) {
 }
 
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[Confirmation]("k", "?"),
-			roundtrip.WithState("a secret of the author"))
+	c := serve(t, func(context.Context) (protocol.Result, error) {
+		return ask(elicit("k"), roundtrip.WithState("a secret of the author"))
 	})
 	c.ask("k")
 	first, _ := c.call.State.Text()
@@ -97,13 +96,10 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 // TestStateOverTheCap names what is too large, and never its content.
 func TestStateOverTheCap(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 2000}},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("essay", "?"),
-					roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
-			}
+		rounds(asks(elicit("essay"),
+			elicit("note"), roundtrip.WithState("abc")), func(ctx context.Context) (protocol.Result, error) {
 			return ask(roundtrip.ListRoots("more"))
-		})
+		}))
 	c.ask("essay", "note")
 	long := strings.Repeat("lorem ", 500)
 	c.answer("essay", `{"action":"accept","content":{"reason":"`+long+`"}}`, "note", accepted)
@@ -121,13 +117,10 @@ func TestStateOverTheCap(t *testing.T) {
 // TestVisitsCarryNoContent has a client send what a visit has no use for.
 func TestVisitsCarryNoContent(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 1000}},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"),
-					roundtrip.Elicit[Confirmation]("form", "?"))
-			}
+		rounds(asks(roundtrip.ElicitURL("visit", "?", "https://id.example"),
+			elicit("form")), func(ctx context.Context) (protocol.Result, error) {
 			return ask(roundtrip.ListRoots("more"))
-		})
+		}))
 	c.ask("visit", "form")
 	junk := strings.Repeat("x", 2000)
 	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form",
@@ -165,8 +158,7 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour},
 			3 * time.Hour, words.ReasonExpired},
 		{"shortest of those set", roundtrip.Options{},
-			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour,
-			words.ReasonExpired},
+			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour, words.ReasonExpired},
 		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour,
 			words.ReasonExpired},
 		{"cut at the flow's end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
@@ -174,21 +166,17 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 		{"a round longer than flows", roundtrip.Options{RoundTTL: 48 * time.Hour},
 			[]time.Duration{0}, 48 * time.Hour, words.ReasonFlowExpired},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, tc.opts, timed(tc.limits...))
-				if _, err := c.send(); err != nil {
-					t.Fatal(err)
-				}
-				retry := c.call
-				time.Sleep(tc.last - time.Millisecond)
-				if got := c.done(); got != "in time" {
-					t.Errorf("got %q", got)
-				}
-				c.call = retry
-				time.Sleep(time.Millisecond)
-				frozen(t, c, tc.reason)
-			})
+		bubble(t, tc.name, func(t *testing.T) {
+			c := newClient(t, tc.opts, timed(tc.limits...))
+			if _, err := c.send(); err != nil {
+				t.Fatal(err)
+			}
+			retry := c.call
+			time.Sleep(tc.last - time.Millisecond)
+			c.says("in time")
+			c.call = retry
+			time.Sleep(time.Millisecond)
+			frozen(t, c, tc.reason)
 		})
 	}
 }
@@ -219,19 +207,16 @@ func TestRestartExpired(t *testing.T) {
 				if _, ok := roundtrip.State[int](ctx); ok {
 					t.Error("an expired state was read")
 				}
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
+				return ask(elicit("k"), roundtrip.WithState(1))
 			})
 		c.ask("k")
 		first := c.call
 		time.Sleep(2 * time.Hour)
 		c.answer("k", accepted).ask("k")
-		if d := one[event.AnswersDropped](t,
-			c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
+		if d := one[event.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
 			t.Errorf("dropped %v", d.Dropped)
 		}
-		if got := c.answer("k", accepted).done(); got != "round 2" {
-			t.Errorf("got %q", got)
-		}
+		c.answer("k", accepted).says("round 2")
 		time.Sleep(30 * time.Hour) // the flow is over, too
 		c.call = first
 		c.ask("k")
@@ -275,8 +260,7 @@ func TestForeignSealer(t *testing.T) {
 		{"fails", "x", down, "the KMS is down"},
 		{"returns nothing", "", nil, "returned nothing"},
 		{"returns binary", "\xff", nil, "not UTF-8"},
-		{"returns too much", strings.Repeat("x", (16<<10)+1), nil,
-			"over the limit"},
+		{"returns too much", strings.Repeat("x", (16<<10)+1), nil, "over the limit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t,
@@ -292,10 +276,9 @@ func TestForeignSealer(t *testing.T) {
 		"junk": words.ReasonVersion, "\x01": words.ReasonVersion,
 		strings.Repeat("\xff", 100): words.ReasonVersion,
 	} {
-		c := newClient(t,
-			roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) {
-				return []byte(junk), nil
-			}}}, consent)
+		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) {
+			return []byte(junk), nil
+		}}}, consent)
 		c.call.State = protocol.StateText("x")
 		frozen(t, c, reason)
 	}
@@ -310,7 +293,7 @@ func TestForeignSealer(t *testing.T) {
 
 // TestArgumentsThatCannotBeBound say two things at once.
 func TestArgumentsThatCannotBeBound(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
+	c := serve(t, consent)
 	c.call.Arguments = json.RawMessage(`{"n":1,"n":2}`)
 	contains(t, c.fails(protocol.CodeInvalidParams).Message, "arguments")
 	if bugs := all[event.ServerBug](c.events); len(bugs) != 0 {
@@ -322,15 +305,15 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 // read, whichever key of the ring sealed them. When the layout changes, the
 // vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
-	flow, guard := hexVectors(t, flowVectorFile)["flow"],
+	old, guard := hexVectors(t, flowVectorFile)["flow"],
 		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]
 	for _, key := range []string{"k1", "k2"} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(clock("1h30m")))
 			opts := roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}
 			c := newClient(t, opts, flowVectorHandler)
-			c.call.State = protocol.StateText(seal(t, ring(t, key), flow))
-			got := c.answer("confirm", accepted, "extra", `{"action":"accept"}`).done()
+			c.call.State = protocol.StateText(seal(t, ring(t, key), old))
+			got := c.answer("confirm", accepted, "extra", agreed).done()
 			if got != flowVectorResult {
 				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got,
 					flowVectorResult)
@@ -344,18 +327,13 @@ func TestOldSealsNewOpens(t *testing.T) {
 			}
 			// A handler that has gone over to flow style meanwhile takes what
 			// was answered before.
-			c = newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+			c = newClient(t, opts, flow(func(ctx context.Context) string {
 				_, region := reasonOf(ctx, "region")
-				size, err := reasonOf(ctx, "size")
-				if err != nil {
-					return nil, err
-				}
-				return say(fmt.Sprint(region, ", ", size))
-			})
+				size := must(reasonOf(ctx, "size"))
+				return fmt.Sprint(region, ", ", size)
+			}))
 			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))
-			if got := c.answer("confirm", accepted).done(); got != "declined: region, large" {
-				t.Errorf("in the other style: got %s", got)
-			}
+			c.answer("confirm", accepted).says("declined: region, large")
 		})
 	}
 }

@@ -35,12 +35,12 @@ func TestOptionsAreCopied(t *testing.T) {
 
 // A form that is made cannot be changed, so an option of forms elsewhere is a mistake.
 func TestFormOptionWhereNoFormIsMade(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+	c := serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?", roundtrip.AllowSecrets()))
 	})
 	c.fails(protocol.CodeInternalError)
 	raw := json.RawMessage(`{"type":"object","properties":{"password":{"type":"string"}}}`)
-	c = newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+	c = serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.ElicitSchema("k", "?", raw, roundtrip.AllowSecrets(),
 			roundtrip.AskAgain()))
 	})

@@ -43,23 +43,18 @@ func TestTextsSayWhatToDo(t *testing.T) {
 		{name: "malformed in flow style", answer: lossy, handler: payFlow,
 			want: "use a client that ", modern: true, live: true},
 		{name: "no capability", handler: payFlow, want: "use a client that does", live: true,
-			change: func(_ *roundtrip.Options,
-				c *roundtrip.Call) {
+			change: func(_ *roundtrip.Options, c *roundtrip.Call) {
 				c.Capabilities = protocol.ClientCapabilities{}
 			}},
 		{name: "no session", handler: payFlow, want: "connect with one", live: true,
 			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
 		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
-			live: true,
-			change: func(_ *roundtrip.Options,
-				c *roundtrip.Call) {
+			live: true, change: func(_ *roundtrip.Options, c *roundtrip.Call) {
 				c.Version = protocol.V20250326
 			}},
-		{name: "hidden failure", handler: func(context.Context) (protocol.Result,
-			error) {
+		{name: "hidden failure", handler: func(context.Context) (protocol.Result, error) {
 			return nil, errors.New("secret")
-		},
-			want: "try again later, and give the reference to the operator", modern: true,
+		}, want: "try again later, and give the reference to the operator", modern: true,
 			live:   true,
 			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.HideErrors = true }},
 	} {
@@ -104,11 +99,8 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 		if !ok {
 			return result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text
 		}
-		call.State, call.Responses = asked.RequestState, nil
-		for _, q := range asked.InputRequests {
-			call.Responses = append(call.Responses,
-				protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answer)})
-		}
+		call.State = asked.RequestState
+		call.Responses = answersTo(asked, func(protocol.InputRequest) string { return answer })
 	}
 	t.Fatal("the flow does not end")
 	return ""
@@ -125,11 +117,10 @@ func TestInvalidResultBesideAQuestion(t *testing.T) {
 		"nil": {InputRequests: protocol.InputRequests{{Key: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					_, _ = roundtrip.Ask[Confirmation](ctx, "k", "?")
-					return wrong, nil
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				_, _ = roundtrip.Ask[Confirmation](ctx, "k", "?")
+				return wrong, nil
+			})
 			c.bug()
 			if n := len(all[event.HandlerPanicked](c.events)); n != 0 {
 				t.Errorf("%d panics", n)
@@ -176,10 +167,9 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 			}
 			for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
 				protocol.MethodReadResource} {
-				c := newClient(t, roundtrip.Options{},
-					returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
+				c := serve(t, returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
 				c.call.Method = method
-				for i, q := range c.ask(strings.Fields(tc.want)...).InputRequests {
+				for i, q := range c.ask(strings.Fields(tc.want)...).asked.InputRequests {
 					got := q.Request.(*protocol.ElicitURL)
 					if got.ElicitationID != "" || got.URL != fmt.Sprint("https://id.example/", i) ||
 						got.Message != fmt.Sprint("visit ", i) {
@@ -201,19 +191,13 @@ func TestURLErrorFlow(t *testing.T) {
 			}
 			return say(roundtrip.Visited(ctx, "login").String())
 		}
-		c := newClient(t, roundtrip.Options{}, handler)
-		c.ask("login")
-		c.answer("login", `{"action":"accept"}`).ask("login") // agreed, and not there yet
+		c := serve(t, handler)
+		c.ask("login").answer("login", agreed).ask("login") // agreed, and not there yet
 		signedIn = true
-		if got := c.answer("login", `{"action":"accept"}`).done(); got != "accepted" {
-			t.Errorf("got %q", got)
-		}
+		c.answer("login", agreed).says("accepted")
 		signedIn = false
-		c = newClient(t, roundtrip.Options{}, handler)
-		c.ask("login")
-		if got := c.answer("login", declined).done(); got != "error: declined: login" {
-			t.Errorf("got %q", got)
-		}
+		c = serve(t, handler)
+		c.ask("login").answer("login", declined).says("error: declined: login")
 	})
 }
 
@@ -221,7 +205,7 @@ func TestURLErrorFlow(t *testing.T) {
 func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		finished time.Duration // after the person agreed, 0: never
+		finished time.Duration // after the person since, 0: never
 		change   bool          // another URL each time
 		takes    time.Duration
 		runs     int
@@ -232,42 +216,38 @@ func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 		{"not finished", 0, false, 25 * time.Second, 6, "Not finished yet. visit 0"},
 		{"another URL", 0, true, 0, 1, "visit 0"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				runs, agreed := 0, time.Time{}
-				c := newClient(t, roundtrip.Options{},
-					func(context.Context) (protocol.Result, error) {
-						runs++
-						since := time.Since(agreed)
-						if !agreed.IsZero() && test.finished > 0 && since >= test.finished {
-							return say("done")
-						}
-						e := urlError("login")
-						if test.change {
-							e.Elicitations[0].URL += fmt.Sprint("?", runs)
-						}
-						return nil, e
-					})
-				c.ask("login")
-				agreed = time.Now()
-				c.answer("login", `{"action":"accept"}`)
-				if test.asks == "" {
-					c.done()
-				} else {
-					asked := c.ask("login").InputRequests[0].Request.(*protocol.ElicitURL)
-					if asked.Message != test.asks {
-						t.Errorf("asks %q, want %q", asked.Message, test.asks)
-					}
+		bubble(t, test.name, func(t *testing.T) {
+			runs, since := 0, time.Time{}
+			c := serve(t, func(context.Context) (protocol.Result, error) {
+				runs++
+				if !since.IsZero() && test.finished > 0 && time.Since(since) >= test.finished {
+					return say("done")
 				}
-				if took := time.Since(agreed); took != test.takes || runs-1 != test.runs {
-					t.Errorf("%d runs in %v, want %d in %v", runs-1, took, test.runs, test.takes)
+				e := urlError("login")
+				if test.change {
+					e.Elicitations[0].URL += fmt.Sprint("?", runs)
 				}
-				began := len(all[event.WaitBegan](c.events))
-				ended := len(all[event.WaitEnded](c.events))
-				if began != ended || (began > 0) == test.change {
-					t.Errorf("%d waits began, %d ended", began, ended)
-				}
+				return nil, e
 			})
+			c.ask("login")
+			since = time.Now()
+			c.answer("login", agreed)
+			if test.asks == "" {
+				c.done()
+			} else {
+				asked := c.ask("login").asked.InputRequests[0].Request.(*protocol.ElicitURL)
+				if asked.Message != test.asks {
+					t.Errorf("asks %q, want %q", asked.Message, test.asks)
+				}
+			}
+			if took := time.Since(since); took != test.takes || runs-1 != test.runs {
+				t.Errorf("%d runs in %v, want %d in %v", runs-1, took, test.runs, test.takes)
+			}
+			began := len(all[event.WaitBegan](c.events))
+			ended := len(all[event.WaitEnded](c.events))
+			if began != ended || (began > 0) == test.change {
+				t.Errorf("%d waits began, %d ended", began, ended)
+			}
 		})
 	}
 }
@@ -277,24 +257,16 @@ func TestURLErrorsThatAreBugs(t *testing.T) {
 	withNil.Elicitations = append(withNil.Elicitations, nil)
 	withoutURL := urlError("a")
 	withoutURL.Elicitations[0].URL = ""
-	for _, tc := range []struct {
-		name string
-		opts roundtrip.Options
-		err  error
-		want string
-	}{
-		{"none at all", roundtrip.Options{}, urlError(), "without elicitations"},
-		{"nil entry", roundtrip.Options{}, withNil, "entry 1 is nil"},
-		{"no URL", roundtrip.Options{}, withoutURL, `"a"`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			contains(t, newClient(t, tc.opts, returns(nil, tc.err)).bug(), tc.want)
-		})
+	for want, err := range map[string]error{"without elicitations": urlError(),
+		"entry 1 is nil": withNil, `"a"`: withoutURL} {
+		contains(t, serve(t, returns(nil, err)).bug(), want)
+		live, _ := serveLive(t, returns(nil, err))
+		contains(t, live.bug(), "elicitation")
 	}
 }
 
 func TestURLErrorToClientsWithoutURLs(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, returns(nil, urlError("a", "b")))
+	c := serve(t, returns(nil, urlError("a", "b")))
 	c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
 	e := c.fails(protocol.CodeMissingRequiredClientCapability)
 	if required, _ := e.RequiredCapabilities(); required.String() != "elicitation.url" {

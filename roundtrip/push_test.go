@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -23,21 +22,12 @@ import (
 // TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
 // rivals forget. The author's own is kept.
 func TestPushedURLsHaveAnElicitationID(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
-				return say("done")
-			}
-			return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-				{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
-				{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
-				{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c",
-					ElicitationID: "mine"}},
-			}}, nil
-		})
-	if got := c.done(); got != "done" {
-		t.Fatal(got)
-	}
+	own := roundtrip.InputRequired(roundtrip.ElicitURL("c", "m", "https://id.example/c"),
+		roundtrip.ElicitURL("a", "m", "https://id.example/a"),
+		roundtrip.ElicitURL("b", "m", "https://id.example/b"))
+	own.InputRequests[0].Request.(*protocol.ElicitURL).ElicitationID = "mine"
+	c, h := serveLive(t, rounds(returns(own, nil), returns(say("done"))))
+	c.says("done")
 	ids := map[string]string{}
 	for _, q := range h.asked {
 		ids[q.(*protocol.ElicitURL).URL] = q.(*protocol.ElicitURL).ElicitationID
@@ -52,14 +42,13 @@ func TestPushedURLsHaveAnElicitationID(t *testing.T) {
 func TestStateOnlyRoundsArePaced(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					n, _ := roundtrip.State[int](ctx)
-					if n == 3 {
-						return say("done")
-					}
-					return ask(roundtrip.WithState(n + 1))
-				})
+			c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
+				n, _ := roundtrip.State[int](ctx)
+				if n == 3 {
+					return say("done")
+				}
+				return ask(roundtrip.WithState(n + 1))
+			})
 			if !push {
 				c.call.Push = nil // nothing is asked, so nothing is needed
 			}
@@ -77,9 +66,7 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 // TestLegacyRefusalsAreOfTheFamily: what cannot be asked is said in the manner of the
 // family, not always a protocol error, and nobody is asked.
 func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
-	question := func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
-	}
+	question := func(context.Context) (protocol.Result, error) { return ask(elicit("confirm")) }
 	for _, method := range families {
 		for _, tc := range []struct {
 			name   string
@@ -98,7 +85,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 					"elicitation"},
 		} {
 			t.Run(method+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, question)
+				c, h := serveLive(t, question)
 				c.call.Method = method
 				tc.change(c)
 				c.refused(protocol.CodeCannotAsk, tc.words)
@@ -124,22 +111,17 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 			{"default", roundtrip.Options{}, 10 * time.Minute},
 			{"one second", roundtrip.Options{HumanTimeout: time.Second}, time.Second},
 		} {
-			t.Run(tc.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, h := newLegacy(t, protocol.V20251125, tc.opts,
-						func(context.Context) (protocol.Result, error) {
-							return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-								roundtrip.ListRoots("roots"))
-						})
-					h.answer = silent
-					c.call.Method = method
-					start := time.Now()
-					c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
-					if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
-						t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
-							h.withdrawn, tc.want)
-					}
-				})
+			bubble(t, tc.name, func(t *testing.T) {
+				c, h := newLegacy(t, protocol.V20251125, tc.opts,
+					asks(elicit("confirm"), roundtrip.ListRoots("roots")))
+				h.answer = silent
+				c.call.Method = method
+				start := time.Now()
+				c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
+				if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
+					t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
+						h.withdrawn, tc.want)
+				}
 			})
 		}
 	}
@@ -149,31 +131,27 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 // itself, but not for ever.
 func TestLegacyProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
+		c, h := serveLive(t, asksOnce)
+		h.answer = func(q *pushed) (string, error) {
 			for range 5 {
 				time.Sleep(9 * time.Minute)
-				extend()
+				q.extend()
 			}
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
+			if q.Err() != nil {
+				return "", context.Cause(q)
 			}
-			return willing(ctx, q, extend)
+			return willing(q)
 		}
-		if got := c.done(); got != "now" {
-			t.Error(got)
-		}
+		c.says("now")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			for ctx.Err() == nil {
+		c, h := serveLive(t, asksOnce)
+		h.answer = func(q *pushed) (string, error) {
+			for q.Err() == nil {
 				time.Sleep(5 * time.Minute)
-				extend()
+				q.extend()
 			}
-			return nil, context.Cause(ctx)
+			return "", context.Cause(q)
 		}
 		start := time.Now()
 		contains(t, c.done(), "error: ", "nobody answered in time")
@@ -185,9 +163,9 @@ func TestLegacyProgressExtends(t *testing.T) {
 
 // asksOnce asks for a reason and says it.
 func asksOnce(ctx context.Context) (protocol.Result, error) {
-	switch reply := roundtrip.Answer[Confirmation](ctx, "confirm"); reply.Outcome {
+	switch reply := replyTo(ctx, "confirm"); reply.Outcome {
 	case roundtrip.Missing, roundtrip.Invalid:
-		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+		return ask(elicit("confirm"))
 	case roundtrip.Accepted:
 		return say(reply.Content.Reason)
 	default:
@@ -197,29 +175,27 @@ func asksOnce(ctx context.Context) (protocol.Result, error) {
 
 // nags only looks for consent.
 func nags(ctx context.Context) (protocol.Result, error) {
-	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
+	if consents(ctx, "confirm") {
 		return say("done")
 	}
-	return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+	return ask(elicit("confirm"))
 }
 
 // TestLegacySiblings: the first leg that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(context.Context) (protocol.Result, error) {
-			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"),
-				roundtrip.ElicitURL("c", "?", "https://id.example"))
-		})
+	c, h := serveLive(t, func(context.Context) (protocol.Result, error) {
+		return ask(elicit("a"), roundtrip.ListRoots("b"),
+			roundtrip.ElicitURL("c", "?", "https://id.example"))
+	})
 	waiting := make(chan struct{}, 2)
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error) {
+	h.answer = func(q *pushed) (string, error) {
 		if q.Kind() != protocol.KindListRoots {
 			waiting <- struct{}{}
-			return silent(ctx, q, extend)
+			return silent(q)
 		}
 		<-waiting
 		<-waiting
-		return nil, protocol.Errorf(-1, "roots are private")
+		return "", protocol.Errorf(-1, "roots are private")
 	}
 	contains(t, c.done(), "error: ", "roots are private")
 	if h.withdrawn != 2 {
@@ -231,18 +207,14 @@ func TestLegacySiblings(t *testing.T) {
 // is not.
 func TestLegacyClientErrors(t *testing.T) {
 	for _, method := range families {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c, h := serveLive(t, asksOnce)
 		c.call.Method = method
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, protocol.Errorf(-32602, "no such mode")
-		}
+		h.answer = fails(protocol.Errorf(-32602, "no such mode"))
 		c.refused(protocol.CodeFlowEnded, "no such mode")
 
-		c, h = newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c, h = serveLive(t, asksOnce)
 		c.call.Method = method
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, errors.New("secret address 10.0.0.1")
-		}
+		h.answer = fails(errors.New("secret address 10.0.0.1"))
 		c.refused(protocol.CodeFlowEnded, "could not be asked")
 		if text := fmt.Sprint(c.asked); strings.Contains(text, "10.0.0.1") {
 			t.Error("a failure beneath leaks")
@@ -252,12 +224,11 @@ func TestLegacyClientErrors(t *testing.T) {
 
 // TestLegacyEndOfCall: when the call is cancelled so are its questions.
 func TestLegacyEndOfCall(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+	c, h := serveLive(t, asksOnce)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error) {
+	h.answer = func(q *pushed) (string, error) {
 		cancel()
-		return silent(ctx, q, extend)
+		return silent(q)
 	}
 	result, err := c.funnel.Do(ctx, c.call, c.handler)
 	if err != nil || !strings.HasPrefix(show(result), "error: ") || h.withdrawn != 1 {
@@ -275,16 +246,11 @@ func TestLegacyRoundCap(t *testing.T) {
 		{"two", roundtrip.Options{Limits: roundtrip.Limits{Rounds: 2}}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := 0
-			c, h := newLegacy(t, protocol.V20251125, tc.opts,
-				func(context.Context) (protocol.Result, error) {
-					n++
-					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-				})
+			c, h := newLegacy(t, protocol.V20251125, tc.opts, insatiable)
 			contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want),
 				fmt.Sprint("q", tc.want+1))
-			if h.traffic() != tc.want || n != tc.want+1 {
-				t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
+			if h.traffic() != tc.want || c.runs != tc.want+1 {
+				t.Errorf("%d questions in %d runs, want %d", h.traffic(), c.runs, tc.want)
 			}
 		})
 	}
@@ -298,7 +264,7 @@ func TestLegacyStateStays(t *testing.T) {
 		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
 		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
 	}
-	guard := &fakeGuard{}
+	guard := newSpy()
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused, Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
 			n := roundtrip.RoundOf(ctx).Number
@@ -319,23 +285,12 @@ func TestLegacyStateStays(t *testing.T) {
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
-	if end := one[event.FlowEnded](t, c.events); end.How != words.EndComplete || end.Legs != 4 {
-		t.Errorf("end %+v", end)
-	}
+	c.ended(words.EndComplete, 4)
 }
 
 // TestLegacyStateIsLimited like one that a client would carry, to within what
 // keys have names for.
 func TestLegacyStateIsLimited(t *testing.T) {
-	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("q", "?"),
-					roundtrip.WithState(strings.Repeat("x", bytes)))
-			}
-			return say("done")
-		}
-	}
 	for _, tc := range []struct {
 		name  string
 		opts  roundtrip.Options
@@ -350,7 +305,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
-				c, _ := newLegacy(t, v, tc.opts, keeps(tc.bytes))
+				kept := roundtrip.WithState(strings.Repeat("x", tc.bytes))
+				c, _ := newLegacy(t, v, tc.opts, rounds(asks(elicit("q"), kept), returns(say("done"))))
 				if tc.limit != "" {
 					contains(t, c.bug(), tc.limit, "WithState")
 					continue
@@ -366,16 +322,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 // TestLegacyStateExpires while the person thinks.
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			func(context.Context) (protocol.Result, error) {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "?",
-					roundtrip.AnswerWithin(time.Minute)))
-			})
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			time.Sleep(2 * time.Minute)
-			return willing(ctx, q, extend)
-		}
+		c, h := serveLive(t, timed(time.Minute))
+		h.answer = after(2*time.Minute, willing)
 		c.fails(protocol.CodeInvalidParams)
 		if r := one[event.StateRejected](t, c.events); r.Reason != words.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
@@ -388,46 +336,32 @@ func TestLegacyStateExpires(t *testing.T) {
 func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds []string
-		opts := roundtrip.Options{RestartExpired: true}
-		c, h := newLegacy(t, protocol.V20251125, opts,
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{RestartExpired: true},
 			func(ctx context.Context) (protocol.Result, error) {
-				first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
-				second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
-				third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
+				first, second := consents(ctx, "first"), consents(ctx, "second")
+				third := consents(ctx, "third")
 				rounds = append(rounds, fmt.Sprint(roundtrip.RoundOf(ctx).Number,
-					" ", first, " ", second,
-					" ",
-					third))
+					first, second, third))
 				switch {
-				case first != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("first", "?"))
-				case second != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("second", "?"))
-				case third != roundtrip.Accepted:
+				case !first:
+					return ask(elicit("first"))
+				case !second:
+					return ask(elicit("second"))
+				case !third:
 					return ask(roundtrip.Elicit[Confirmation]("third", "?",
 						roundtrip.AnswerWithin(time.Minute)))
 				}
 				return say("done")
 			})
-		slow := true
-		h.answer = func(ctx context.Context, q protocol.InputRequest,
-			extend func()) (json.RawMessage, error) {
-			if len(h.asked) == 3 && slow {
-				slow = false
+		h.answer = func(q *pushed) (string, error) {
+			if h.traffic() == 3 {
 				time.Sleep(2 * time.Minute)
 			}
-			return willing(ctx, q, extend)
+			return willing(q)
 		}
-		if got := c.done(); got != "done" {
-			t.Fatal(got)
-		}
-		want := []string{
-			"1 missing missing missing", "2 accepted missing missing",
-			"3 accepted accepted missing",
-			"1 missing missing missing", "2 accepted missing missing",
-			"3 accepted accepted missing",
-			"4 accepted accepted accepted",
-		}
+		c.says("done")
+		want := []string{"1 false false false", "2 true false false", "3 true true false",
+			"1 false false false", "2 true false false", "3 true true false", "4 true true true"}
 		if !slices.Equal(rounds, want) {
 			t.Errorf("rounds %q, want %q", rounds, want)
 		}
@@ -450,18 +384,15 @@ type Tags struct {
 // TestFormsAreDowngradedTo20250618 sends what that revision has, and fills in the
 // defaults that it has not.
 func TestFormsAreDowngradedTo20250618(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
-			if !ok {
-				return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
-			}
-			return say(fmt.Sprintf("%+v", plan))
-		})
-	h.answer = says(`{"action":"accept","content":{"region":"eu"}}`)
-	if got, want := c.done(), "{Region:eu Size:3 Backup:true Ratio:0}"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	c, h := serveAs(t, protocol.V20250618, func(ctx context.Context) (protocol.Result, error) {
+		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
+		if !ok {
+			return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
+		}
+		return say(fmt.Sprintf("%+v", plan))
+	})
+	h.answer = says(accept(`{"region":"eu"}`))
+	c.says("{Region:eu Size:3 Backup:true Ratio:0}")
 	wire := h.wire[0]
 	contains(t, wire, `"enum":["eu","us"]`, `"enumNames":["Europe","America"]`, `"default":true`)
 	for _, word := range []string{`"mode"`, "oneOf", `"default":"us"`, `"default":3`} {
@@ -474,8 +405,7 @@ func TestFormsAreDowngradedTo20250618(t *testing.T) {
 // TestQuestionsThatARevisionCannotCarry refuses before anybody is asked.
 func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 	sampling := func(change func(*protocol.CreateMessage)) roundtrip.Item {
-		m := &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}
+		m := message("?")
 		change(m)
 		return roundtrip.CreateMessage("s", m)
 	}
@@ -503,67 +433,40 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 		{"audio", protocol.V20241105, audio, "audio"},
 	} {
 		t.Run(tc.name+" "+string(tc.v), func(t *testing.T) {
-			c, h := newLegacy(t, tc.v, roundtrip.Options{},
-				func(context.Context) (protocol.Result, error) {
-					return ask(roundtrip.ListRoots("first"), tc.item)
-				})
+			c, h := serveAs(t, tc.v, asks(roundtrip.ListRoots("first"), tc.item))
 			c.refused(protocol.CodeCannotAsk, tc.words)
 			if h.traffic() != 0 {
 				t.Errorf("%d questions were shown", h.traffic())
 			}
 		})
 	}
-	c, h := newLegacy(t, protocol.V20250326, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.Sampled(ctx, "s"); ok {
-				return say("done")
-			}
-			return ask(audio)
-		})
+	c, h := serveAs(t, protocol.V20250326, rounds(asks(audio), returns(say("done"))))
 	if got := c.done(); got != "done" || h.traffic() != 1 {
 		t.Errorf("audio in 2025-03-26: got %q", got)
 	}
 }
 
-// TestLegacyOldestRevisions have sampling and roots.
+// TestLegacyOldestRevisions have sampling and roots, and no sub-capabilities, so context may be
+// asked for.
 func TestLegacyOldestRevisions(t *testing.T) {
-	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326} {
-		c, h := newLegacy(t, v, roundtrip.Options{},
+	model := message("?")
+	model.IncludeContext = "thisServer"
+	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
+		protocol.V20251125} {
+		c, h := serveAs(t, v, rounds(
+			asks(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", model)),
 			func(ctx context.Context) (protocol.Result, error) {
-				if roots, ok := roundtrip.Roots(ctx, "roots"); ok {
-					message, _ := roundtrip.Sampled(ctx, "model")
-					return say(roots[0].URI + " " + message.Model)
-				}
-				return ask(roundtrip.ListRoots("roots"),
-					roundtrip.CreateMessage("model", &protocol.CreateMessage{
-						MaxTokens: 5, IncludeContext: "thisServer",
-						Messages: []protocol.SamplingMessage{
-							{Role: protocol.User,
-								Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-			})
-		// These revisions have no sub-capabilities, so context may be asked for.
+				roots, _ := roundtrip.Roots(ctx, "roots")
+				message, _ := roundtrip.Sampled(ctx, "model")
+				return say(roots[0].URI + " " + message.Model)
+			}))
 		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
 			Roots: &protocol.RootsCapability{}}
-		if got := c.done(); got != "file:///src m" {
-			t.Errorf("%s: got %q", v, got)
+		c.says("file:///src m")
+		wire := strings.Join(h.wire, "")
+		if strings.Contains(wire, "thisServer") != (v != protocol.V20251125) {
+			t.Errorf("%s: includeContext: %q", v, wire)
 		}
-		if !strings.Contains(strings.Join(h.wire, ""), "thisServer") {
-			t.Errorf("%s: includeContext was dropped: %q", v, h.wire)
-		}
-	}
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.Sampled(ctx, "model"); ok {
-				return say("done")
-			}
-			return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
-				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-					{Role: protocol.User,
-						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-		})
-	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
-	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
-		t.Errorf("2025-11-25 without sampling.context: %s", h.wire[0])
 	}
 }
 
@@ -579,8 +482,7 @@ func TestLegacyURLError(t *testing.T) {
 		Message: "Authorization is required to access your Example Co files.",
 	}}}
 	for _, method := range families {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-			returns(nil, fmt.Errorf("upstream: %w", published)))
+		c, h := serveLive(t, returns(nil, fmt.Errorf("upstream: %w", published)))
 		c.call.Method = method
 		e := c.fails(protocol.CodeURLElicitationRequired)
 		got, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(2), Error: e})
@@ -598,7 +500,7 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 	for _, method := range families {
 		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
 			protocol.V20250618, protocol.V20251125} {
-			c, _ := newLegacy(t, v, roundtrip.Options{}, returns(nil, urlError("a")))
+			c, _ := serveAs(t, v, returns(nil, urlError("a")))
 			c.call.Method = method
 			if v == protocol.V20251125 {
 				c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
@@ -606,14 +508,10 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 			c.refused(protocol.CodeCannotAsk, "visit a URL")
 		}
 	}
-	withNil := urlError("a")
-	withNil.Elicitations = append(withNil.Elicitations, nil)
-	for _, e := range []error{urlError(), urlError("a", ""), withNil} {
-		c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, e))
-		contains(t, c.bug(), "elicitation")
-	}
+	c, _ := serveLive(t, returns(nil, urlError("a", "")))
+	contains(t, c.bug(), "elicitation")
 	no := roundtrip.Options{AllowURL: func(*url.URL) error { return errors.New("no") }}
-	c, _ := newLegacy(t, protocol.V20251125, no, returns(nil, urlError("a")))
+	c, _ = newLegacy(t, protocol.V20251125, no, returns(nil, urlError("a")))
 	c.fails(protocol.CodeInternalError)
 }
 
@@ -639,8 +537,7 @@ func TestLegacyErrorCodes(t *testing.T) {
 			protocol.V20241105},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, _ := newLegacy(t, tc.v, roundtrip.Options{},
-				returns(nil, protocol.Errorf(tc.code, "m")))
+			c, _ := serveAs(t, tc.v, returns(nil, protocol.Errorf(tc.code, "m")))
 			c.fails(tc.want)
 			bugs := all[event.ServerBug](c.events)
 			if (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
@@ -652,26 +549,18 @@ func TestLegacyErrorCodes(t *testing.T) {
 
 // TestReturnedQuestionsArePushedAtOnce: the questions of one result are in the air together.
 func TestReturnedQuestionsArePushedAtOnce(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+	c, h := serveLive(t, rounds(asks(elicit("a"), elicit("b")),
 		func(ctx context.Context) (protocol.Result, error) {
-			a, answered := roundtrip.AcceptedContent[Confirmation](ctx, "a")
-			b, both := roundtrip.AcceptedContent[Confirmation](ctx, "b")
-			if !answered || !both {
-				return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
-					roundtrip.Elicit[Confirmation]("b", "b ?"))
-			}
-			return say(a.Reason + b.Reason)
-		})
+			return say(replyTo(ctx, "a").Content.Reason + replyTo(ctx, "b").Content.Reason)
+		}))
 	var waiting atomic.Int32
 	both := make(chan struct{})
-	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+	h.answer = func(*pushed) (string, error) {
 		if waiting.Add(1) == 2 {
 			close(both)
 		}
 		<-both
-		return json.RawMessage(accepted), nil
+		return accepted, nil
 	}
-	if got := c.done(); got != "nownow" {
-		t.Errorf("got %q", got)
-	}
+	c.says("nownow")
 }

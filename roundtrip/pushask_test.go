@@ -22,11 +22,10 @@ const planSchema = `{"type":"object","properties":{"region":{"type":"string","en
 func (c *client) push(ctx context.Context, q protocol.InputRequest) (raw json.RawMessage,
 	err error) {
 	c.t.Helper()
-	result, failed := c.funnel.Do(ctx, c.call,
-		func(ctx context.Context) (protocol.Result, error) {
-			raw, err = roundtrip.PushRequest(ctx, q)
-			return say("done")
-		})
+	result, failed := c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
+		raw, err = roundtrip.PushRequest(ctx, q)
+		return say("done")
+	})
 	r, ok := result.(*protocol.CallToolResult)
 	if completed := failed == nil && ok && !r.IsError; completed != (err == nil) {
 		c.t.Errorf("the push ended with %v, and the call with %+v, %v", err, result, failed)
@@ -44,14 +43,12 @@ func TestPush(t *testing.T) {
 			{"accepted", `{"action":"accept","content":{"region":"eu"}}`, `{"action":"accept","content":{"region":"eu","size":3}}`, "", 1},
 			{"declined", `{"action":"decline"}`, `{"action":"decline"}`, "", 1},
 			{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, "", 1},
-			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "Region",
-				3},
-			{"without content", `{"action":"accept"}`, "", "Region", 3},
+			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "Region", 3},
+			{"without content", agreed, "", "Region", 3},
 			{"no answer", `{}`, "", "shape is wrong", 2},
 		} {
 			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{
-					HumanTimeout: 48 * time.Hour}, nil)
+				c, h := newLegacy(t, v, roundtrip.Options{HumanTimeout: 48 * time.Hour}, nil)
 				h.answer = says(tc.answer)
 				raw, err := c.push(t.Context(),
 					&protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
@@ -94,7 +91,7 @@ func TestPushCannot(t *testing.T) {
 			&protocol.ElicitURL{URL: "https://id.example"}, "URL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+			c, h := serveLive(t, nil)
 			tc.change(&c.call)
 			_, err := c.push(t.Context(), tc.q)
 			e, ok := errors.AsType[*roundtrip.PushError](err)
@@ -107,7 +104,7 @@ func TestPushCannot(t *testing.T) {
 			}
 		})
 	}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	c, _ := serveLive(t, nil)
 	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil),
 		&protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
 		if _, err := c.push(t.Context(), q); err == nil {
@@ -119,7 +116,7 @@ func TestPushCannot(t *testing.T) {
 // TestPushCannotUnderAContextThatEnded: nobody was asked, so nothing was withdrawn, and a handler
 // that drops the error does not complete.
 func TestPushCannotUnderAContextThatEnded(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		ended, stop := context.WithCancel(ctx)
 		stop()
 		_, err := roundtrip.PushRequest(ended, &protocol.ElicitForm{Message: "?",
@@ -137,7 +134,7 @@ func TestPushCannotUnderAContextThatEnded(t *testing.T) {
 // TestPushEnds with what the client says, with its context, and in time.
 func TestPushEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+		c, h := serveLive(t, nil)
 		h.answer = silent
 		start := time.Now()
 		if _, err := c.push(t.Context(), &protocol.ListRoots{}); err == nil ||
@@ -150,9 +147,7 @@ func TestPushEnds(t *testing.T) {
 		if _, err := c.push(ctx, &protocol.ListRoots{}); !errors.Is(err, cause) {
 			t.Errorf("got %v, want the cause of the context", err)
 		}
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, protocol.Errorf(7, "no")
-		}
+		h.answer = fails(protocol.Errorf(7, "no"))
 		_, err := c.push(t.Context(), &protocol.ListRoots{})
 		if e, ok := protocol.AsError(err); !ok || e.Code != 7 || e.Message != "no" {
 			t.Errorf("got %v", err)
@@ -169,49 +164,46 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 		"the request is cancelled": func(_ func() error, cancel func()) { cancel() },
 		"the flow takes too long":  func(func() error, func()) { time.Sleep(24 * time.Hour) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ended := make(chan error, 1)
-				isOver := func(when string) {
-					t.Helper()
-					synctest.Wait()
-					select {
-					case err := <-ended:
-						if err == nil {
-							t.Error("the question was answered")
-						}
-					default:
-						t.Errorf("the question is open %s", when)
+		bubble(t, name, func(t *testing.T) {
+			ended := make(chan error, 1)
+			isOver := func(when string) {
+				t.Helper()
+				synctest.Wait()
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Error("the question was answered")
 					}
+				default:
+					t.Errorf("the question is open %s", when)
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{
-					HumanTimeout: 48 * time.Hour}, nil)
-				h.answer = func(ctx context.Context, q protocol.InputRequest,
-					extend func()) (json.RawMessage, error) {
-					if h.traffic() > 1 {
-						return nil, protocol.Errorf(7, "no")
-					}
-					return silent(ctx, q, extend)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{
+				HumanTimeout: 48 * time.Hour}, nil)
+			h.answer = func(q *pushed) (string, error) {
+				if h.traffic() > 1 {
+					return "", protocol.Errorf(7, "no")
 				}
-				_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
-					push := func() error {
-						_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
-						return err
-					}
-					go func() { ended <- push() }()
-					synctest.Wait()
-					end(push, cancel)
-					if name != "the handler returns" {
-						isOver("while the handler runs")
-					}
-					return say("done")
-				})
-				if name == "the handler returns" {
-					isOver("after the handler")
+				return silent(q)
+			}
+			_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
+				push := func() error {
+					_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
+					return err
 				}
+				go func() { ended <- push() }()
+				synctest.Wait()
+				end(push, cancel)
+				if name != "the handler returns" {
+					isOver("while the handler runs")
+				}
+				return say("done")
 			})
+			if name == "the handler returns" {
+				isOver("after the handler")
+			}
 		})
 	}
 }
@@ -237,7 +229,7 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var id string
 			seen := map[string]bool{}
-			check := func(ctx context.Context, who string) {
+			hold := func(ctx context.Context, who string) {
 				seen[who] = true
 				if got := roundtrip.RequestID(ctx); id == "" || got != id {
 					t.Errorf("%s finds the id %q, want %q", who, got, id)
@@ -246,26 +238,22 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 			observer := observeFunc(func(ctx context.Context, e event.Event) {
 				switch e.(type) {
 				case event.WaitBegan, event.WaitEnded, event.Answered:
-					check(ctx, fmt.Sprintf("%T", e))
+					hold(ctx, fmt.Sprintf("%T", e))
 				}
 			})
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
-			h.answer = func(ctx context.Context, q protocol.InputRequest,
-				_ func()) (json.RawMessage, error) {
-				check(ctx, "the client")
+			h.answer = func(q *pushed) (string, error) {
+				hold(q, "the client")
 				if q.Kind() == protocol.KindListRoots {
-					return json.RawMessage(`{"roots":[]}`), nil
+					return `{"roots":[]}`, nil
 				}
-				return json.RawMessage(form("because")), nil
+				return form("because"), nil
 			}
-			_, err := c.funnel.Do(t.Context(), c.call,
-				func(ctx context.Context) (protocol.Result, error) {
-					id = roundtrip.RequestID(ctx)
-					if err := ask(ctx, c); err != nil {
-						return nil, err
-					}
-					return say("done")
-				})
+			_, err := c.funnel.Do(t.Context(), c.call, flow(func(ctx context.Context) string {
+				id = roundtrip.RequestID(ctx)
+				check(ask(ctx, c))
+				return "done"
+			}))
 			if err != nil || len(seen) < 3 {
 				t.Errorf("got %v, %v", seen, err)
 			}

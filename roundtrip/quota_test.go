@@ -67,9 +67,7 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 			t.Errorf("event %+v", e)
 		}
 		for _, c := range []*client{alice, nobody} {
-			if got := c.done(); got != "paid for a reason" {
-				t.Errorf("%v: %s", c.call.Principal, got)
-			}
+			c.says("paid for a reason")
 		}
 		if first, again := alice.done(), alice.done(); first != again {
 			t.Errorf("a replay got %q instead of %q", again, first)
@@ -79,9 +77,7 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 		mallory.call.Responses = nil
 		mallory.ask("why")
 		time.Sleep(4 * time.Minute) // the other two are forgotten
-		if got := mallory.answer("why", form("patience")).done(); got != "paid for patience" {
-			t.Errorf("after an hour: %s", got)
-		}
+		mallory.answer("why", form("patience")).says("paid for patience")
 	})
 }
 

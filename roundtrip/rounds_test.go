@@ -32,8 +32,7 @@ func TestRoundCap(t *testing.T) {
 				insatiable)
 			for n := 1; n <= tc.want; n++ {
 				key := fmt.Sprint("q", n)
-				c.ask(key)
-				c.answer(key, accepted)
+				c.ask(key).answer(key, accepted)
 				asked := all[event.InputRequested](c.events)
 				if got := asked[n-1].RoundsLeft; got != tc.want-n {
 					t.Errorf("cap %d: RoundsLeft is %d in round %d", tc.want, got, n)
@@ -45,22 +44,19 @@ func TestRoundCap(t *testing.T) {
 			}
 			contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
 				fmt.Sprint("q", tc.want+1))
-			if end := one[event.FlowEnded](t, c.events); end.How != words.EndRounds ||
-				end.Legs != tc.want+1 {
-				t.Errorf("end %+v", end)
-			}
+			c.ended(words.EndRounds, tc.want+1)
 		})
 	}
 }
 
 // TestStateOnlyRounds come back without a question, and count.
 func TestStateOnlyRounds(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n, _ := roundtrip.State[int](ctx)
 		return ask(roundtrip.WithState(n + 1))
 	})
 	for range 8 {
-		if asked := c.ask(); asked.InputRequests != nil {
+		if asked := c.ask().asked; asked.InputRequests != nil {
 			t.Fatalf("questions %v", asked.InputRequests)
 		}
 	}
@@ -71,19 +67,16 @@ func TestStateOnlyRounds(t *testing.T) {
 // name it.
 func TestMiddlewareLearnsTheRound(t *testing.T) {
 	var rounds []string
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, flow(func(ctx context.Context) string {
 		round := roundtrip.RoundOf(ctx)
 		if round.Number == 0 {
 			t.Error("the handler has no round")
 		}
 		rounds = append(rounds, fmt.Sprint(round.Flow(), " ", round.Number))
-		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {
-			return nil, err
-		}
-		return say("done")
-	})
-	c.ask("k")
-	c.answer("k", accepted).done()
+		must(roundtrip.Ask[Confirmation](ctx, "k", "?"))
+		return "done"
+	}))
+	c.ask("k").answer("k", accepted).done()
 	flow := one[event.FlowEnded](t, c.events).Flow
 	want := []string{flow + " 1", flow + " 2"}
 	if flow == "" || !slices.Equal(rounds, want) {

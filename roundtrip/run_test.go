@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -19,7 +18,7 @@ import (
 func TestContextOfTheRequest(t *testing.T) {
 	cause := errors.New("the client has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	c := newClient(t, roundtrip.Options{}, nil)
+	c := serve(t, nil)
 	var left, untouched context.Context
 	_, err := c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
 		untouched = ctx
@@ -55,7 +54,7 @@ func TestContextOfTheRequest(t *testing.T) {
 // TestEndOfTheContextIsSeenWithoutDone: code that polls Err sees the end too.
 func TestEndOfTheContextIsSeenWithoutDone(t *testing.T) {
 	var kept context.Context
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		kept = ctx
 		return say("done")
 	})
@@ -73,22 +72,18 @@ func TestGoexit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paid := 0
 			var kept context.Context
-			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-				func(ctx context.Context) (protocol.Result, error) {
-					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-					if _, err := reasonOf(ctx, "k"); err != nil {
-						return nil, err
-					}
-					if swallow {
-						_, _ = reasonOf(ctx, "l")
-					}
-					kept = ctx
-					paid++
-					runtime.Goexit()
-					return say("done")
-				})
-			c.ask("k")
-			c.answer("k", accepted)
+			c := guarded(t, flow(func(ctx context.Context) string {
+				_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+				must(reasonOf(ctx, "k"))
+				if swallow {
+					_, _ = reasonOf(ctx, "l")
+				}
+				kept = ctx
+				paid++
+				runtime.Goexit()
+				return "done"
+			}))
+			c.ask("k").answer("k", accepted)
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
@@ -158,11 +153,8 @@ func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 				for range 3 { // more or less of it, as it happens
 					result, err := j.send()
 					if asked, ok := result.(*protocol.InputRequiredResult); ok && err == nil {
-						for _, q := range asked.InputRequests {
-							j.call.Responses = append(j.call.Responses,
-								protocol.KeyedResponse{Key: q.Key,
-									Result: json.RawMessage(accepted)})
-						}
+						j.call.Responses = answersTo(asked,
+							func(protocol.InputRequest) string { return accepted })
 					}
 					left.Wait()
 				}

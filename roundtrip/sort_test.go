@@ -19,7 +19,7 @@ import (
 func reader(ctx context.Context) (protocol.Result, error) {
 	if roundtrip.RoundOf(ctx).Number == 1 {
 		return ask(
-			roundtrip.Elicit[Confirmation]("form", "?"),
+			elicit("form"),
 			roundtrip.ElicitURL("url", "?", "https://id.example"),
 			roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
 			roundtrip.ListRoots("roots"),
@@ -28,9 +28,8 @@ func reader(ctx context.Context) (protocol.Result, error) {
 	_, sampled := roundtrip.Sampled(ctx, "sample")
 	roots, listed := roundtrip.Roots(ctx, "roots")
 	return say(fmt.Sprintf("form %v, url %v, sampled %v, %d roots %v; dropped %v",
-		roundtrip.Answer[Confirmation](ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled,
-		len(roots), listed,
-		roundtrip.DroppedAnswers(ctx)))
+		replyTo(ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled,
+		len(roots), listed, roundtrip.DroppedAnswers(ctx)))
 }
 
 // TestHostileAnswers sends what no honest client would. Nothing of it may be
@@ -100,11 +99,8 @@ func TestHostileAnswers(t *testing.T) {
 			strings.Replace(nothing, "form missing", "form declined", 1) + "[{form unsolicited}]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, reader)
-			c.ask("form", "url", "sample", "roots")
-			if got := c.answer(tc.answers...).done(); got != tc.want {
-				t.Errorf("got  %s\nwant %s", got, tc.want)
-			}
+			c := serve(t, reader)
+			c.ask("form", "url", "sample", "roots").answer(tc.answers...).says(tc.want)
 			dropped := all[event.AnswersDropped](c.events)
 			if (len(dropped) == 1) != !strings.HasSuffix(tc.want, "[]") || len(dropped) > 1 {
 				t.Errorf("events of dropped answers: %+v", dropped)
@@ -116,21 +112,19 @@ func TestHostileAnswers(t *testing.T) {
 // TestAnsweredKeyReplayed sends an answer once more, changed, in a round that
 // did not ask for it.
 func TestAnsweredKeyReplayed(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		case 2:
 			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		}
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome,
-			roundtrip.DroppedAnswers(ctx)))
+		return say(fmt.Sprint(replyTo(ctx, "a").Outcome, roundtrip.DroppedAnswers(ctx)))
 	})
 	for _, cold := range []bool{false, true} {
 		c.call = toolCall()
 		c.call.AcceptUnsolicited = cold
-		c.ask("a")
-		c.answer("a", declined).ask("b")
+		c.ask("a").answer("a", declined).ask("b")
 		if got, want := c.answer("a", accepted, "b",
 			accepted).done(), "declined [{a unsolicited}]"; got != want {
 			t.Errorf("cold %v: got %q, want %q", cold, got, want)
@@ -148,25 +142,22 @@ func TestUnsolicitedAnswers(t *testing.T) {
 		{"smuggled", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`, "declined unsolicited"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				func(ctx context.Context) (protocol.Result, error) {
-					reply := roundtrip.Answer[Confirmation](ctx, "k")
-					got := reply.Outcome.String()
-					if reply.Unsolicited {
-						got += " unsolicited"
-					}
-					if raw := roundtrip.RawAnswer(ctx, "k"); raw.Outcome == roundtrip.Accepted {
-						got += " and raw"
-					}
-					if _, ok := roundtrip.Roots(ctx, "k"); ok {
-						got += " and roots"
-					}
-					return say(got)
-				})
+			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+				reply := replyTo(ctx, "k")
+				got := reply.Outcome.String()
+				if reply.Unsolicited {
+					got += " unsolicited"
+				}
+				if raw := roundtrip.RawAnswer(ctx, "k"); raw.Outcome == roundtrip.Accepted {
+					got += " and raw"
+				}
+				if _, ok := roundtrip.Roots(ctx, "k"); ok {
+					got += " and roots"
+				}
+				return say(got)
+			})
 			c.call.AcceptUnsolicited = true
-			if got := c.answer("k", tc.answer).done(); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			c.answer("k", tc.answer).says(tc.want)
 		})
 	}
 }
@@ -176,30 +167,24 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	type other struct {
 		Reason string `json:"reason" maxLength:"1"`
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		read := roundtrip.Answer[Confirmation](ctx, "read")
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+		read := replyTo(ctx, "read")
 		if roundtrip.RoundOf(ctx).Number == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("more", "?"))
+			return ask(elicit("more"))
 		}
-		unread := roundtrip.Answer[Confirmation](ctx, "unread")
+		unread := replyTo(ctx, "unread")
 		changed := roundtrip.Answer[other](ctx, "read")
 		return say(fmt.Sprintf("%v %v %v %v", read.Outcome, read.Unsolicited, unread.Outcome,
 			changed.Outcome))
 	})
 	c.call.AcceptUnsolicited = true
 	c.answer("read", `{"action":"accept","content":{}}`).ask("more")
-	if got, want := c.answer("more",
-		accepted).done(), "missing false missing missing"; got != want {
-		t.Errorf("one that was read and found invalid: got %q, want %q", got, want)
-	}
+	c.answer("more", accepted).says("missing false missing missing")
 	c.call = toolCall()
 	c.call.AcceptUnsolicited = true
 	c.answer("read", accepted, "unread", accepted).ask("more")
 	c.call.AcceptUnsolicited = false
-	if got, want := c.answer("more",
-		accepted).done(), "accepted true missing invalid"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.answer("more", accepted).says("accepted true missing invalid")
 }
 
 // TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with
@@ -212,7 +197,7 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 		many = append(many, protocol.KeyedResponse{Key: fmt.Sprint("k", i),
 			Result: json.RawMessage(accepted)})
 	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		_, first := roundtrip.AcceptedContent[Confirmation](ctx, "k0")
 		_, last := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("k", sent-1))
 		return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last,
@@ -221,23 +206,21 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 	c.call.AcceptUnsolicited = true
 	c.call.Responses = many
 	want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
-	if got := c.done(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	c.says(want)
 }
 
 // consent asks for one thing until it has it.
 func consent(ctx context.Context) (protocol.Result, error) {
-	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+	if consents(ctx, "k") {
 		return say("done")
 	}
-	return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+	return ask(elicit("k"))
 }
 
 // TestClientThatLosesTheState answers without the state: it is asked twice,
 // and told why it is not asked a third time.
 func TestClientThatLosesTheState(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
+	c := serve(t, consent)
 	lose := func() *client {
 		c.call.State = protocol.RequestState{}
 		return c.answer("k", accepted)
@@ -260,41 +243,33 @@ func TestClientThatLosesTheState(t *testing.T) {
 
 // TestClientWithWrongKeys brings the state, and answers to something else.
 func TestClientWithWrongKeys(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	c.ask("k")
-	c.answer("wrong", accepted).ask("k")
+	c := serve(t, consent)
+	c.ask("k").answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[event.FlowEnded](t, c.events); end.How != words.EndStateLost ||
-		end.Legs != 3 {
-		t.Errorf("end %+v", end)
-	}
+	c.ended(words.EndStateLost, 3)
 
-	c = newClient(t, roundtrip.Options{}, consent)
-	c.ask("k")
-	c.answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
+	c = serve(t, consent)
+	c.ask("k").answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
 	contains(t, c.answer("k", `null`).done(), "error: ", "their shape is wrong")
 }
 
 // TestClientThatRecovers brings good answers in between.
 func TestClientThatRecovers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
+	c := serve(t, consent)
 	c.ask("k")
 	for range 2 {
-		c.answer("wrong", accepted).ask("k")
-		c.answer("k", `{"action":"accept"}`).ask("k") // heard, if not valid
+		c.answer("wrong", accepted).ask("k").answer("k", agreed).ask("k") // heard, if not valid
 	}
 	// one good answer beside a wrong one will do
-	if got := c.answer("wrong", accepted, "k", accepted).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.answer("wrong", accepted, "k", accepted).says("done")
 
 	// One that lost the state once and then brings it is taken off the table.
-	c = newClient(t, roundtrip.Options{}, consent)
+	c = serve(t, consent)
 	c.answer("k", accepted).ask("k")
 	if n := c.funnel.StatelessCallers(); n != 1 {
 		t.Fatalf("%d losers, want 1", n)
 	}
-	c.answer("k", `{"action":"accept"}`).ask("k")
+	c.answer("k", agreed).ask("k")
 	if n := c.funnel.StatelessCallers(); n != 0 {
 		t.Errorf("%d losers after the client came back with its state, want none", n)
 	}
@@ -302,7 +277,7 @@ func TestClientThatRecovers(t *testing.T) {
 
 func TestStatelessCallersAreForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, consent)
+		c := serve(t, consent)
 		for range 5 {
 			c.call.State = protocol.RequestState{}
 			c.answer("k", accepted).ask("k")
@@ -313,7 +288,7 @@ func TestStatelessCallersAreForgottenInTime(t *testing.T) {
 
 // TestStatelessCallersAreBounded has more clients lose their state than are counted.
 func TestStatelessCallersAreBounded(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
+	c := serve(t, consent)
 	for n := range roundtrip.MaxStatelessCallers + 50 {
 		c.call = toolCall()
 		c.call.Principal.Subject = fmt.Sprint("user", n)

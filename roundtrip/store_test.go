@@ -118,7 +118,7 @@ func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	if len(s.data) != 0 {
 		t.Error("a small state was stored")
 	}
-	c = newClient(t, roundtrip.Options{}, large)
+	c = serve(t, large)
 	contains(t, c.bug(), "over the limit", `memo "large"`)
 }
 
@@ -135,8 +135,7 @@ func TestStoredStateIsBound(t *testing.T) {
 			words.ReasonGone},
 		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = protocol.Principal{} },
 			words.ReasonGone},
-		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" },
-			words.ReasonTarget},
+		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" }, words.ReasonTarget},
 		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil },
 			words.ReasonArguments},
 		{"changed", func(s *shelf, _ *client) {
@@ -148,16 +147,10 @@ func TestStoredStateIsBound(t *testing.T) {
 			s.get = func(_ string, data []byte) ([]byte, error) { return data[:10], nil }
 		}, words.ReasonTampered},
 		{"empty", func(s *shelf, _ *client) {
-			s.get = func(string, []byte) ([]byte,
-				error) {
-				return nil, nil
-			}
+			s.get = func(string, []byte) ([]byte, error) { return nil, nil }
 		}, words.ReasonTampered},
 		{"flooded", func(s *shelf, _ *client) {
-			s.get = func(string, []byte) ([]byte,
-				error) {
-				return make([]byte, (1<<20)+17), nil
-			}
+			s.get = func(string, []byte) ([]byte, error) { return make([]byte, (1<<20)+17), nil }
 		}, words.ReasonTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

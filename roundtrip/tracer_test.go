@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,13 +74,10 @@ func TestRoundsAreLinkedAcrossReplicas(t *testing.T) {
 		opts := roundtrip.Options{Sealer: ring(t, "k1"), Tracer: n}
 		c := newClient(t, opts, askTwice)
 		for _, key := range []string{"one", "two"} {
-			c.ask(key)
-			c.answer(key, form("now"))
+			c.ask(key).answer(key, form("now"))
 			c.funnel = newClient(t, opts, askTwice).funnel
 		}
-		if got := c.done(); got != "done" {
-			t.Error(got)
-		}
+		c.says("done")
 		if unset {
 			n.holds(t, nil, nil)
 		} else {
@@ -93,14 +89,14 @@ func TestRoundsAreLinkedAcrossReplicas(t *testing.T) {
 func TestPushedQuestionsAreTraced(t *testing.T) {
 	n := &notebook{}
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Tracer: n}, askTwice)
-	h.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
-		if string(q.(*protocol.ElicitForm).Meta) != `{"traceparent":"x"}` {
-			t.Errorf("the question carries %s", q.(*protocol.ElicitForm).Meta)
+	h.answer = func(q *pushed) (string, error) {
+		if string(q.InputRequest.(*protocol.ElicitForm).Meta) != `{"traceparent":"x"}` {
+			t.Errorf("the question carries %s", q.InputRequest.(*protocol.ElicitForm).Meta)
 		}
 		if h.traffic() == 1 {
-			return json.RawMessage(form("now")), nil
+			return form("now"), nil
 		}
-		return nil, errors.New("gone")
+		return "", errors.New("gone")
 	}
 	if _, err := c.send(); err != nil {
 		t.Error(err)

@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,17 +26,14 @@ func askPlainly(ctx context.Context, message string) (string, error) {
 
 // asksAll asks messages one after the other and says what was answered.
 func asksAll(messages func(round int) []string) roundtrip.Handler {
-	return func(ctx context.Context) (protocol.Result, error) {
+	return flow(func(ctx context.Context) string {
 		var answers []string
 		for _, message := range messages(roundtrip.RoundOf(ctx).Number) {
-			answer, err := askPlainly(ctx, message)
-			if err != nil {
-				return nil, err
-			}
+			answer := must(askPlainly(ctx, message))
 			answers = append(answers, answer)
 		}
-		return say(strings.Join(answers, " "))
-	}
+		return strings.Join(answers, " ")
+	})
 }
 
 const (
@@ -62,15 +58,12 @@ func TestEqualQuestionsWithoutKeys(t *testing.T) {
 func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers []string,
 	want string) {
 	t.Run(name+"/modern", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, handler)
+		c := serve(t, handler)
 		for i, answer := range answers {
 			key := fmt.Sprint("question-", i+1)
-			c.ask(key)
-			c.answer(key, answer)
+			c.ask(key).answer(key, answer)
 		}
-		if got := c.done(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		c.says(want)
 	})
 	for _, m := range modes {
 		if m.version.Era() == protocol.Modern {
@@ -79,10 +72,9 @@ func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers
 		t.Run(name+"/"+m.name, func(t *testing.T) {
 			j := newJourney(t, m, roundtrip.Options{}, nil, handler)
 			asked := 0
-			j.human.answer = func(context.Context, protocol.InputRequest,
-				func()) (json.RawMessage, error) {
+			j.human.answer = func(*pushed) (string, error) {
 				asked++
-				return json.RawMessage(answers[asked-1]), nil
+				return answers[asked-1], nil
 			}
 			if got := j.done(); got != want || asked != len(answers) {
 				t.Errorf("got %q after %d questions, want %q", got, asked, want)
@@ -109,14 +101,12 @@ func TestReplayThatAsksSomethingElse(t *testing.T) {
 			{"b?", "a?", "a?"}, {"b?", "a?", "a?"}, {"a?", "a?"}}, "question-3"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{},
-				asksAll(func(round int) []string { return tc.rounds[round-1] }))
+			c := serve(t, asksAll(func(round int) []string { return tc.rounds[round-1] }))
 			for range 2 {
 				c.call = toolCall()
 				for n := 1; n < len(tc.rounds); n++ {
 					key := fmt.Sprint("question-", n)
-					c.ask(key)
-					c.answer(key, yes)
+					c.ask(key).answer(key, yes)
 				}
 				c.refused(protocol.CodeFlowEnded, tc.key, "asked something else")
 			}
@@ -171,7 +161,7 @@ func TestGoroutinesAskTheSame(t *testing.T) {
 		return answer, err
 	}
 	t.Run("pending", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 			_, _ = elsewhere(ctx)
 			_, err := elsewhere(ctx)
 			return nil, err
@@ -179,7 +169,7 @@ func TestGoroutinesAskTheSame(t *testing.T) {
 		contains(t, c.bug(), "goroutines", "WithKey")
 	})
 	t.Run("answered", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 			if _, err := elsewhere(ctx); err != nil {
 				return nil, err
 			}
@@ -193,7 +183,7 @@ func TestGoroutinesAskTheSame(t *testing.T) {
 
 // A question of a goroutine that changes each time is asked twice, and then the flow ends.
 func TestGoroutineThatAsksSomethingElse(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		var err error
 		done := make(chan struct{})
 		go func() {
@@ -203,48 +193,38 @@ func TestGoroutineThatAsksSomethingElse(t *testing.T) {
 		<-done
 		return nil, err
 	})
-	c.ask("concurrent-question-1")
-	c.answer("concurrent-question-1", yes).ask("concurrent-question-2")
-	c.answer("concurrent-question-2", yes).refused(protocol.CodeFlowEnded,
-		"asked something else")
+	c.ask("concurrent-question-1").answer("concurrent-question-1", yes).ask("concurrent-question-2")
+	c.answer("concurrent-question-2", yes).refused(protocol.CodeFlowEnded, "asked something else")
 }
 
 // A handler that ignores the error and makes its next question of an answer that is not
 // there does not get that asked.
 func TestNoQuestionWithoutAKeyBehindAPendingOne(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		first, _ := askPlainly(ctx, "First?")
 		second, _ := askPlainly(ctx, "After "+first+"?")
 		return say(first + " " + second)
 	})
-	c.ask("question-1")
-	c.answer("question-1", no).ask("question-2")
-	if got := c.answer("question-2", yes).done(); got != "decline accept" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("question-1").answer("question-1", no).ask("question-2")
+	c.answer("question-2", yes).says("decline accept")
 }
 
 // Where the client cannot be asked, a handler that can do without goes on, and asks its next
 // question under the first free key in every round.
 func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	c := serve(t, flow(func(ctx context.Context) string {
 		_, err := roundtrip.AskUnkeyed(ctx, &protocol.ListRoots{}, roundtrip.IfPossible())
 		if err == nil {
 			t.Error("the client was asked for its roots")
 		}
 		for range 2 {
-			if _, err := askPlainly(ctx, "Sure?"); err != nil {
-				return nil, err
-			}
+			must(askPlainly(ctx, "Sure?"))
 		}
-		return say("done")
-	})
+		return "done"
+	}))
 	c.call.Capabilities.Roots = nil
-	c.ask("question-1")
-	c.answer("question-1", yes).ask("question-2")
-	if got := c.answer("question-2", yes).done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	c.ask("question-1").answer("question-1", yes).ask("question-2")
+	c.answer("question-2", yes).says("done")
 }
 
 // TestRefusalThatTheRunDoesNotComeTo: a person finishes what the handler asked for, and refuses.
@@ -256,30 +236,28 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 		for _, ending := range []string{"acts", "fails", "asks something else"} {
 			t.Run(refusal+"/"+ending, func(t *testing.T) {
 				token, committed := false, 0
-				c := newClient(t, roundtrip.Options{},
-					func(ctx context.Context) (protocol.Result, error) {
-						if !token {
-							token = true // the person is done before the client answers
-							_, err := roundtrip.AskUnkeyed(ctx, signIn)
+				c := serve(t, func(ctx context.Context) (protocol.Result, error) {
+					if !token {
+						token = true // the person is done before the client answers
+						_, err := roundtrip.AskUnkeyed(ctx, signIn)
+						return nil, err
+					}
+					switch ending {
+					case "fails":
+						return nil, errors.New("no such book")
+					case "asks something else":
+						if _, err := askPlainly(ctx, "Sure?"); err != nil {
 							return nil, err
 						}
-						switch ending {
-						case "fails":
-							return nil, errors.New("no such book")
-						case "asks something else":
-							if _, err := askPlainly(ctx, "Sure?"); err != nil {
-								return nil, err
-							}
-						}
-						if err := roundtrip.OnCommit(ctx, func(context.Context) {
-							committed++
-						}); err != nil {
-							return nil, err
-						}
-						return say("ACTED")
-					})
-				c.ask("question-1")
-				c.answer("question-1", refusal)
+					}
+					if err := roundtrip.OnCommit(ctx, func(context.Context) {
+						committed++
+					}); err != nil {
+						return nil, err
+					}
+					return say("ACTED")
+				})
+				c.ask("question-1").answer("question-1", refusal)
 				ignored := 0
 				switch {
 				case ending == "fails":
@@ -309,12 +287,9 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 // does not come to it in the next.
 func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 	rounds := [][]string{{"a?"}, {"a?", "b?"}, {"b?"}}
-	c := newClient(t, roundtrip.Options{},
-		asksAll(func(round int) []string { return rounds[round-1] }))
-	c.ask("question-1")
-	c.answer("question-1", no)
-	c.ask("question-2")
-	c.answer("question-2", yes)
+	c := serve(t, asksAll(func(round int) []string { return rounds[round-1] }))
+	c.ask("question-1").answer("question-1", no)
+	c.ask("question-2").answer("question-2", yes)
 	c.refused(protocol.CodeRefused, "question-1")
 	if ignored := one[event.DeclineIgnored](t, c.events); ignored.Key != "question-1" {
 		t.Errorf("%+v", ignored)
@@ -324,17 +299,14 @@ func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 // The order of questions is known however deep in its recursion a handler asks.
 func TestQuestionsWithoutKeysFromDeepInTheHandler(t *testing.T) {
 	for _, depth := range []int{0, 50, 300, 5000} {
-		handler := func(ctx context.Context) (protocol.Result, error) {
+		handler := flow(func(ctx context.Context) string {
 			var answers []string
 			for range 2 {
-				answer, err := askBelow(ctx, depth)
-				if err != nil {
-					return nil, err
-				}
+				answer := must(askBelow(ctx, depth))
 				answers = append(answers, answer)
 			}
-			return say(strings.Join(answers, " "))
-		}
+			return strings.Join(answers, " ")
+		})
 		answerInOrder(t, fmt.Sprint(depth), handler, []string{no, yes}, "decline accept")
 	}
 }
@@ -351,7 +323,7 @@ func askBelow(ctx context.Context, depth int) (string, error) {
 // The mistake of a handler is told from that of other code at any depth, too.
 func TestAContextWithoutARoundIsExplainedAtAnyDepth(t *testing.T) {
 	for _, depth := range []int{0, 300, 5000} {
-		c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		c := serve(t, func(context.Context) (protocol.Result, error) {
 			_, err := askBelow(context.Background(), depth)
 			return nil, err
 		})

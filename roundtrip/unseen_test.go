@@ -38,7 +38,7 @@ func refusings() []refusing {
 		return roundtrip.ElicitURL("confirm", "confirm ?", "https://id.example/")
 	}
 	acts := func(did *int) (protocol.Result, error) { *did++; return say("DONE") }
-	flow := func(ask func(context.Context) error) func(*int) roundtrip.Handler {
+	inFlow := func(ask func(context.Context) error) func(*int) roundtrip.Handler {
 		return func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
 				if err := ask(ctx); err != nil {
@@ -61,8 +61,7 @@ func refusings() []refusing {
 	}
 	return []refusing{
 		{"a guard that nags", guarded(confirm, func(ctx context.Context) bool {
-			_, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm")
-			return ok
+			return consents(ctx, "confirm")
 		})},
 		{"a guard that nags with a schema", guarded(func() roundtrip.Question {
 			return roundtrip.ElicitSchema("confirm", "confirm ?", schema)
@@ -87,12 +86,9 @@ func refusings() []refusing {
 			}
 		}},
 		{"a guard that does not look", func(did *int) roundtrip.Handler {
-			return func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.RoundOf(ctx).Number == 1 {
-					return ask(confirm())
-				}
+			return rounds(asks(confirm()), func(ctx context.Context) (protocol.Result, error) {
 				return say("looked at nothing")
-			}
+			})
 		}},
 		{"a guard that reads what is carried", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
@@ -102,23 +98,23 @@ func refusings() []refusing {
 				case 2:
 					return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 				}
-				reply := roundtrip.Answer[Confirmation](ctx, "confirm")
+				reply := replyTo(ctx, "confirm")
 				if reply.Outcome == roundtrip.Accepted {
 					return acts(did)
 				}
 				return say(fmt.Sprintf("%v of round %d", reply.Outcome, reply.Round))
 			}
 		}},
-		{"Ask", flow(func(ctx context.Context) error {
+		{"Ask", inFlow(func(ctx context.Context) error {
 			_, err := reasonOf(ctx, "confirm")
 			return err
 		})},
-		{"Ask whose error is dropped and that asks again", flow(func(ctx context.Context) error {
+		{"Ask whose error is dropped and that asks again", inFlow(func(ctx context.Context) error {
 			_, _ = reasonOf(ctx, "other")
 			_, err := reasonOf(ctx, "confirm")
 			return err
 		})},
-		{"Ask in other words each time", flow(func(ctx context.Context) error {
+		{"Ask in other words each time", inFlow(func(ctx context.Context) error {
 			if _, err := reasonOf(ctx, "first"); err != nil {
 				return err
 			}
@@ -129,7 +125,7 @@ func refusings() []refusing {
 			}
 			return err
 		})},
-		{"Ask that can do without an answer", flow(func(ctx context.Context) error {
+		{"Ask that can do without an answer", inFlow(func(ctx context.Context) error {
 			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?",
 				roundtrip.IfPossible())
 			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
@@ -137,43 +133,39 @@ func refusings() []refusing {
 			}
 			return err
 		})},
-		{"Ask of a schema", flow(func(ctx context.Context) error {
+		{"Ask of a schema", inFlow(func(ctx context.Context) error {
 			_, err := roundtrip.ElicitSchema("confirm", "confirm ?", schema).Ask(ctx)
 			return err
 		})},
-		{"AskURL", flow(func(ctx context.Context) error {
+		{"AskURL", inFlow(func(ctx context.Context) error {
 			return roundtrip.AskURL(ctx, "confirm", "confirm ?", "https://id.example/")
 		})},
-		{"Await behind AskURL", flow(func(ctx context.Context) error {
+		{"Await behind AskURL", inFlow(func(ctx context.Context) error {
 			_ = roundtrip.AskURL(ctx, "confirm", "confirm ?", "https://id.example/")
 			return roundtrip.Await(ctx, "confirm",
 				func(context.Context) (bool, error) { return false, nil })
 		})},
-		{"AskAgain", flow(func(ctx context.Context) error {
+		{"AskAgain", inFlow(func(ctx context.Context) error {
 			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?", roundtrip.AskAgain())
 			return err
 		})},
-		{"AskRequest", flow(func(ctx context.Context) error {
+		{"AskRequest", inFlow(func(ctx context.Context) error {
 			return bareConsent(roundtrip.AskRequest(ctx, "confirm",
 				&protocol.ElicitForm{Message: "confirm ?", Schema: schema}))
 		})},
-		{"AskUnkeyed", flow(func(ctx context.Context) error {
+		{"AskUnkeyed", inFlow(func(ctx context.Context) error {
 			return bareConsent(roundtrip.AskUnkeyed(ctx,
 				&protocol.ElicitForm{Message: "confirm ?", Schema: schema}))
 		})},
 		{"AskUnkeyed that the run does not come to", func(did *int) roundtrip.Handler {
-			return func(ctx context.Context) (protocol.Result, error) {
+			return flow(func(ctx context.Context) string {
 				if roundtrip.RoundOf(ctx).Number == 1 {
-					if err := bareConsent(roundtrip.AskUnkeyed(ctx,
-						&protocol.ElicitForm{Message: "confirm ?", Schema: schema})); err != nil {
-						return nil, err
-					}
+					check(bareConsent(roundtrip.AskUnkeyed(ctx,
+						&protocol.ElicitForm{Message: "confirm ?", Schema: schema})))
 				}
-				if err := roundtrip.OnCommit(ctx, func(context.Context) { *did++ }); err != nil {
-					return nil, err
-				}
-				return say("withheld")
-			}
+				check(roundtrip.OnCommit(ctx, func(context.Context) { *did++ }))
+				return "withheld"
+			})
 		}},
 		{"OnCommit", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
@@ -300,8 +292,8 @@ func TestUnseenWords(t *testing.T) {
 func TestUnseenIsDecidedByTime(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
 		"guard": func(ctx context.Context) (protocol.Result, error) {
-			a := roundtrip.Answer[Confirmation](ctx, "a")
-			b := roundtrip.Answer[Confirmation](ctx, "b")
+			a := replyTo(ctx, "a")
+			b := replyTo(ctx, "b")
 			if a.Outcome == roundtrip.Missing {
 				return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
 					roundtrip.Elicit[Confirmation]("b", "b ?"))
@@ -318,8 +310,8 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 			if err := errors.Join(errs...); errors.Is(err, roundtrip.ErrPending) {
 				return nil, err
 			}
-			return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String() + " " +
-				roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())
+			return say(replyTo(ctx, "a").Outcome.String() + " " +
+				replyTo(ctx, "b").Outcome.String())
 		},
 	}
 	for _, tc := range []struct {
@@ -338,40 +330,33 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 	} {
 		for style, handler := range styles {
 			for _, m := range modes {
-				t.Run(fmt.Sprint(tc.min, tc.after, tc.want, style, m.name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						p := person{"a": tc.a, "b": tc.b}
-						j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
-							handler: handler}}
-						funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-							MinHumanTime: tc.min, Observer: j.events})
-						if err != nil {
-							t.Fatal(err)
-						}
-						j.funnel, j.call.Version = funnel, m.version
-						j.human = &human{t: t, version: m.version}
-						if m.version.Era() == protocol.Legacy {
-							j.call.Push = slowPusher{j.human, tc.after}
-							j.human.answer = func(_ context.Context, q protocol.InputRequest,
-								_ func()) (json.RawMessage, error) {
-								time.Sleep(tc.after)
-								return p.answers(q), nil
-							}
-						}
-						result, err := j.send()
-						if m.version.Era() == protocol.Modern {
+				bubble(t, fmt.Sprint(tc.min, tc.after, tc.want, style, m.name), func(t *testing.T) {
+					p := person{"a": tc.a, "b": tc.b}
+					j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
+						handler: handler}}
+					funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
+						MinHumanTime: tc.min, Observer: j.events})
+					if err != nil {
+						t.Fatal(err)
+					}
+					j.funnel, j.call.Version = funnel, m.version
+					j.human = &human{t: t, version: m.version}
+					if m.version.Era() == protocol.Legacy {
+						j.call.Push = slowPusher{j.human, tc.after}
+						j.human.answer = func(q *pushed) (string, error) {
 							time.Sleep(tc.after)
-							for _, q := range j.client.asked.InputRequests {
-								j.call.Responses = append(j.call.Responses,
-									protocol.KeyedResponse{Key: q.Key,
-										Result: p.answers(q.Request)})
-							}
-							result, err = j.send()
+							return p.answer(q.InputRequest), nil
 						}
-						if err != nil || show(result) != tc.want {
-							t.Errorf("got %q, %v, want %q", show(result), err, tc.want)
-						}
-					})
+					}
+					result, err := j.send()
+					if m.version.Era() == protocol.Modern {
+						time.Sleep(tc.after)
+						j.call.Responses = answersTo(j.client.asked, p.answer)
+						result, err = j.send()
+					}
+					if err != nil || show(result) != tc.want {
+						t.Errorf("got %q, %v, want %q", show(result), err, tc.want)
+					}
 				})
 			}
 		}
@@ -381,27 +366,23 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 // TestUnseenByEachQuestion: in a session each question of a round has a time of its own.
 func TestUnseenByEachQuestion(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		a := roundtrip.Answer[Confirmation](ctx, "a")
+		a := replyTo(ctx, "a")
 		if a.Outcome == roundtrip.Missing {
 			return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
 				roundtrip.Elicit[Confirmation]("b", "b ?"))
 		}
-		return say(a.Outcome.String() + " " +
-			roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())
+		return say(a.Outcome.String() + " " + replyTo(ctx, "b").Outcome.String())
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125,
 			roundtrip.Options{MinHumanTime: time.Second}, handler)
-		h.answer = func(_ context.Context, q protocol.InputRequest,
-			_ func()) (json.RawMessage, error) {
-			if q.(*protocol.ElicitForm).Message == "b ?" {
+		h.answer = func(q *pushed) (string, error) {
+			if q.InputRequest.(*protocol.ElicitForm).Message == "b ?" {
 				time.Sleep(time.Minute)
 			}
-			return json.RawMessage(declined), nil
+			return declined, nil
 		}
-		if got := c.done(); got != "unseen declined" {
-			t.Errorf("got %q", got)
-		}
+		c.says("unseen declined")
 		for _, a := range all[event.Answered](c.events) {
 			if want := map[string]time.Duration{"a": 0, "b": time.Minute}[a.Key]; a.Waited != want {
 				t.Errorf("%s: waited %v, want %v", a.Key, a.Waited, want)
@@ -448,8 +429,7 @@ func TestUnseenPush(t *testing.T) {
 	question := &protocol.ElicitForm{Message: "Sure?",
 		Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 	for _, answer := range []string{declined, cancelled, `{"action":"accept","content":{}}`} {
-		c, h := newLegacy(t, protocol.V20251125,
-			roundtrip.Options{MinHumanTime: unseenAlways}, nil)
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MinHumanTime: unseenAlways}, nil)
 		h.answer = says(answer)
 		if raw, err := c.push(t.Context(), question); err != nil || string(raw) != answer {
 			t.Errorf("got %s, %v, want %s", raw, err, answer)

@@ -197,8 +197,7 @@ func vectors(t testing.TB) []vector {
 	add("flow is over", "flow_expired", "25h", nil, nil)
 	add("round cut at the end of the flow", "flow_expired", "1h20m",
 		func(c *roundtrip.VectorClaims) {
-			c.Expires, c.Deadline = clock("1h20m"),
-				clock("1h20m")
+			c.Expires, c.Deadline = clock("1h20m"), clock("1h20m")
 		}, nil)
 	add("issued in the future", "issued_in_the_future", "57m59.999s", nil, nil)
 
@@ -313,8 +312,7 @@ func (v vector) check(t *testing.T) {
 		if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		if resumed := one[event.Resumed](t,
-			c.events); resumed.Waited != v.at.Sub(clock("1h")) ||
+		if resumed := one[event.Resumed](t, c.events); resumed.Waited != v.at.Sub(clock("1h")) ||
 			resumed.StateBytes != len(v.token) {
 			t.Errorf("resumed after %v with %d bytes", resumed.Waited, resumed.StateBytes)
 		}
@@ -326,11 +324,9 @@ func (v vector) check(t *testing.T) {
 func vectorHandler(ctx context.Context) (protocol.Result, error) {
 	kept, _ := roundtrip.State[string](ctx)
 	return say(fmt.Sprintf("round %d: %s, %v, %s, %s, %s, %v", roundtrip.RoundOf(ctx).Number, kept,
-		roundtrip.Answer[Confirmation](ctx, "region").Outcome,
-		roundtrip.Answer[Confirmation](ctx, "size").Content.Reason,
-		roundtrip.Answer[Confirmation](ctx, "confirm").Content.Reason,
-		roundtrip.RawAnswer(ctx, "extra").Content,
-		roundtrip.Visited(ctx, "visit")))
+		replyTo(ctx, "region").Outcome, replyTo(ctx, "size").Content.Reason,
+		replyTo(ctx, "confirm").Content.Reason,
+		roundtrip.RawAnswer(ctx, "extra").Content, roundtrip.Visited(ctx, "visit")))
 }
 
 // TestTheLayoutOfClaims holds the plaintext against testdata, byte for byte.
@@ -510,8 +506,7 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 	handle := roundtrip.HandleOf('h')
 	id, stored := roundtrip.Unlock(toolCall().Principal, handle, []byte("claims"))
 	text := "# Plaintext of sealed states, layout 4, flow style, and a handle with what a store " +
-		"is given for it, in hexadecimal.\n" +
-		"# Written by go test -run FlowClaims -update.\n" +
+		"is given for it, in hexadecimal.\n" + "# Written by go test -run FlowClaims -update.\n" +
 		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id",
 		[]byte(id)) + dumpHex("stored", stored)
 	holdLayout(t, flowVectorFile, text)
@@ -541,8 +536,7 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 		return nil, err
 	}
 	return say(fmt.Sprintf("%d %s %v %s %s %v %s", quote, region, size, confirm.Reason,
-		roundtrip.Answer[Confirmation](ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"),
-		name))
+		replyTo(ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"), name))
 }
 
 const flowVectorResult = "1250 eu declined: size now guard accepted " +

@@ -24,15 +24,11 @@ func newFleet(t *testing.T) *fleet {
 	sealer, guard := ring(t, "k1"), store.NewMemoryGuard(0)
 	for i := range f.clients {
 		f.clients[i] = newClient(t, roundtrip.Options{Sealer: sealer, Guard: guard,
-			AppVersion: fmt.Sprint("v", i+1)},
-			func(ctx context.Context) (protocol.Result, error) {
-				_, err := roundtrip.Ask[Confirmation](ctx, "pay", f.words[i])
-				if err != nil {
-					return nil, err
-				}
-				f.paid[i]++
-				return say("paid")
-			})
+			AppVersion: fmt.Sprint("v", i+1)}, flow(func(ctx context.Context) string {
+			must(roundtrip.Ask[Confirmation](ctx, "pay", f.words[i]))
+			f.paid[i]++
+			return "paid"
+		}))
 	}
 	return f
 }

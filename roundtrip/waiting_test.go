@@ -27,28 +27,23 @@ var askers = []struct {
 }{
 	{"returned", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if reply := roundtrip.Answer[Confirmation](ctx,
-				"q"); reply.Outcome == roundtrip.Accepted {
+			if reply := replyTo(ctx, "q"); reply.Outcome == roundtrip.Accepted {
 				return say("done")
 			}
 			return ask(roundtrip.Elicit[Confirmation]("q", "Why?"))
 		}
 	}},
 	{"asked in place", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if _, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?"); err != nil {
-				return nil, err
-			}
-			return say("done")
-		}
+		return flow(func(ctx context.Context) string {
+			must(roundtrip.Ask[Confirmation](ctx, "q", "Why?"))
+			return "done"
+		})
 	}},
 	{"pushed", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
-		return func(ctx context.Context) (protocol.Result, error) {
-			if _, err := roundtrip.PushRequest(ctx, question()); err != nil {
-				return nil, err
-			}
-			return say("done")
-		}
+		return flow(func(ctx context.Context) string {
+			must(roundtrip.PushRequest(ctx, question()))
+			return "done"
+		})
 	}},
 }
 
@@ -155,19 +150,16 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 			[]roundtrip.Call{{Principal: ann, Session: 1}},
 			roundtrip.Call{Principal: ann, Session: 2}, "principal"},
 		{"of one session", roundtrip.Options{},
-			append(slices.Repeat([]roundtrip.Call{{Session: 1}}, 64),
-				roundtrip.Call{Session: 2}),
+			append(slices.Repeat([]roundtrip.Call{{Session: 1}}, 64), roundtrip.Call{Session: 2}),
 			roundtrip.Call{Session: 1}, "session"},
 		{"of one session of a gateway",
 			roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 400}},
-			slices.Repeat([]roundtrip.Call{
-				{Principal: ann, Session: 1}}, 100),
+			slices.Repeat([]roundtrip.Call{{Principal: ann, Session: 1}}, 100),
 			roundtrip.Call{Principal: ann, Session: 1}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
-		{"in bytes", roundtrip.Options{},
-			[]roundtrip.Call{{KeptBytes: 256<<20 - 40,
-				Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
+		{"in bytes", roundtrip.Options{}, []roundtrip.Call{{KeptBytes: 256<<20 - 40,
+			Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
 			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
 		{"in bytes that the host keeps", roundtrip.Options{},
 			[]roundtrip.Call{{KeptBytes: 256<<20 - 9}}, roundtrip.Call{KeptBytes: 10}, "server"},
@@ -251,8 +243,7 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 		refused++
 	}
 	if waits != 256 || waits+refused != 10_000 {
-		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused,
-			256)
+		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused, 256)
 	}
 	other := w.call(bob, "b")
 	w.leave(other, askers[0].ask(w.funnel, other))
@@ -303,23 +294,21 @@ func TestRoomComesBackWhateverAHandlerDoes(t *testing.T) {
 			return nil, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWaiter(t, roundtrip.Options{})
-				told := 0
-				ctx := roundtrip.WatchWaiting(t.Context(), func(waits bool) {
-					if told++; waits != (told%2 == 1) {
-						t.Errorf("told %v at %d", waits, told)
-					}
-				})
-				_, _ = w.funnel.Do(ctx, w.call(ann, 1),
-					func(ctx context.Context) (protocol.Result, error) { return handler(w, ctx) })
-				w.wantRoom(0, 0, 0)
-				synctest.Wait()
-				if told != 2 {
-					t.Errorf("told %d times, want that it waits and that it does not", told)
+		bubble(t, name, func(t *testing.T) {
+			w := newWaiter(t, roundtrip.Options{})
+			told := 0
+			ctx := roundtrip.WatchWaiting(t.Context(), func(waits bool) {
+				if told++; waits != (told%2 == 1) {
+					t.Errorf("told %v at %d", waits, told)
 				}
 			})
+			_, _ = w.funnel.Do(ctx, w.call(ann, 1),
+				func(ctx context.Context) (protocol.Result, error) { return handler(w, ctx) })
+			w.wantRoom(0, 0, 0)
+			synctest.Wait()
+			if told != 2 {
+				t.Errorf("told %d times, want that it waits and that it does not", told)
+			}
 		})
 	}
 }
@@ -340,8 +329,7 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 			}
 			asking.Wait()
 			time.Sleep(time.Second)
-			if reply := roundtrip.Answer[Confirmation](ctx,
-				"returned"); reply.Outcome != roundtrip.Accepted {
+			if reply := replyTo(ctx, "returned"); reply.Outcome != roundtrip.Accepted {
 				return ask(roundtrip.Elicit[Confirmation]("returned", "And?"))
 			}
 			return say("done")
@@ -378,33 +366,31 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 
 func TestHeartbeatsWhileACallWaits(t *testing.T) {
 	for _, way := range askers {
-		t.Run(way.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWaiter(t, roundtrip.Options{})
-				started := time.Now()
-				var at []time.Duration
-				call := w.call(ann, 1)
-				call.Heartbeat = func(ctx context.Context) {
-					if at = append(at, time.Since(started)); ctx.Err() != nil {
-						t.Error("the context of a heartbeat has ended")
-					}
-					if len(at) == 1 {
-						panic("of the host")
-					}
+		bubble(t, way.name, func(t *testing.T) {
+			w := newWaiter(t, roundtrip.Options{})
+			started := time.Now()
+			var at []time.Duration
+			call := w.call(ann, 1)
+			call.Heartbeat = func(ctx context.Context) {
+				if at = append(at, time.Since(started)); ctx.Err() != nil {
+					t.Error("the context of a heartbeat has ended")
 				}
-				w.leave(call, way.ask(w.funnel, call))
-				time.Sleep(33 * time.Second)
-				synctest.Wait()
-				w.empty()
-				time.Sleep(time.Hour)
-				want := []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}
-				if !slices.Equal(at, want) {
-					t.Errorf("heartbeats after %v, want %v", at, want)
+				if len(at) == 1 {
+					panic("of the host")
 				}
-				if panics := len(all[event.HandlerPanicked](w.events)); panics != 1 {
-					t.Errorf("%d panics were reported", panics)
-				}
-			})
+			}
+			w.leave(call, way.ask(w.funnel, call))
+			time.Sleep(33 * time.Second)
+			synctest.Wait()
+			w.empty()
+			time.Sleep(time.Hour)
+			want := []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}
+			if !slices.Equal(at, want) {
+				t.Errorf("heartbeats after %v, want %v", at, want)
+			}
+			if panics := len(all[event.HandlerPanicked](w.events)); panics != 1 {
+				t.Errorf("%d panics were reported", panics)
+			}
 		})
 	}
 }
@@ -448,32 +434,30 @@ func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWaiter(t, roundtrip.Options{})
-				call, beats := w.call(ann, 1), atomic.Int32{}
-				call.Heartbeat = func(context.Context) { beats.Add(1) }
-				w.leave(call, func(ctx context.Context) (protocol.Result, error) {
-					var questions sync.WaitGroup
-					for i := range 2 {
-						questions.Go(func() {
-							time.Sleep(time.Duration(i) * time.Second)
-							if err := ask(ctx, fmt.Sprint("q", i)); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-					questions.Wait()
-					return say("done")
-				})
-				time.Sleep(5 * time.Second)
-				w.answer <- struct{}{} // one of the two
-				time.Sleep(2*time.Minute - 5*time.Second)
-				if got := beats.Load(); got != 8 { // after 2 s, 17 s, 32 s …
-					t.Errorf("%d heartbeats in two minutes, want 8", got)
+		bubble(t, name, func(t *testing.T) {
+			w := newWaiter(t, roundtrip.Options{})
+			call, beats := w.call(ann, 1), atomic.Int32{}
+			call.Heartbeat = func(context.Context) { beats.Add(1) }
+			w.leave(call, func(ctx context.Context) (protocol.Result, error) {
+				var questions sync.WaitGroup
+				for i := range 2 {
+					questions.Go(func() {
+						time.Sleep(time.Duration(i) * time.Second)
+						if err := ask(ctx, fmt.Sprint("q", i)); err != nil {
+							t.Error(err)
+						}
+					})
 				}
-				w.empty()
+				questions.Wait()
+				return say("done")
 			})
+			time.Sleep(5 * time.Second)
+			w.answer <- struct{}{} // one of the two
+			time.Sleep(2*time.Minute - 5*time.Second)
+			if got := beats.Load(); got != 8 { // after 2 s, 17 s, 32 s …
+				t.Errorf("%d heartbeats in two minutes, want 8", got)
+			}
+			w.empty()
 		})
 	}
 }
@@ -482,40 +466,38 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 	for _, way := range askers {
 		for _, method := range families {
 			for _, when := range []string{"while it waits", "before it waits"} {
-				t.Run(way.name+"/"+method+"/"+when, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						w := newWaiter(t, roundtrip.Options{})
-						var watch waiting.Watch
-						ctx := watch.Attach(t.Context(), nil)
-						call := w.call(ann, 1)
-						call.Method = method
-						if when == "before it waits" {
-							watch.End(waiting.ErrClosing)
-						} else {
-							go func() { <-w.asked; watch.End(waiting.ErrClosing) }()
-						}
-						result, err := w.funnel.Do(ctx, call, way.ask(w.funnel, call))
-						text := show(result)
-						if err != nil {
-							text = err.Error()
-						}
-						contains(t, text, "the server is closing, call again")
-						e, failed := protocol.AsError(err)
-						if method == protocol.MethodCallTool && failed {
-							t.Errorf("got the error %v, after which clients call a tool again by "+
-								"themselves", err)
-						}
-						if method != protocol.MethodCallTool && way.name != "pushed by the host" &&
-							(!failed || e.Code != protocol.CodeBusy ||
-								e.Message != waiting.ErrClosing.Error() ||
-								string(e.Data) != `{"retryAfterMs":1000}`) {
-							t.Errorf("got %v, want busy and when to call again", err)
-						}
-						if ctx.Err() != nil {
-							t.Error("the call was cancelled, not the wait")
-						}
-						w.wantRoom(0, 0, 0)
-					})
+				bubble(t, way.name+"/"+method+"/"+when, func(t *testing.T) {
+					w := newWaiter(t, roundtrip.Options{})
+					var watch waiting.Watch
+					ctx := watch.Attach(t.Context(), nil)
+					call := w.call(ann, 1)
+					call.Method = method
+					if when == "before it waits" {
+						watch.End(waiting.ErrClosing)
+					} else {
+						go func() { <-w.asked; watch.End(waiting.ErrClosing) }()
+					}
+					result, err := w.funnel.Do(ctx, call, way.ask(w.funnel, call))
+					text := show(result)
+					if err != nil {
+						text = err.Error()
+					}
+					contains(t, text, "the server is closing, call again")
+					e, failed := protocol.AsError(err)
+					if method == protocol.MethodCallTool && failed {
+						t.Errorf("got the error %v, after which clients call a tool again by "+
+							"themselves", err)
+					}
+					if method != protocol.MethodCallTool && way.name != "pushed by the host" &&
+						(!failed || e.Code != protocol.CodeBusy ||
+							e.Message != waiting.ErrClosing.Error() ||
+							string(e.Data) != `{"retryAfterMs":1000}`) {
+						t.Errorf("got %v, want busy and when to call again", err)
+					}
+					if ctx.Err() != nil {
+						t.Error("the call was cancelled, not the wait")
+					}
+					w.wantRoom(0, 0, 0)
 				})
 			}
 		}
