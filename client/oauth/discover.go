@@ -21,34 +21,12 @@ const (
 	wellKnownResource = "/.well-known/oauth-protected-resource"
 )
 
-// A Discovery has the checked metadata of an endpoint and of its authorization server. Hosts show
-// it to people, or learn from it for which issuer they need a [Registration].
-type Discovery struct {
-	// Resource is the resource that tokens are requested for (RFC 8707).
-	Resource string
-	// Issuers are the authorization servers that the endpoint names, at most ten. Issuer is the
-	// chosen one, as its own metadata names it.
-	Issuers []string
-	Issuer  string
-	// Scopes is scopes_supported of the endpoint.
-	Scopes []string
-	// MetadataDocuments reports whether the authorization server accepts a client's
-	// ClientInfo.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
-	MetadataDocuments, DynamicRegistration bool
-
-	server *serverMetadata
-}
-
-// Discover requests and checks the metadata of an endpoint and of its authorization server, as a
-// login does. Nobody is logged in. opts may be nil. The error is [ErrMetadata] if a document is
-// refused or cannot be read.
-func Discover(ctx context.Context, endpoint string, opts *Options) (*Discovery, error) {
-	s, err := New(endpoint, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer s.guard.client.CloseIdleConnections()
-	return s.discover(ctx, challenge{})
+// A discovery has the checked metadata of an endpoint and of its authorization server.
+type discovery struct {
+	resource string   // that tokens are requested for (RFC 8707)
+	issuer   string   // the chosen one, as its own metadata names it
+	scopes   []string // scopes_supported of the endpoint
+	server   *serverMetadata
 }
 
 // A resourceMetadata has the metadata of a protected resource (RFC 9728, section 2).
@@ -77,7 +55,7 @@ type serverMetadata struct {
 
 // discover finds the authorization server of the endpoint (basic/authorization, "Authorization
 // Server Discovery"). A document that is refused ends the search: another place is not tried.
-func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) {
+func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) {
 	resource, err := s.discoverResource(ctx, c)
 	if errors.Is(err, errNoMetadata) && s.opts.Legacy {
 		return s.discoverLegacy(ctx)
@@ -93,9 +71,8 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{Resource: resource.Resource, Issuers: resource.Issuers, Issuer: server.Issuer,
-		Scopes: headers.UniteScopes(resource.Scopes), MetadataDocuments: server.Documents,
-		DynamicRegistration: server.Registration != "", server: server}, nil
+	return &discovery{resource.Resource, server.Issuer, headers.UniteScopes(resource.Scopes),
+		server}, nil
 }
 
 // errNoMetadata is the error of an MCP server without metadata.
@@ -241,7 +218,7 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 	m, err := s.discoverServer(ctx, issuer)
 	if errors.Is(err, errNoServerMetadata) && s.opts.Legacy {
 		d, legacyErr := s.discoverLegacy(ctx)
-		if legacyErr == nil && d.Issuer == issuer {
+		if legacyErr == nil && d.issuer == issuer {
 			return d.server, nil
 		}
 	}
@@ -327,7 +304,7 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 
 // discoverLegacy uses the origin of the endpoint as its authorization server (revision 2025-03-26).
 // If that has no metadata, its endpoints have the paths of that revision.
-func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
+func (s *Source) discoverLegacy(ctx context.Context) (*discovery, error) {
 	origin := s.endpointOrigin()
 	server, err := s.discoverServer(ctx, origin)
 	if errors.Is(err, errNoServerMetadata) {
@@ -340,6 +317,5 @@ func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{Resource: s.endpointText, Issuers: []string{origin}, Issuer: server.Issuer,
-		DynamicRegistration: server.Registration != "", server: server}, nil
+	return &discovery{s.endpointText, server.Issuer, nil, server}, nil
 }

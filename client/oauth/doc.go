@@ -30,11 +30,11 @@
 // # Logins
 //
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
-// processes that share a [FileStore]. It is cancelled when the last call that waits for it ends. A
-// login that the person has denied is not requested again within five minutes, and one that has
-// failed in another way not within a minute; after three of them no other is. An operation leads to
-// two logins for more scopes at most. A server that refuses a token which was just issued leads to
-// no other login.
+// processes that share the files of a [NewFileStore]. It is cancelled when the last call that waits
+// for it ends. A denied login is not requested again within five minutes, and one that failed in
+// another way not within a minute; after three failures no other login begins. An operation leads
+// to two logins for more scopes at most. A server that refuses a token which was just issued leads
+// to no other login.
 //
 // # Programs without a person
 //

@@ -37,7 +37,7 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 // logInAt has the person log in, by Options.Interaction, or requests a token by Options.Machine. It
 // fails at once if there is neither, if the operation has led to maxStepUps logins, and with the
 // cached failure if there is one.
-func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
+func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest) error {
 	if s.opts.Interaction == nil && s.opts.Machine == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
 	}
@@ -47,21 +47,21 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 	if request.operation != "" && !s.countStepUp(request.operation) {
 		return errTooManyStepUps
 	}
-	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.issuer, Resource: d.resource,
 		Scopes: request.challenge.scopes})
 	run := s.runLogin
 	if s.opts.Machine != nil {
 		run = s.logInMachine
 	}
 	err := run(ctx, d, request)
-	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.issuer, Resource: d.resource,
 		Scopes: request.challenge.scopes, Err: err})
 	return err
 }
 
 // failureKey is the key of a login in Source.failures.
-func failureKey(d *Discovery, request loginRequest) string {
-	return d.Issuer + "\x00" + joinScopes(request.challenge.scopes)
+func failureKey(d *discovery, request loginRequest) string {
+	return d.issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
 // rememberFailure caches a login that has failed after its page was opened.
@@ -118,12 +118,12 @@ func (f *failure) cachedError(reason string) error {
 
 // runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
 // comes back.
-func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginRequest) error {
-	redirect, err := s.redirectFor(ctx, d.server)
+func (s *Source) runLogin(ctx context.Context, d *discovery, request loginRequest) error {
+	path, last, err := s.redirectFor(ctx, d.server)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.opts.Interaction.Open(ctx, redirect)
+	receiver, err := s.opts.Interaction.Open(ctx, path, last)
 	if err != nil {
 		return err
 	}
@@ -167,12 +167,12 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.Issuer))
+	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.issuer))
 }
 
 // prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
 // code verifier. The client is registered if it has no id there.
-func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRequest,
+func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRequest,
 	redirectURI string) (*Login, error) {
 	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
 	if err != nil {
@@ -183,28 +183,28 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 		return nil, err
 	}
 	l := &Login{data: loginData{
-		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.Issuer, Resource: d.Resource,
+		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.issuer, Resource: d.resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
-		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.Issuer),
+		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.issuer),
 	}}
-	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.Issuer))
+	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.issuer))
 	return l, err
 }
 
 // chooseScopes returns the scopes to request: those of Options.Scopes, or else those of the
 // challenge and those that were requested before at this authorization server, or if there are
 // none, those that the metadata names (basic/authorization, "Scope Selection Strategy").
-func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
+func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRequest) (
 	[]string, error) {
-	p := s.providerFor(d.Issuer)
+	p := s.providerFor(d.issuer)
 	choice := ScopeChoice{Challenge: p.localScopes(request.challenge.scopes),
-		Supported: p.localScopes(d.Scopes)}
+		Supported: p.localScopes(d.scopes)}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	if current != nil && current.issuer == d.Issuer && current.resource == d.Resource {
+	if current != nil && current.issuer == d.issuer && current.resource == d.resource {
 		choice.Requested = current.record.Requested
 	}
 	var scopes []string

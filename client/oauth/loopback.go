@@ -25,17 +25,6 @@ import (
 // callbackPath is the path of the redirect URI of clients that are not registered dynamically.
 const callbackPath = "/callback"
 
-// A Redirect has what an [Interaction] chooses a redirect URI by.
-type Redirect struct {
-	// Last is the redirect URI with which this client was registered last at the authorization
-	// server; empty: there is none. With another redirect URI the client may be registered again.
-	Last string
-	// Path is the path to use: "/callback", and where the client is registered dynamically another
-	// one for each issuer. An authorization server that passes on the client id of this client at
-	// another one does not get its code then (RFC 9700, section 4.4.2.2).
-	Path string
-}
-
 // issuerPath returns the path of the redirect URI of clients that are registered dynamically at an
 // issuer.
 func issuerPath(issuer string) string {
@@ -46,8 +35,13 @@ func issuerPath(issuer string) string {
 // An Interaction has a person log in. Calls of one [Source] do not overlap, neither of the
 // Interaction nor of its Receivers.
 type Interaction interface {
-	// Open prepares a login. The error ends the login. ctx ends when the login does.
-	Open(ctx context.Context, r Redirect) (Receiver, error)
+	// Open prepares a login. path is the path of the redirect URI to use: "/callback", and for a
+	// client that is registered dynamically another one for each issuer, so that an authorization
+	// server which passes on the client id of another one does not get the code of that (RFC 9700,
+	// section 4.4.2.2). last is the redirect URI of the last such registration at the issuer, or
+	// empty: with another one the client may be registered again. The error ends the login. ctx
+	// ends when the login does.
+	Open(ctx context.Context, path, last string) (Receiver, error)
 }
 
 // A Receiver receives the authorization response of one login.
@@ -94,16 +88,16 @@ type Loopback struct {
 }
 
 // Open implements [Interaction]: it listens on a port.
-func (b *Loopback) Open(ctx context.Context, r Redirect) (Receiver, error) {
+func (b *Loopback) Open(ctx context.Context, path, last string) (Receiver, error) {
 	host := b.Host
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	var failed error
-	for _, port := range b.candidatePorts(host, r.Last) {
+	for _, port := range b.candidatePorts(host, last) {
 		listeners, err := listenLoopback(ctx, host, port)
 		if err == nil {
-			return newReceiver(b, host, r.Path, listeners), nil
+			return newReceiver(b, host, path, listeners), nil
 		}
 		failed = errors.Join(failed, err)
 	}

@@ -23,7 +23,7 @@ type Machine interface {
 	check() error
 	// newForm returns the parameters of the grant for a token of the authorization server of d,
 	// without the scopes.
-	newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (url.Values, error)
+	newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (url.Values, error)
 }
 
 // ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
@@ -36,10 +36,10 @@ func (ClientCredentials) extension() string {
 
 func (ClientCredentials) check() error { return nil }
 
-func (ClientCredentials) newForm(_ context.Context, s *Source, d *Discovery, _ []string) (
+func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ []string) (
 	url.Values, error) {
-	if r := s.registrationFor(d.Issuer); r.ClientSecret == "" && r.PrivateKey == nil {
-		return nil, &Error{ErrRegistration, d.Issuer, errors.New("client credentials need the " +
+	if r := s.registrationFor(d.issuer); r.ClientSecret == "" && r.PrivateKey == nil {
+		return nil, &Error{ErrRegistration, d.issuer, errors.New("client credentials need the " +
 			"secret or the key of the Registration")}
 	}
 	return url.Values{"grant_type": {"client_credentials"}}, nil
@@ -64,9 +64,9 @@ func (w Workload) check() error {
 	return nil
 }
 
-func (w Workload) newForm(ctx context.Context, _ *Source, d *Discovery, _ []string) (
+func (w Workload) newForm(ctx context.Context, _ *Source, d *discovery, _ []string) (
 	url.Values, error) {
-	assertion, err := w.Assertion(ctx, d.Issuer)
+	assertion, err := w.Assertion(ctx, d.issuer)
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, err
 }
 
@@ -98,17 +98,17 @@ func (e Enterprise) check() error {
 }
 
 // newForm requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
-func (e Enterprise) newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (
+func (e Enterprise) newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (
 	url.Values, error) {
 	subject, tokenType, err := e.Subject(ctx)
 	if err != nil {
 		return nil, err
 	}
 	form := url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG},
-		"audience": {d.Issuer}, "resource": {d.Resource}, "subject_token": {subject},
+		"audience": {d.issuer}, "resource": {d.resource}, "subject_token": {subject},
 		"subject_token_type": {tokenType}}
 	if len(scopes) > 0 {
-		form.Set("scope", joinScopes(s.providerFor(d.Issuer).serverScopes(scopes)))
+		form.Set("scope", joinScopes(s.providerFor(d.issuer).serverScopes(scopes)))
 	}
 	client := &oauthClient{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
 	if client.secret != "" {
@@ -140,10 +140,10 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 
 // logInMachine requests a token by Options.Machine. It sends nothing to an issuer that the host has
 // not named. A refusal is cached: the same request would be refused again.
-func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRequest) error {
+func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {
-		return &Error{ErrRegistration, d.Issuer, errors.New("the credentials of a machine are " +
+		return &Error{ErrRegistration, d.issuer, errors.New("the credentials of a machine are " +
 			"sent to issuers alone that Options.Registrations names")}
 	}
 	if err := client.checkAuthMethod(d.server); err != nil {
@@ -159,7 +159,7 @@ func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRe
 		if len(scopes) > 0 {
 			form.Set("scope", joinScopes(scopes))
 		}
-		record, err = s.requestToken(ctx, d.server, client, d.Resource, newGrant(scopes, form))
+		record, err = s.requestToken(ctx, d.server, client, d.resource, newGrant(scopes, form))
 	}
 	if err != nil {
 		if isFinalRefusal(err) {
@@ -168,5 +168,5 @@ func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRe
 		return err
 	}
 	record.Refresh = "" // the next token comes by the same grant
-	return s.saveLogin(ctx, d.Issuer, d.Resource, record)
+	return s.saveLogin(ctx, d.issuer, d.resource, record)
 }

@@ -47,7 +47,7 @@ type Options struct {
 
 	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
 	// Sources with the same store, endpoint and Account have the same login; so do processes that
-	// share a [FileStore].
+	// share the files of a [NewFileStore].
 	Store TokenStore
 	// Account names the person, for programs that keep the logins of several in one store.
 	Account string

@@ -157,7 +157,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	}
 	refusedNew := time.Since(history.refusedNew) < failureMemory
 	s.mu.Unlock()
-	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
+	switch moved := d.issuer != current.issuer || d.resource != current.resource; {
 	case moved: // neither its refresh token nor its age counts there
 	case record.Refresh != "" && !refusedNew:
 		err := s.refreshToken(ctx, sent)
@@ -170,7 +170,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 			why = ", and says " + quoteUntrusted(c.why)
 		}
 		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+
-			"issued a moment ago%s: logging in again would not help", d.Issuer, why)
+			"issued a moment ago%s: logging in again would not help", d.issuer, why)
 	}
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
 }

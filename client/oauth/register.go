@@ -117,17 +117,16 @@ func (s *Source) clientByID(
 	return nil, err
 }
 
-// redirectFor returns what an Interaction chooses the redirect URI of a login by.
-func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, error) {
+// redirectFor returns the arguments of [Interaction.Open].
+func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (path, last string, err error) {
 	if s.configuredClient(m) != nil {
-		return Redirect{Path: callbackPath}, nil
+		return callbackPath, "", nil
 	}
-	r := Redirect{Path: issuerPath(m.Issuer)}
 	registered, err := s.registeredClients(ctx, m.Issuer)
 	if err == nil && len(registered) > 0 {
-		r.Last = registered[0].RedirectURI
+		last = registered[0].RedirectURI
 	}
-	return r, err
+	return issuerPath(m.Issuer), last, err
 }
 
 // issuerMark stands for the issuer in Options.RedirectURI.

@@ -3,15 +3,11 @@ package oauth
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 )
-
-// ErrNoRecord is the error of [TokenStore.Load] for a key without a record.
-var ErrNoRecord = errors.New("oauth: there is no record")
 
 // A Key names a record of a [TokenStore]. A login has all three, and Account may be empty. The
 // dynamic registrations at an issuer have an Issuer alone, since they are those of the program.
@@ -22,8 +18,7 @@ type Key struct{ Issuer, Resource, Account string }
 // all that can read them. Its methods may be called concurrently, and must return when their
 // context ends. Their errors fail the call that needs the record, as [ErrStore].
 type TokenStore interface {
-	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
-	// record is not changed.
+	// Load returns the record under a key, or nil if there is none. The record is not changed.
 	Load(ctx context.Context, k Key) ([]byte, error)
 	// Save replaces the record under a key, as a whole or not at all. It may keep record, which is
 	// not changed afterwards.
@@ -54,11 +49,7 @@ type memoryStore struct {
 func (m *memoryStore) Load(_ context.Context, k Key) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	record, ok := m.records[k]
-	if !ok {
-		return nil, ErrNoRecord
-	}
-	return record, nil
+	return m.records[k], nil
 }
 
 func (m *memoryStore) Save(_ context.Context, k Key, record []byte) error {
@@ -134,14 +125,11 @@ type clientRecord struct {
 // version.
 func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
-	if errors.Is(err, ErrNoRecord) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, storeError(err)
 	}
 	record = new(T)
-	if json.Unmarshal(data, record) != nil {
+	if data == nil || json.Unmarshal(data, record) != nil {
 		return nil, nil // the login or the registration begins anew
 	}
 	return record, nil
