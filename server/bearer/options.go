@@ -99,7 +99,8 @@ type Issuer struct {
 	MaxFailedLookUps int
 
 	// Audiences are accepted besides Options.Resource, for authorization servers without resource
-	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server alone.
+	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server
+	// alone.
 	Audiences []string
 	// NoAudience accepts tokens without an audience, for authorization servers that write none. A
 	// token with the audience of another server is still refused.
