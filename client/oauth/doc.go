@@ -50,11 +50,11 @@
 //
 // # Errors
 //
-// A program goes on after four errors: [*LoginRequiredError] (see below),
-// [*InsufficientScopeError] (the person lacks a permission), [*TokenError] (with Retryable, try
-// again later), and [ErrDenied]. For the other failures of a login there is one type, [*Error]:
-// its text is for people, and its Kind names the party that has to change something. Errors of
-// hooks and of contexts are returned unchanged.
+// A program goes on after four errors: [*LoginRequiredError] (see below), [*InsufficientScopeError]
+// (the person lacks a permission), [*TokenError] (with Retryable, try again later), and
+// [ErrDenied]. For the other failures of a login there is one type, [*Error]: its text is for
+// people, and its Kind names the party that has to change something. Errors of hooks and of
+// contexts are returned unchanged.
 //
 // # Addresses
 //

@@ -32,11 +32,11 @@ type fileStore struct {
 	names  []byte // a key for the names of files
 }
 
-// NewFileStore returns a store that keeps each record in a sealed file of a folder, which it creates
-// for its owner alone. Processes with the same folder and key share the store. key must be random,
-// and kept elsewhere, for example in the keyring of the operating system (see README.md). A file
-// that is damaged or sealed with another key is an error until somebody removes it: the login is
-// not replaced. NewFileStore fails if the folder cannot be used, or if key is zero.
+// NewFileStore returns a store that keeps each record in a sealed file of a folder, which it
+// creates for its owner alone. Processes with the same folder and key share the store. key must be
+// random, and kept elsewhere, for example in the keyring of the operating system (see README.md). A
+// file that is damaged or sealed with another key is an error until somebody removes it: the login
+// is not replaced. NewFileStore fails if the folder cannot be used, or if key is zero.
 func NewFileStore(folder string, key [32]byte) (TokenStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")

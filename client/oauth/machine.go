@@ -14,15 +14,14 @@ const (
 	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
-// A Machine gets tokens without a browser: [ClientCredentials], [Workload] or [Enterprise]. The
-// credentials of a machine are sent to issuers alone that Options.Registrations names.
+// A Machine gets tokens without a browser: [ClientCredentials], [Workload] or [Enterprise]. Its
+// credentials are only sent to issuers in Options.Registrations.
 type Machine interface {
 	// extension returns the capability that clients declare, or "".
 	extension() string
 	// check returns the first mistake in the fields, or nil.
 	check() error
-	// newForm returns the parameters of the grant for a token of the authorization server of d,
-	// without the scopes.
+	// newForm returns the parameters of the grant, without the scopes.
 	newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (url.Values, error)
 }
 
@@ -49,9 +48,8 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ [
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
 	// Assertion returns a JWT of the platform for an authorization server. Its audience is the
-	// issuer, or the token endpoint where that is what the authorization server accepts (RFC 7523,
-	// section 3). It is called for each token, and only for issuers that Options.Registrations
-	// names. An error ends the login.
+	// issuer, or the token endpoint if the authorization server requires that (RFC 7523, section
+	// 3). It is called for each token. An error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -70,9 +68,9 @@ func (w Workload) newForm(ctx context.Context, _ *Source, d *discovery, _ []stri
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, err
 }
 
-// Enterprise gets tokens for a person who has logged in at the identity provider of their company,
-// without asking them (enterprise-managed authorization): it exchanges their token there for an
-// assertion for the authorization server (an identity assertion authorization grant, ID-JAG).
+// Enterprise gets tokens for a person who has logged in at the identity provider of their company
+// (enterprise-managed authorization): it exchanges their token there for an identity assertion
+// authorization grant (ID-JAG) for the authorization server.
 type Enterprise struct {
 	// TokenEndpoint is that of the identity provider, which the host names.
 	TokenEndpoint string
@@ -128,8 +126,7 @@ func (e Enterprise) newForm(ctx context.Context, s *Source, d *discovery, scopes
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {issued.Access}}, nil
 }
 
-// Extensions returns the capabilities that a client with this source declares, for
-// client.Options.Extensions. It is empty unless the Source has a [Machine] with one.
+// Extensions returns the capabilities for client.Options.Extensions, those of the [Machine].
 func (s *Source) Extensions() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if s.opts.Machine != nil && s.opts.Machine.extension() != "" {
@@ -138,8 +135,8 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 	return all
 }
 
-// logInMachine requests a token by Options.Machine. It sends nothing to an issuer that the host has
-// not named. A refusal is cached: the same request would be refused again.
+// logInMachine requests a token by Options.Machine, at a registered issuer alone. A refusal is
+// cached.
 func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {

@@ -23,18 +23,17 @@ type Options struct {
 	Interaction Interaction
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
 	// loopback host. "{issuer}" in its path or query stands for the issuer, escaped, so that each
-	// has another: Finish compares path and query then, and no issuer gets the code of another
-	// (RFC 9700, section 4.4.2.2). Empty: Begin returns an error.
+	// has another: Finish compares path and query then, and no issuer gets the code of another (RFC
+	// 9700, section 4.4.2.2). Empty: Begin returns an error.
 	RedirectURI string
 	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
-	// Registrations or Providers name. Without iss in the authorization response an
-	// authorization server that has registered the redirect URI of this client at another one can
-	// get a code of that.
+	// Registrations or Providers name. Without iss in the authorization response an authorization
+	// server that has registered the redirect URI of this client at another one can get a code of
+	// that.
 	RequireIss bool
 
 	// Registrations are the client ids that authorization servers have issued to this client
-	// (pre-registration), at most one for an issuer. They come before the other kinds of client
-	// id.
+	// (pre-registration), at most one for an issuer. They come before the other kinds of client id.
 	Registrations []Registration
 	// Providers are the authorization servers that deviate from the specification, and how this
 	// client behaves there; at most one for an issuer. At all others it is strict.
@@ -45,16 +44,16 @@ type Options struct {
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
-	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
-	// Sources with the same store, endpoint and Account have the same login; so do processes that
-	// share the files of a [NewFileStore].
+	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source. Sources
+	// with the same store, endpoint and Account have the same login; so do processes that share the
+	// files of a [NewFileStore].
 	Store TokenStore
 	// Account names the person, for programs that keep the logins of several in one store.
 	Account string
 
-	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil:
-	// those of the challenge and those that were requested before, or if there are none, those
-	// that the metadata of the server names (basic/authorization, "Scope Selection Strategy").
+	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: those
+	// of the challenge and those that were requested before, or if there are none, those that the
+	// metadata of the server names (basic/authorization, "Scope Selection Strategy").
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5

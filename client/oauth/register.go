@@ -71,8 +71,8 @@ func (s *Source) registrationFor(issuer string) *Registration {
 
 // configuredClient returns the client id that this client has at an authorization server without a
 // dynamic registration: that of Options.Registrations, or else Client.MetadataURL if the server
-// supports it. Nil: there is none. The order is prescribed
-// (client registration, "Registration Approaches").
+// supports it. Nil: there is none. The order is prescribed (client registration, "Registration
+// Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
 		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),

@@ -10,8 +10,8 @@ import (
 )
 
 // A Key names a record of a [TokenStore]. A login has all three, and Account may be empty. The
-// dynamic registrations at an issuer have an Issuer alone, since they are those of the program.
-// The pointer from an endpoint to its login has no Issuer.
+// dynamic registrations at an issuer have an Issuer alone, since they are those of the program. The
+// pointer from an endpoint to its login has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
 // A TokenStore keeps logins and dynamic registrations. Records hold tokens and secrets, usable by
