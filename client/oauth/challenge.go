@@ -32,7 +32,8 @@ var challengePart = func() *regexp.Regexp {
 // quotedPair is an escaped character of a quoted-string (RFC 9110, section 5.6.4).
 var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
 
-// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A malformed header has none.
+// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
+// malformed header has none.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
