@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -68,14 +69,15 @@ func TestMetadataAtTheRoot(t *testing.T) {
 		nowhere(s)
 		s.resource.Edit(oauthtest.ResourceMetadata,
 			oauthtest.Set("resource", s.resource.Origin+suffix))
-		d, err := oauth.Discover(t.Context(), s.resource.URL, nil)
+		login, err := s.source(nobody).Begin(t.Context(), nil)
 		if !valid {
 			outcomes["resource"].check(t, err)
 			continue
 		}
-		noError.check(t, err)
-		if err == nil && d.Resource != s.resource.Origin+suffix {
-			t.Errorf("%q: tokens would be for %s", suffix, d.Resource)
+		check(t, err)
+		if want := "resource=" + url.QueryEscape(s.resource.Origin+suffix) + "&"; !strings.Contains(
+			login.URL, want) {
+			t.Errorf("%q: %s is not in %s", suffix, want, login.URL)
 		}
 	}
 }
@@ -97,17 +99,15 @@ func TestLegacyServer(t *testing.T) {
 	defer server.Close()
 	endpoint, err := url.Parse(server.URL + "/mcp")
 	noError.check(t, err)
-	opts := &oauth.Options{Legacy: true, RedirectURI: "https://app.example/back"}
-	d, err := oauth.Discover(t.Context(), endpoint.String(), opts)
-	if err != nil || d.Issuer != server.URL || !d.DynamicRegistration {
-		t.Fatalf("got %+v, %v", d, err)
-	}
-	source, err := oauth.New(endpoint.String(), opts)
+	source, err := oauth.New(endpoint.String(),
+		&oauth.Options{Legacy: true, RedirectURI: "https://app.example/back"})
 	noError.check(t, err)
 	login, err := source.Begin(t.Context(), nil)
 	check(t, err)
 	page, err := url.Parse(login.URL)
-	noError.check(t, err)
+	if err != nil || !strings.HasPrefix(login.URL, server.URL+"/authorize?") {
+		t.Errorf("the page is %s, %v", login.URL, err)
+	}
 	callback := url.Values{"code": {"x"}, "state": {page.Query().Get("state")}}
 	noError.check(t, source.Finish(t.Context(), login, &url.URL{RawQuery: callback.Encode()}))
 	header, err := source.Credentials(t.Context(), clienthttp.Outgoing{URL: endpoint})

@@ -116,27 +116,6 @@ func Example() {
 	// list: done
 }
 
-// A host looks before it trusts: which issuer would get a secret, and what would be asked for.
-func ExampleDiscover() {
-	stage, notes := openNotes()
-	defer stage.close()
-	found, err := oauth.Discover(context.Background(), notes.resource.URL, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("resource is the endpoint:", found.Resource == notes.resource.URL)
-	fmt.Println("issuer is ours:", found.Issuer == notes.as.URL)
-	fmt.Println("scopes:", found.Scopes)
-	fmt.Println("registers clients:", found.DynamicRegistration)
-	fmt.Println("reads documents of clients:", found.MetadataDocuments)
-	// Output:
-	// resource is the endpoint: true
-	// issuer is ours: true
-	// scopes: [notes:read]
-	// registers clients: true
-	// reads documents of clients: true
-}
-
 // A web application sends the browser away and finishes the login when it comes back, perhaps in
 // another process.
 func ExampleSource_Begin() {
@@ -263,7 +242,7 @@ func adviceFor(err error) string {
 // and paste the address that it ends at.
 type terminal struct{ read func() string }
 
-func (t terminal) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return t, nil }
+func (t terminal) Open(context.Context, string, string) (oauth.Receiver, error) { return t, nil }
 
 func (terminal) RedirectURI() string { return "http://127.0.0.1/callback" }
 
@@ -284,7 +263,7 @@ func ExampleInteraction() {
 	var in oauth.Interaction = terminal{read: func() string {
 		return "http://127.0.0.1/callback?code=x"
 	}}
-	receiver, err := in.Open(context.Background(), oauth.Redirect{})
+	receiver, err := in.Open(context.Background(), "/callback", "")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -400,7 +400,7 @@ func scenarioError(t *testing.T, c scenario) error {
 // A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
-func (panickingPerson) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
+func (panickingPerson) Open(context.Context, string, string) (oauth.Receiver, error) {
 	panic("a bug of the host")
 }
 

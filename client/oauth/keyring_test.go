@@ -12,7 +12,7 @@ import (
 )
 
 // openLogins keeps logins in a folder, whose key is in the keyring of the operating system.
-func openLogins(folder string) (*oauth.FileStore, error) {
+func openLogins(folder string) (oauth.TokenStore, error) {
 	text, err := keyring.Get("Notes", "logins")
 	if errors.Is(err, keyring.ErrNotFound) {
 		if err = keyring.Set("Notes", "logins", rand.Text()); err == nil {

@@ -242,7 +242,7 @@ func TestPortsThatAreBusy(t *testing.T) {
 	defer six.Close()
 	port = six.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
-	r, err := b.Open(t.Context(), oauth.Redirect{})
+	r, err := b.Open(t.Context(), "", "")
 	check(t, err)
 	defer r.Close()
 	if u := r.RedirectURI(); u == fmt.Sprintf("http://localhost:%d/callback", port) {
@@ -258,7 +258,7 @@ func receive(ctx context.Context, t *testing.T, page string, refuse error,
 	b := &oauth.Loopback{Browse: func(ctx context.Context, _ string) error {
 		return browse(ctx, receiver.RedirectURI())
 	}}
-	receiver, err := b.Open(ctx, oauth.Redirect{})
+	receiver, err := b.Open(ctx, "", "")
 	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: page}, func(*url.URL) error { return refuse })
@@ -401,7 +401,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	key := opts.Registrations[0]
 	key.PrivateKey, key.ClientSecret = newKeys(t)["ES256"], ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
+		for _, v := range []any{source, *login, login, opts, &opts, store, files, events,
 			again, opts.Registrations[0], withoutURL} {
 			s.wantNoSecrets(fmt.Sprintf(verb, v))
 		}

@@ -134,12 +134,20 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(target.URL, http.StatusFound))
 	defer server.Close()
 	for _, client := range []*http.Client{nil, {}} {
-		_, err := oauth.Discover(t.Context(), server.URL+"/mcp", &oauth.Options{HTTPClient: client})
-		metadataError.check(t, err)
+		metadataError.check(t, beginAt(t, server.URL+"/mcp", client))
 	}
 	if followed {
 		t.Error("a redirect was followed")
 	}
+}
+
+// beginAt begins a login at a server without metadata.
+func beginAt(t *testing.T, endpoint string, client *http.Client) error {
+	t.Helper()
+	source, err := oauth.New(endpoint, &oauth.Options{HTTPClient: client, RedirectURI: anIssuer})
+	check(t, err)
+	_, err = source.Begin(t.Context(), nil)
+	return err
 }
 
 // resolveTo has all names resolve to an address, by a name server of the test.
@@ -236,10 +244,7 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v, want a refused address", err)
 	}
-	_, err = oauth.Discover(t.Context(), server.URL, nil)
-	if !errors.Is(err, oauth.ErrMetadata) {
-		t.Errorf("got %v, want no metadata", err)
-	}
+	metadataError.check(t, beginAt(t, server.URL, nil))
 }
 
 // A tracingTransport stands for a transport of the host.

@@ -90,12 +90,12 @@ type slowPerson struct {
 	once           *sync.Once
 }
 
-func (p slowPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
+func (p slowPerson) Open(ctx context.Context, path, last string) (oauth.Receiver, error) {
 	p.once.Do(func() {
 		close(p.waits)
 		<-p.release
 	})
-	return p.Interaction.Open(ctx, r)
+	return p.Interaction.Open(ctx, path, last)
 }
 
 // TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.

@@ -359,7 +359,7 @@ var errGaveUp = errors.New("the person gave up")
 // An impatientPerson opens one page and gives up when that leads to nothing.
 type impatientPerson struct{ s *site }
 
-func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
+func (p impatientPerson) Open(ctx context.Context, path, last string) (oauth.Receiver, error) {
 	looked := make(chan struct{})
 	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
 		p.s.looking.Lock()
@@ -369,7 +369,7 @@ func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Rece
 		p.s.browser.Wait()
 		return err
 	}}
-	receiver, err := loopback.Open(ctx, r)
+	receiver, err := loopback.Open(ctx, path, last)
 	return impatientReceiver{receiver, looked}, err
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {
+func newFileStore(t *testing.T, folder string, key byte) oauth.TokenStore {
 	t.Helper()
 	return newFileStoreWith(t, folder, [32]byte{key})
 }
 
-func newFileStoreWith(t *testing.T, folder string, key [32]byte) *oauth.FileStore {
+func newFileStoreWith(t *testing.T, folder string, key [32]byte) oauth.TokenStore {
 	t.Helper()
 	store, err := oauth.NewFileStore(folder, key)
 	check(t, err)
@@ -34,7 +34,7 @@ func TestStoresKeepRecords(t *testing.T) {
 		"memory": oauth.NewMemoryStore(), "file": newFileStore(t, t.TempDir(), 1)} {
 		t.Run(name, func(t *testing.T) {
 			k := oauth.Key{Issuer: "i", Resource: "r", Account: "a"}
-			if _, err := store.Load(t.Context(), k); !errors.Is(err, oauth.ErrNoRecord) {
+			if got, err := store.Load(t.Context(), k); got != nil || err != nil {
 				t.Errorf("got %v", err)
 			}
 			noError.check(t, store.Delete(t.Context(), k))
@@ -47,12 +47,12 @@ func TestStoresKeepRecords(t *testing.T) {
 			}
 			for _, other := range []oauth.Key{{"i", "r", ""}, {"", "i\x00r", "a"},
 				{"i", "", "r\x00a"}, {"i\x00r", "", "a"}} {
-				if _, err := store.Load(t.Context(), other); !errors.Is(err, oauth.ErrNoRecord) {
+				if got, err := store.Load(t.Context(), other); got != nil || err != nil {
 					t.Errorf("%q is the same record", other)
 				}
 			}
 			noError.check(t, store.Delete(t.Context(), k))
-			if _, err := store.Load(t.Context(), k); !errors.Is(err, oauth.ErrNoRecord) {
+			if got, err := store.Load(t.Context(), k); got != nil || err != nil {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -162,7 +162,7 @@ type watchedStore struct {
 
 func (s *watchedStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
 	record, err := s.TokenStore.Load(ctx, k)
-	if err != nil || s.edit == nil {
+	if record == nil || s.edit == nil {
 		return record, err
 	}
 	members := map[string]any{}
