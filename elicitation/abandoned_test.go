@@ -72,7 +72,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob()})
 			sc := r.answers(s, yes)
 			r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+			_, err := r.ElicitFrom(t.Context(), "up", form("m"))
 			if !test.want {
 				if err != nil || len(sc.requests()) != 1 {
 					t.Errorf("bob was asked %d times, %v", len(sc.requests()), err)
@@ -100,7 +100,7 @@ func TestOneUserWhoCancelsEverything(t *testing.T) {
 			}
 			call := r.begin(elicitation.Origin{Session: s},
 				elicitation.ViaFrames(r.answers(s, yes)), "up")
-			if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
+			if _, err := r.ElicitFrom(t.Context(), "up", form("m")); err != nil {
 				t.Errorf("minute %d: %v", minute, err)
 			}
 			call.End()
@@ -120,7 +120,7 @@ func TestAbandonedCallsExpireTogether(t *testing.T) {
 			call := r.begin(elicitation.Origin{Session: s},
 				elicitation.ViaFrames(r.answers(s, yes)), "up")
 			defer call.End()
-			_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+			_, err := r.ElicitFrom(t.Context(), "up", form("m"))
 			return errors.Is(err, elicitation.ReasonAmbiguous)
 		}
 		early := r.abandon(elicitation.Origin{Session: s}, "up")

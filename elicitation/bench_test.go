@@ -47,7 +47,7 @@ func BenchmarkElicit(b *testing.B) {
 				call := r.beginIn(ctx, elicitation.Origin{Session: s}, via, "up")
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := call.Elicit(ctx, params, nil); err != nil {
+					if _, err := call.Elicit(ctx, params); err != nil {
 						b.Fatal(err)
 					}
 				}

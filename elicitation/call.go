@@ -28,11 +28,6 @@ type Origin struct {
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
-	// ProgressToken is the token of the client's request. The client gets heartbeats
-	// on it while a person is asked; see [Call.RelayProgress].
-	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
-	// wants no progress.
-	ProgressToken protocol.ProgressToken
 }
 
 // A Call is a request of a client while an upstream serves it, from [Router.Begin] to
@@ -47,7 +42,6 @@ type Call struct {
 	subject  string // of an authenticated principal, for the log
 	began    time.Time
 	unwatch  func() bool // stops watching ctx
-	progress progressWriter
 
 	// Guarded by router.mu.
 	questions    []*pendingQuestion
@@ -91,7 +85,6 @@ func (r *Router) Begin(
 	if r.opts.Log != nil {
 		c.subject = r.subjectOf(origin.Principal)
 	}
-	c.progress.setVia(via, origin.ProgressToken)
 	if refused := r.insertCall(c); refused != nil {
 		return nil, c.rejectQuestion(nil, refused)
 	}
@@ -110,13 +103,10 @@ func (r *Router) insertCall(c *Call) *Error {
 	return nil
 }
 
-// End ends the call. Pending questions are withdrawn. It may be called again. When it
-// returns no more progress is delivered, so hosts call it before the client gets its
-// result; it waits two seconds at most for a delivery in flight.
+// End ends the call. Pending questions are withdrawn. It may be called again.
 func (c *Call) End() {
 	c.unwatch()
 	c.cancelQuestions(byCallEnd)
-	c.progress.close()
 	r := c.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,12 +135,6 @@ func (c *Call) cancelQuestions(by string) {
 // Origin returns the origin that was given to Begin, with the principal and the id of
 // the call filled in.
 func (c *Call) Origin() Origin { return c.origin }
-
-// UpstreamCapabilities are what a gateway may declare to the upstream for this
-// call: the modes of elicitation that its client can be asked in.
-func (c *Call) UpstreamCapabilities() protocol.ClientCapabilities {
-	return upstreamCapabilities(c.capabilities(), c.origin.Session.info.Version)
-}
 
 func (c *Call) capabilities() protocol.ClientCapabilities {
 	if c.origin.Capabilities != nil {

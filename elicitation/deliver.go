@@ -60,17 +60,6 @@ type Asker interface {
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 
-// A ProgressDeliverer is an [Asker] that also writes progress notifications on the
-// stream of the client's request. The router delivers heartbeats and what
-// [Call.RelayProgress] relays by it; the client of any other Asker gets neither.
-type ProgressDeliverer interface {
-	// DeliverProgress returns nil once the transport has accepted p, whose token is
-	// the client's. The context has the values of the one given to [Router.Begin].
-	// DeliverProgress should return when it ends; one that does not holds up the end
-	// of the call for two seconds at most. One call of it ends before the next begins.
-	DeliverProgress(ctx context.Context, p *protocol.Progress) error
-}
-
 // AskFunc is a function that is an [Asker].
 type AskFunc func(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 

@@ -17,19 +17,18 @@ func TestElicitFrom(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		upstream elicitation.UpstreamKey
-		opts     *elicitation.ElicitOptions
+		callID   string
 		want     string // the session that is asked, or the reason of the refusal
 	}{
-		{"only call on the connection", "alone", nil, "s3"},
-		{"two calls, nothing known", "shared", nil, "ambiguous_origin"},
-		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
-		{"call id of no call", "shared", &elicitation.ElicitOptions{CallID: "third"}, "no_session"},
-		{"the only call is another one", "alone", &elicitation.ElicitOptions{CallID: "first"},
-			"no_session"},
-		{"unknown connection", "other", nil, "no_session"},
-		{"no connection", "", nil, "no_session"},
-		{"all calls are over", "ended", nil, "no_session"},
-		{"the client has gone", "detached", nil, "no_session"},
+		{"only call on the connection", "alone", "", "s3"},
+		{"two calls, nothing known", "shared", "", "ambiguous_origin"},
+		{"call id", "shared", "second", "s2"},
+		{"call id of no call", "shared", "third", "no_session"},
+		{"the only call is another one", "alone", "first", "no_session"},
+		{"unknown connection", "other", "", "no_session"},
+		{"no connection", "", "", "no_session"},
+		{"all calls are over", "ended", "", "no_session"},
+		{"the client has gone", "detached", "", "no_session"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
@@ -50,7 +49,7 @@ func TestElicitFrom(t *testing.T) {
 			begin("s4", elicitation.Origin{}, "ended").End()
 			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
 			begin("s6", elicitation.Origin{}, "")
-			_, err := r.ElicitFrom(t.Context(), test.upstream, form("m"), test.opts)
+			_, err := r.ElicitFrom(t.Context(), test.upstream, ofCall(test.callID, form("m")))
 			if err == nil {
 				if asked != test.want {
 					t.Errorf("asked %q, want %q", asked, test.want)
@@ -71,7 +70,7 @@ func TestElicitFrom(t *testing.T) {
 				f["message"] != "m" {
 				t.Errorf("the log says %v", f)
 			}
-			if id, _ := f["call_id"].(string); test.opts != nil && id != test.opts.CallID {
+			if id, _ := f["call_id"].(string); test.callID != "" && id != test.callID {
 				t.Errorf("the log says that call %q asked", id)
 			}
 		})
@@ -96,8 +95,8 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 					return sc, r.beginIn(ctx, elicitation.Origin{Session: s, CallID: id},
 						elicitation.ViaFrames(sc), "up")
 				}
-				ask := func(opts *elicitation.ElicitOptions) error {
-					_, err := r.ElicitFrom(t.Context(), "up", form("for whom?"), opts)
+				ask := func(call string) error {
+					_, err := r.ElicitFrom(t.Context(), "up", ofCall(call, form("for whom?")))
 					return err
 				}
 				ctx, cancel := context.WithCancel(t.Context())
@@ -106,22 +105,21 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				leave(first, cancel)
 				sc, second := turn(t.Context(), bob(), "2")
 				synctest.Wait()
-				refused(t, ask(nil), elicitation.ReasonAmbiguous, -32601,
+				refused(t, ask(""), elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
-				refused(t, ask(&elicitation.ElicitOptions{CallID: "1"}),
-					elicitation.ReasonNoSession,
-					-32601, "No client session available")
+				refused(t, ask("1"), elicitation.ReasonNoSession, -32601,
+					"No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
-				if err := ask(&elicitation.ElicitOptions{CallID: "2"}); err != nil {
+				if err := ask("2"); err != nil {
 					t.Error(err)
 				}
 				first.End()
 				second.End()
 				time.Sleep(10 * time.Minute)
 				turn(t.Context(), bob(), "3")
-				if err := ask(nil); err != nil {
+				if err := ask(""); err != nil {
 					t.Error(err)
 				}
 				r.settled()
@@ -149,7 +147,7 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 			r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nobody answers
-			_, err := r.ElicitFrom(ctx, test.up, form("m"), nil)
+			_, err := r.ElicitFrom(ctx, test.up, form("m"))
 			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 				t.Errorf("%s: error is %v", test.up, err)
 			}
@@ -164,7 +162,7 @@ func TestCallIDThatIsUsedTwice(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{Principal: who})
 		r.begin(elicitation.Origin{Session: s, CallID: "c"}, r.unused(), "up")
 	}
-	_, err := r.ElicitFrom(t.Context(), "up", form("m"), &elicitation.ElicitOptions{CallID: "c"})
+	_, err := r.ElicitFrom(t.Context(), "up", ofCall("c", form("m")))
 	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 }
 
@@ -180,7 +178,7 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 	}
 	ask := func(meta string) error {
 		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
-			schema+`,"_meta":`+meta+`}`), nil)
+			schema+`,"_meta":`+meta+`}`))
 		return err
 	}
 	if err := ask(`{"rondo/call":"second","k":1}`); err != nil {
@@ -216,13 +214,9 @@ func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
 		{nil, ""}, {&none, elicitation.ReasonCapability},
 		{&link, elicitation.ReasonMode}, {nil, ""},
 	} {
-		call := r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
+		r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
 			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up") // they overlap
-		if c := call.UpstreamCapabilities(); c.IsZero() != (test.declared == &none) {
-			t.Errorf("upstream capabilities of call %d are %v", i, c)
-		}
-		_, err := r.ElicitFrom(t.Context(), "up", form("m"),
-			&elicitation.ElicitOptions{CallID: fmt.Sprint(i)})
+		_, err := r.ElicitFrom(t.Context(), "up", ofCall(fmt.Sprint(i), form("m")))
 		if test.want == "" && err != nil || test.want != "" && !errors.Is(err, test.want) {
 			t.Errorf("call %d: %v, want %q", i, err, test.want)
 		}

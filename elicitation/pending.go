@@ -35,19 +35,17 @@ func (s state) isTerminal() bool { return s >= stateCompleted }
 // finish, its one exit. Between the two it is in the table of the router, and holds
 // a slot.
 type pendingQuestion struct {
-	router        *Router
-	call          *Call
-	upstream      context.Context // of the upstream's request
-	id            protocol.ID
-	upstreamToken protocol.ProgressToken
-	kind          protocol.InputKind
-	message       string // fit for logs
-	check         answerCheck
-	url           *urlElicitation // of a URL with an elicitationId
-	onProgress    func(*protocol.Progress)
-	outcomes      chan outcome // gets the one that it has
-	created       time.Time
-	timeout       time.Duration
+	router   *Router
+	call     *Call
+	upstream context.Context // of the upstream's request
+	id       protocol.ID
+	kind     protocol.InputKind
+	message  string // fit for logs
+	check    answerCheck
+	url      *urlElicitation // of a URL with an elicitationId
+	outcomes chan outcome    // gets the one that it has
+	created  time.Time
+	timeout  time.Duration
 
 	// mu is held while the state changes and the events about it are emitted, so
 	// that the events of a question come in the order of its states. Router.mu may
@@ -122,17 +120,13 @@ func (out outcome) eventKind() eventKind {
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
 func (c *Call) openQuestion(
-	ctx context.Context, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, params json.RawMessage,
 ) (*pendingQuestion, *protocol.Request, error) {
-	if opts == nil {
-		opts = &ElicitOptions{}
-	}
 	q, refused := c.admitQuestion(ctx, params)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
-	p := c.newPendingQuestion(q, opts)
-	p.upstream = ctx
+	p := c.newPendingQuestion(ctx, q)
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -141,11 +135,11 @@ func (c *Call) openQuestion(
 }
 
 // newPendingQuestion returns a question that has not begun.
-func (c *Call) newPendingQuestion(q *parsedQuestion, opts *ElicitOptions) *pendingQuestion {
+func (c *Call) newPendingQuestion(ctx context.Context, q *parsedQuestion) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
-		router: r, call: c, id: protocol.StringID(newID()), upstreamToken: q.token, kind: q.kind,
-		check: r.answerCheckFor(q), onProgress: opts.Progress,
+		router: r, call: c, upstream: ctx, id: protocol.StringID(newID()), kind: q.kind,
+		check:    r.answerCheckFor(q),
 		outcomes: make(chan outcome, 1), timeout: r.opts.Timeout,
 	}
 	if r.recordsEvents() {
@@ -220,7 +214,6 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r.metrics.pending.Add(1)
 	p.emitStateLocked(eventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
-	p.call.startHeartbeats()
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
 			p.finishCancelled(byUpstream, context.Cause(ctx))
@@ -251,10 +244,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	heartbeats := p.call.stopHeartbeats() // no further one begins
 	p.outcomes <- out
-	// Stop waits for one in flight: now, since a stuck one must not hold up the answer.
-	heartbeats.Stop()
 	return true
 }
 

@@ -23,7 +23,6 @@ type parsedQuestion struct {
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
-	token   protocol.ProgressToken
 }
 
 // parseQuestion reads the parameters of elicitation/create within the limits.
@@ -50,23 +49,19 @@ func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
 	case *protocol.ElicitURL:
 		q.message, q.url, q.id, q.meta = d.Message, d.URL, d.ElicitationID, d.Meta
 	}
-	if q.token, err = readProgressToken(json.RawMessage(q.meta)); err != nil {
+	if err := checkProgressToken(q.meta); err != nil {
 		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	return q, nil
 }
 
-func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
-	if meta == nil {
-		return token, nil
+func checkProgressToken(meta protocol.Meta) error {
+	token, ok := meta.Get(protocol.MetaProgressToken)
+	if !ok {
+		return nil
 	}
-	err = jsonx.Members(meta, func(key, value []byte) (err error) {
-		if string(key) == protocol.MetaProgressToken {
-			token, err = protocol.ParseID(value)
-		}
-		return err
-	})
-	return token, err
+	_, err := protocol.ParseID(token)
+	return err
 }
 
 // jsonDepth returns how deep checked JSON nests: {} is 1.

@@ -106,9 +106,8 @@ func (q endedQuestion) dispositionOf(from Sender) Disposition {
 
 // HandleProgress takes a notifications/progress that a client sent. When its token
 // is that of a question, which must have been put to this session and principal,
-// the question's timeout starts anew, as long as Options.Timeout lets it, and the upstream
-// hears of it through ElicitOptions.Progress. The token of a question is the id
-// of its request.
+// the question's timeout starts anew, as long as Options.Timeout lets it. The token of a
+// question is the id of its request.
 //
 // Accepted means that the timeout was extended. Progress about anything else is Unknown, and the
 // host's own business.
@@ -126,10 +125,6 @@ func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Dispositi
 	}
 	if !p.extendTimeout() {
 		return p.dispositionOfLate()
-	}
-	if p.onProgress != nil {
-		progress.Token = p.upstreamToken
-		p.onProgress(progress)
 	}
 	return Accepted
 }

@@ -221,7 +221,7 @@ func TestEnforceRefusesUncheckableForms(t *testing.T) {
 		elicitation.ValidateWarn:    nil,
 	} {
 		s := newSceneVia(t, elicitation.Options{Validation: how}, byHand())
-		put, err := offer(s.call, t.Context(), json.RawMessage(nested), nil, nil)
+		put, err := offer(s.call, t.Context(), json.RawMessage(nested), nil)
 		if !errors.Is(err, want) {
 			t.Errorf("validation %d: %v", how, err)
 		}
@@ -289,7 +289,7 @@ func TestClientErrorTooLarge(t *testing.T) {
 				"The client's answer is not valid")
 
 			call := r.begin(elicitation.Origin{Session: s}, asksFor(wire)(nil), "asks")
-			_, err := call.Elicit(t.Context(), form("m"), nil)
+			_, err := call.Elicit(t.Context(), form("m"))
 			refused(t, err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 			r.settled()

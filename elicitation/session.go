@@ -3,9 +3,6 @@ package elicitation
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -45,10 +42,8 @@ type Session struct {
 	detached bool
 }
 
-// Attach makes a session known. Hosts call it when a client has connected, with what it has
-// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id
-// is taken or the version unknown, and an [*Error] that is [ReasonShutdown] after
-// [Router.Shutdown].
+// Attach adds the session of a client that has connected. It fails if the id is taken or the
+// version unknown, and with an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
@@ -96,28 +91,9 @@ func (s *Session) Detach() {
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
 
-// Info returns what the session was attached with, its defaults filled in.
-func (s *Session) Info() SessionInfo { return s.info }
-
-// Sessions returns the sessions that are attached, in the order of their ids.
-func (r *Router) Sessions() []*Session {
-	r.mu.Lock()
-	all := slices.Collect(maps.Values(r.sessions))
-	r.mu.Unlock()
-	slices.SortFunc(all, func(a, b *Session) int { return strings.Compare(a.info.ID, b.info.ID) })
-	return all
-}
-
 // Sender returns the sender of messages that arrive on this session. A host whose sessions
 // change hands fills in the principal of the message instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
-
-// UpstreamCapabilities are what a gateway may declare to an upstream on behalf
-// of this client: the modes of elicitation that it can be asked in, and nothing
-// else.
-func (s *Session) UpstreamCapabilities() protocol.ClientCapabilities {
-	return upstreamCapabilities(s.info.Capabilities, s.info.Version)
-}
 
 // supportedModes returns the modes of elicitation that a client can be asked in. URL
 // mode begins with revision 2025-11-25, whatever a client declares; elicitation as a
@@ -127,18 +103,6 @@ func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, ur
 		return false, false
 	}
 	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
-}
-
-func upstreamCapabilities(
-	c protocol.ClientCapabilities, v protocol.Version,
-) protocol.ClientCapabilities {
-	form, url := supportedModes(c, v)
-	if !form && !url {
-		return protocol.ClientCapabilities{}
-	}
-	return protocol.ClientCapabilities{
-		Elicitation: &protocol.ElicitationCapability{Form: form, URL: url},
-	}
 }
 
 // A Sender is the session and principal that a message came from, as the host has

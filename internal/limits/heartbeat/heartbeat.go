@@ -40,7 +40,6 @@ type Sequence struct {
 	beats  int     // since the author's last report
 	begun  bool    // something was sent
 	told   bool    // the author has reported something
-	beaten bool    // there was a heartbeat
 }
 
 // Report takes a value of the author's and returns the one to send. It reports
@@ -57,21 +56,10 @@ func (s *Sequence) Report(progress, total float64) (value float64, ok bool) {
 	return s.advance(progress)
 }
 
-// Relay is [Sequence.Report] for values that are sent by others and are not ours
-// to judge: until the first heartbeat they go out as they are.
-func (s *Sequence) Relay(progress, total float64) (value float64, ok bool) {
-	value, ok = s.Report(progress, total)
-	if !s.beaten {
-		return progress, true
-	}
-	return value, ok
-}
-
 // Beat returns the next value of a heartbeat, and the total to send with it, 0
 // for none. It reports false when no larger value exists.
 func (s *Sequence) Beat() (value, total float64, ok bool) {
 	s.beats++
-	s.beaten = true
 	n := float64(s.beats)
 	value, ok = s.advance(s.author + s.smallestStep()/part*n/(n+1))
 	if total = s.total; value > total {
@@ -97,37 +85,6 @@ func (s *Sequence) advance(value float64) (float64, bool) {
 	}
 	s.begun, s.sent = true, value
 	return value, true
-}
-
-// Detach returns a function for [Start] that calls send on a goroutine of its own,
-// for writers that do not watch a context. Once that has ended it waits no longer
-// than grace. While one call of send is stuck no other is made, and its panics are
-// dropped.
-func Detach(grace time.Duration, send func(context.Context)) func(context.Context) {
-	var sending sync.Mutex
-	return func(ctx context.Context) {
-		if !sending.TryLock() {
-			return
-		}
-		sent := make(chan struct{})
-		go func() {
-			defer close(sent)
-			defer sending.Unlock()
-			defer func() { _ = recover() }()
-			send(ctx)
-		}()
-		select {
-		case <-sent:
-			return
-		case <-ctx.Done():
-		}
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-sent:
-		case <-timer.C:
-		}
-	}
 }
 
 // A Timer calls a function while a call waits.

@@ -71,7 +71,7 @@ func happen(t *testing.T, sink event.LogSink) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`), nil)
+	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`))
 }
 
 // TestEntriesAreThoseOfZap compares lines of JSON, but for the times and ids in them that differ

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -10,43 +9,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rondo-mcp/rondo/elicitation"
-	frontdoor "github.com/rondo-mcp/rondo/elicitation/gateway"
-	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
-
-func TestMain(m *testing.M) { testkit.Main(m) }
-
-// TestDemo runs what a reader is told to run.
-func TestDemo(t *testing.T) {
-	var out strings.Builder
-	if err := run(t.Context(), &out, io.Discard); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	for _, want := range []string{
-		"alice is asked: Deploy to alice-production?\n", "bob is asked: Deploy to bob-production?\n",
-		"alice gets: deployed to alice-production: alice said so\n", "bob gets: deployed to bob-production: bob said so\n",
-		"alice gets: made alice-orders in eu\n", "bob gets: made bob-orders in us\n",
-	} {
-		if strings.Count(out.String(), want) != 1 {
-			t.Errorf("printed %d times: %s", strings.Count(out.String(), want), want)
-		}
-	}
-	if t.Failed() {
-		t.Log(out.String())
-	}
-}
 
 // labelsOf returns the values of the labels of each series that the gateway registers.
 func labelsOf(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	if _, err := elicitation.New(&elicitation.Options{Metrics: prom.New(registry)}); err != nil {
+	observer, _, err := middleware.Production(nil, prom.New(registry), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGateway(io.Discard, registry, []frontdoor.Upstream{
-		{Name: "a", Connect: frontdoor.HTTP("http://127.0.0.1:1/mcp", nil)}})
+	g, err := gateway.New(&gateway.Options{
+		Server: server.Options{Observer: observer}, Metrics: prom.New(registry),
+		Upstreams: []gateway.Upstream{
+			{Name: "a", Connect: gateway.HTTP("http://127.0.0.1:1/mcp", nil)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
