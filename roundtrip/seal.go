@@ -30,6 +30,11 @@ func (r responder) askReturned(ctx context.Context,
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
+	if key := r.markUnread(d); key != "" {
+		return nil, r.reportBug(ctx, fmt.Errorf("question %q was answered twice and is asked "+
+			"again, and nothing has read the answers: read them under this key and with the type "+
+			"that was asked with", key))
+	}
 	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner, asks.InputRequests)
 	if err != nil {
 		return nil, err

@@ -95,11 +95,12 @@ type Memo struct {
 }
 
 // A Mark is what the journal of a flow keeps of a question besides its key, kind, form
-// and answer. In guard style only the number of invalid answers is set.
+// and answer.
 type Mark struct {
 	Set          bool     // asked in flow style
 	Again        bool     // asked once more because it had changed
 	Invalid      int      // answers in a row that did not fit; in guard style as well
+	Unread       bool     // guard style alone: the last answer fitted, and nothing has read it
 	PromptDigest [16]byte // digest of the text for the person or the model
 }
 
@@ -214,6 +215,7 @@ const (
 	markNone = iota
 	markOnce
 	markAgain
+	markUnread
 
 	markInvalidShift = 4
 )
@@ -221,6 +223,8 @@ const (
 func appendMark(dst []byte, m Mark) []byte {
 	first := byte(min(m.Invalid, MaxInvalidAnswers)) << markInvalidShift
 	switch {
+	case !m.Set && m.Unread:
+		return append(dst, first|markUnread)
 	case !m.Set:
 		return append(dst, first)
 	case m.Again:

@@ -218,6 +218,9 @@ func (r *reader) readMark() (m Mark) {
 	switch first & (1<<markInvalidShift - 1) {
 	case markNone:
 		return m
+	case markUnread:
+		m.Unread = true
+		return m
 	case markOnce:
 	case markAgain:
 		m.Again = true
