@@ -132,8 +132,8 @@ func (out outcome) mayVisit() bool {
 // or on the stream of the call while it lasts. Accepted means that the transport accepted it; an
 // error, with Expired, that it did not. Each completion is passed on once.
 //
-// A completion without a waiting client of this router, or with an id that the upstream used for two
-// sessions, is Unknown and reported as elicitation.completion_dropped.
+// A completion without a waiting client of this router, or with an id that the upstream used for
+// two sessions, is Unknown and reported as elicitation.completion_dropped.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {
