@@ -8,15 +8,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Elicit puts a question of the upstream to the client of this call, and to no
-// other, and waits for the answer. params are the parameters of
-// elicitation/create as they came. The result is the client's, decoded; its
-// content is unchanged but for [ValidateEnforce]. What the upstream is to get is
-// [protocol.ElicitResult] as JSON, never the client's own bytes: a decoder that
-// folds case could read a decline in them as an accept.
+// Elicit puts a question of the upstream to the client of this call and waits for the answer.
+// params are the parameters of elicitation/create, unchanged. The result is the client's; its
+// content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
+// client's own bytes: a decoder that folds case could read a decline in them as an accept.
 //
-// ctx is the upstream's request: when it ends, the question is withdrawn. The
-// error is an [*Error].
+// ctx is that of the upstream's request: when it ends, the question is withdrawn. The error is an
+// [*Error].
 func (c *Call) Elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
@@ -55,9 +53,8 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call on a connection that can have caused a question. A call that is
-// over counts until its host has ended it: the upstream may still work on it, and its questions
-// are not for another client on the connection.
+// findCall returns the call on a connection that caused a question. A call that is over counts
+// until its host has ended it: the upstream may still work on it.
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {
@@ -71,8 +68,7 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for the connection and the call id of the event. It fills in what the
-// event of a refusal has of the calls.
+// findCallLocked is findCall for the call id of the event. It describes the calls in the event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)

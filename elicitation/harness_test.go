@@ -380,14 +380,6 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
 }
 
-// unused is the Via of a request on whose stream nothing may be asked.
-func (r *rig) unused() elicitation.Via {
-	return sends(func(context.Context, protocol.Message) error {
-		r.Error("asked on the stream of a request")
-		return nil
-	})
-}
-
 // abandon leaves a call that its client gave up and its upstream has not noticed.
 func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()

@@ -17,14 +17,17 @@ func TestElicitFrom(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		upstream elicitation.UpstreamKey
-		callID   string
+		names    string // what the question names as its call, in JSON; "": nothing
 		want     string // the session that is asked, or the reason of the refusal
 	}{
 		{"only call on the connection", "alone", "", "s3"},
 		{"two calls, nothing known", "shared", "", "ambiguous_origin"},
-		{"call id", "shared", "second", "s2"},
-		{"call id of no call", "shared", "third", "no_session"},
-		{"the only call is another one", "alone", "first", "no_session"},
+		{"call id", "shared", `"second"`, "s2"},
+		{"call id of no call", "shared", `"third"`, "no_session"},
+		{"the only call is another one", "alone", `"first"`, "no_session"},
+		{"call id that two clients use", "twice", `"c"`, "ambiguous_origin"},
+		{"call id that is no text", "shared", `1`, "ambiguous_origin"},
+		{"call id that is empty", "shared", `""`, "ambiguous_origin"},
 		{"unknown connection", "other", "", "no_session"},
 		{"no connection", "", "", "no_session"},
 		{"all calls are over", "ended", "", "no_session"},
@@ -32,13 +35,13 @@ func TestElicitFrom(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
-			asked := ""
+			asked, read := "", ""
 			begin := func(id string, o elicitation.Origin,
 				up elicitation.UpstreamKey) *elicitation.Call {
 				o.Session = r.attach(elicitation.SessionInfo{ID: id})
 				sc := &screen{t: t}
 				sc.answer = func(q *protocol.Request) {
-					asked = id
+					asked, read = id, string(q.Params)
 					r.HandleReply(o.Session.Sender(), result(q.ID, yes))
 				}
 				return r.begin(o, elicitation.ViaFrames(sc), up)
@@ -49,10 +52,17 @@ func TestElicitFrom(t *testing.T) {
 			begin("s4", elicitation.Origin{}, "ended").End()
 			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
 			begin("s6", elicitation.Origin{}, "")
-			_, err := r.ElicitFrom(t.Context(), test.upstream, ofCall(test.callID, form("m")))
+			begin("s7", elicitation.Origin{CallID: "c"}, "twice")
+			begin("s8", elicitation.Origin{CallID: "c"}, "twice")
+			params := form("m")
+			if test.names != "" {
+				params = append([]byte(`{"_meta":{"k":1,"rondo/call":`+test.names+`},`), params[1:]...)
+			}
+			_, err := r.ElicitFrom(t.Context(), test.upstream, params)
 			if err == nil {
-				if asked != test.want {
-					t.Errorf("asked %q, want %q", asked, test.want)
+				if asked != test.want || strings.Contains(read, "rondo/call") ||
+					strings.Contains(read, `"k":1`) != (test.names != "") {
+					t.Errorf("asked %q, want %q, who reads %s", asked, test.want, read)
 				}
 				return
 			}
@@ -70,7 +80,8 @@ func TestElicitFrom(t *testing.T) {
 				f["message"] != "m" {
 				t.Errorf("the log says %v", f)
 			}
-			if id, _ := f["call_id"].(string); test.callID != "" && id != test.callID {
+			if id, _ := f["call_id"].(string); test.want == "no_session" && test.names != "" &&
+				test.names != `"`+id+`"` {
 				t.Errorf("the log says that call %q asked", id)
 			}
 		})
@@ -152,50 +163,6 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 				t.Errorf("%s: error is %v", test.up, err)
 			}
 		})
-	}
-}
-
-// An id of a call that two clients' calls have on one connection tells neither of them apart.
-func TestCallIDThatIsUsedTwice(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	for _, who := range []protocol.Principal{alice(), bob()} {
-		s := r.attach(elicitation.SessionInfo{Principal: who})
-		r.begin(elicitation.Origin{Session: s, CallID: "c"}, r.unused(), "up")
-	}
-	_, err := r.ElicitFrom(t.Context(), "up", ofCall("c", form("m")))
-	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
-}
-
-// A question that names its call is that call's, and its client does not read the name.
-func TestQuestionThatNamesItsCall(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	screens := map[string]*screen{}
-	for _, id := range []string{"first", "second"} {
-		s := r.attach(elicitation.SessionInfo{ID: id})
-		screens[id] = r.answers(s, yes)
-		r.begin(elicitation.Origin{Session: s, CallID: id},
-			elicitation.ViaFrames(screens[id]), "up")
-	}
-	ask := func(meta string) error {
-		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
-			schema+`,"_meta":`+meta+`}`))
-		return err
-	}
-	if err := ask(`{"rondo/call":"second","k":1}`); err != nil {
-		t.Fatal(err)
-	}
-	asked := screens["second"].requests()
-	if len(asked) != 1 || len(screens["first"].requests()) != 0 {
-		t.Fatal("another client was asked")
-	}
-	params := string(asked[0].Params)
-	if strings.Contains(params, "rondo/call") || !strings.Contains(params, `"k":1`) {
-		t.Errorf("the client gets %s", params)
-	}
-	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,
-		"No client session available")
-	for _, meta := range []string{`{"rondo/call":1}`, `{}`, `{"rondo/call":""}`} {
-		refused(t, ask(meta), elicitation.ReasonAmbiguous, -32601, "No client session available")
 	}
 }
 

@@ -19,6 +19,11 @@ func TestAttach(t *testing.T) {
 	if again := r.attach(elicitation.SessionInfo{ID: "s1"}); again.ID() != "s1" {
 		t.Errorf("id is %q", again.ID())
 	}
+	for _, version := range []protocol.Version{"2027-01-01", "draft", "2025"} {
+		if _, err := r.Attach(elicitation.SessionInfo{Version: version}); err == nil {
+			t.Errorf("a session of version %q is attached", version)
+		}
+	}
 	a, b := r.attach(elicitation.SessionInfo{}), r.attach(elicitation.SessionInfo{})
 	if a.ID() == b.ID() || len(a.ID()) != 32 {
 		t.Errorf("random ids are %q and %q", a.ID(), b.ID())
@@ -53,6 +58,10 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 			-32602, "mode"},
 		{"June, url alone", `{"elicitation":{"url":{}}}`, protocol.V20250618, url, none,
 			-32601, "capability"},
+		{"of a revision without requests", `{"elicitation":{}}`, protocol.V20260728, plain, none,
+			-32601, "capability"},
+		{"of a revision without requests, url", `{"elicitation":{"url":{}}}`, protocol.V20260728,
+			url, none, -32601, "capability"},
 		{"March", `{"elicitation":{}}`, protocol.V20250326, plain, none, -32601, "capability"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,27 +94,4 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 			r.wantCounted("requests_total", 0)
 		})
 	}
-}
-
-// A server sends no requests to a client of revision 2026-07-28, nor to one that
-// speaks nobody knows what.
-func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Version: protocol.V20260728})
-	sc := &screen{t: t}
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-	for _, params := range []json.RawMessage{form("m"),
-		urlQuestion("m", "https://id.example/", "1")} {
-		_, err := call.Elicit(t.Context(), params)
-		refused(t, err, elicitation.ReasonCapability, -32601, "Client does not support elicitation")
-	}
-	if len(sc.frames) != 0 {
-		t.Errorf("the client got %d frames", len(sc.frames))
-	}
-	for _, version := range []protocol.Version{"2027-01-01", "draft", "2025"} {
-		if _, err := r.Attach(elicitation.SessionInfo{Version: version}); err == nil {
-			t.Errorf("a session of version %q is attached", version)
-		}
-	}
-	r.settled()
 }
