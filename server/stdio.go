@@ -8,7 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/linestream"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -136,7 +136,7 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream
 // it does not name its revision, as modern requests do, and either the session is
 // open or the request may come before that.
 func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
-	if p.session == nil || revision.IsNamedIn(req.Params) {
+	if p.session == nil || rules.NamesRevision(req.Params) {
 		return false
 	}
 	switch req.Method {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -94,7 +94,7 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 		return nil, err
 	}
 	return &Discovery{Resource: resource.Resource, Issuers: resource.Issuers, Issuer: server.Issuer,
-		Scopes: headers.UniteScopes(resource.Scopes), MetadataDocuments: server.Documents,
+		Scopes: rules.UniteScopes(resource.Scopes), MetadataDocuments: server.Documents,
 		DynamicRegistration: server.Registration != "", server: server}, nil
 }
 

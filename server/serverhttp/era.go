@@ -3,7 +3,7 @@ package serverhttp
 import (
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -15,11 +15,11 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 		if text, ok := textMember(params, "protocolVersion"); ok {
 			requested = text
 		}
-		return protocol.UnsupportedVersion(requested, revision.Modern())
+		return protocol.UnsupportedVersion(requested, rules.ModernRevisions())
 	}
 	if requested != "" {
-		return protocol.UnsupportedVersion(requested, revision.Modern())
+		return protocol.UnsupportedVersion(requested, rules.ModernRevisions())
 	}
 	return protocol.Errorf(protocol.CodeHeaderMismatch,
-		"MCP-Protocol-Version header is missing; this server supports %v", revision.Modern())
+		"MCP-Protocol-Version header is missing; this server supports %v", rules.ModernRevisions())
 }

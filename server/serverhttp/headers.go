@@ -7,7 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -67,7 +67,7 @@ func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 		return repeatedHeader("MCP-Protocol-Version")
 	case declared == "":
 		if v := protocol.Version(value); v != protocol.V20260728 {
-			return protocol.UnsupportedVersion(value, revision.Modern())
+			return protocol.UnsupportedVersion(value, rules.ModernRevisions())
 		}
 	case value == "":
 		return missingHeader("MCP-Protocol-Version")
@@ -116,7 +116,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
 		return repeatedHeader("MCP-Protocol-Version")
 	} else if v != "" && v != protocol.V20260728 {
-		return protocol.UnsupportedVersion(string(v), revision.Modern())
+		return protocol.UnsupportedVersion(string(v), rules.ModernRevisions())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
 		return vetMethod(lines, n.Method)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -44,7 +44,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
 	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
-		revision.EraOf(false, header[headerVersion]) == protocol.Legacy
+		rules.EraOf(false, header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of
@@ -73,7 +73,7 @@ func singlePost(m protocol.Message, body []byte) *legacyPost {
 // isLegacy reports whether a message is of the legacy era, and served as such. The
 // header decides for modern clients; params are searched for a version otherwise.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
-	if !h.legacy || revision.EraOf(false, header[headerVersion]) == protocol.Modern {
+	if !h.legacy || rules.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false
 	}
 	var params []byte
@@ -83,7 +83,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	case *protocol.Notification:
 		params = m.Params
 	}
-	return !revision.IsNamedIn(params)
+	return !rules.NamesRevision(params)
 }
 
 // serveLegacyPost answers a POST of the legacy era.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -207,7 +207,7 @@ func appendResponse(dst []byte, response *protocol.Response) []byte {
 	message, err := protocol.AppendMessage(dst, response)
 	if err != nil { // cannot happen: the server encodes results
 		message, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
+			&protocol.Response{ID: response.ID, Error: rules.InternalError()})
 	}
 	return message
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -131,7 +131,7 @@ func AppendResponse(dst []byte, r *protocol.Response) []byte {
 	line, err := protocol.AppendMessage(dst, r)
 	if err != nil {
 		line, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: r.ID, Error: revision.InternalError()})
+			&protocol.Response{ID: r.ID, Error: rules.InternalError()})
 	}
 	return line
 }

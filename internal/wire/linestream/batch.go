@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -20,7 +20,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
 		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, protocol.ID{},
-			revision.PublicError(err)))
+			rules.PublicError(err)))
 	}
 	if !is || err != nil {
 		return is

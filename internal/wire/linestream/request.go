@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -74,7 +74,7 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 		defer r.task.Cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
-		response := &protocol.Response{ID: id, Error: revision.InternalError()}
+		response := &protocol.Response{ID: id, Error: rules.InternalError()}
 		defer func() { st.answerRequest(id, r, response, reply) }()
 		if served, err := serve(ctx); err == nil {
 			response = served

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -188,7 +188,7 @@ func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 // newUnreadableResponse returns the response to a line that is no message. message
 // holds the part that could be read.
 func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
-	response := &protocol.Response{Error: revision.PublicError(err)}
+	response := &protocol.Response{Error: rules.PublicError(err)}
 	if req, ok := message.(*protocol.Request); ok {
 		response.ID = req.ID
 	}
