@@ -232,7 +232,7 @@ func (x *streamSession) runInSlot(run func()) {
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
 	if err != nil { // what replaces it is an internal error
-		line = lineio.AppendResponse(nil, &protocol.Response{ID: resp.ID})
+		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }

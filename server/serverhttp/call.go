@@ -144,7 +144,7 @@ func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
 	}
-	return appendResponse(nil, response)
+	return rules.AppendResponse(nil, response)
 }
 
 // A notifyChannel sends notifications on the stream of a request. It is all that a

@@ -86,6 +86,21 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	return !rules.NamesRevision(params)
 }
 
+// refuseLegacyRequest is the error of a server that serves modern revisions alone:
+// it names the versions that it supports (basic/versioning, "Backward Compatibility").
+func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
+	requested := trimSpace(header.Get(headerVersion))
+	if method == protocol.MethodInitialize {
+		if text, ok := textMember(params, "protocolVersion"); ok {
+			requested = text
+		}
+	} else if requested == "" {
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is "+
+			"missing; this server supports %v", rules.ModernRevisions())
+	}
+	return protocol.UnsupportedVersion(requested, rules.ModernRevisions())
+}
+
 // serveLegacyPost answers a POST of the legacy era.
 //
 //	headers that contradict the body ──────→ 400
@@ -230,10 +245,7 @@ func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 		e.session.endSession()
 		h.srv.Report(ctx, event.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
 	}
-	if refused == nil {
-		return nil
-	}
-	return refused.toFault()
+	return refused
 }
 
 // sendUnrelated sends a message that relates to no request.

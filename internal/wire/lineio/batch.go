@@ -97,7 +97,7 @@ func appendBatch(dst []byte, responses []*protocol.Response) []byte {
 		if !some {
 			sep, some = '[', true
 		}
-		dst = AppendResponse(append(dst, sep), r)
+		dst = rules.AppendResponse(append(dst, sep), r)
 	}
 	if some {
 		dst = append(dst, ']')

@@ -240,7 +240,7 @@ func (s *Server) Send(ctx context.Context, m protocol.Message) error {
 }
 
 func (s *Server) sendResponse(response *protocol.Response) {
-	_ = s.sendLine(context.Background(), AppendResponse(nil, response), nil)
+	_ = s.sendLine(context.Background(), rules.AppendResponse(nil, response), nil)
 }
 
 // sendLine hands a line to the writer, unless ctx or the stream ends first. The line is

@@ -106,3 +106,14 @@ func PublicError(err error) *protocol.Error {
 	}
 	return InternalError()
 }
+
+// AppendResponse appends a response to dst. One that cannot be written is replaced by an internal
+// error.
+func AppendResponse(dst []byte, r *protocol.Response) []byte {
+	line, err := protocol.AppendMessage(dst, r)
+	if err != nil {
+		line, _ = protocol.AppendMessage(dst,
+			&protocol.Response{ID: r.ID, Error: InternalError()})
+	}
+	return line
+}
