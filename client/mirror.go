@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -22,23 +22,23 @@ const maxMirrored = 10_000
 // headers, as the server's tool list says.
 type mirrors struct {
 	mu     sync.RWMutex
-	tables map[string]headers.Table // by tool; only those with mirrored arguments
+	tables map[string]rules.Mirrors // by tool; only those with mirrored arguments
 }
 
-func (m *mirrors) loadTable(tool string) headers.Table {
+func (m *mirrors) loadTable(tool string) rules.Mirrors {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tables[tool]
 }
 
-func (m *mirrors) storeTable(tool string, table headers.Table) {
+func (m *mirrors) storeTable(tool string, table rules.Mirrors) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case len(table) == 0:
 		delete(m.tables, tool)
 	case m.tables == nil:
-		m.tables = map[string]headers.Table{tool: table}
+		m.tables = map[string]rules.Mirrors{tool: table}
 	default:
 		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
 			// Evict any tool: a call without its headers is refused, and then
@@ -63,7 +63,7 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
 			return false // it has no annotations
 		}
-		table, err := headers.Parse(tool.InputSchema)
+		table, err := rules.ParseMirrors(tool.InputSchema)
 		if err != nil {
 			c.mirrors.storeTable(tool.Name, nil)
 			c.opts.warn(ctx, errPrefix.Errorf("tool %.64q is left out: %w", tool.Name, err))

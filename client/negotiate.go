@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -400,7 +400,7 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 func indicatesOtherEra(err error) bool {
 	said, isError := protocol.AsError(err)
 	switch {
-	case isError && revision.ProvesModern(said):
+	case isError && rules.ProvesModern(said):
 		supported := said.SupportedVersions()
 		isModern := func(v protocol.Version) bool { return v.Era() == protocol.Modern }
 		return containsLegacy(supported) && !slices.ContainsFunc(supported, isModern)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,7 +37,7 @@ func (s *Stream) Probe(ctx context.Context,
 	resp, err := s.Handle(limited, req, nil)
 	switch {
 	case err == nil:
-		return resp, resp.Error != nil && !revision.ProvesModern(resp.Error), nil
+		return resp, resp.Error != nil && !rules.ProvesModern(resp.Error), nil
 	case limited.Err() != nil && ctx.Err() == nil:
 		return nil, true, errPrefix.Errorf(
 			"no answer within %v, the StreamOptions.ProbeTimeout; "+
@@ -232,7 +232,7 @@ func (x *streamSession) runInSlot(run func()) {
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
 	if err != nil { // what replaces it is an internal error
-		line = lineio.AppendResponse(nil, &protocol.Response{ID: resp.ID})
+		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -295,7 +295,7 @@ func (r responder) answerError(ctx context.Context, err error) (protocol.Result,
 // spellError translates an error of the handler to the revision of the call. An error that the
 // revision does not have is a mistake of the handler.
 func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	spelled, err := revision.SpellHandlerError(r.call.Version, e)
+	spelled, err := rules.SpellHandlerError(r.call.Version, e)
 	switch {
 	case err != nil && e.Code == protocol.CodeURLElicitationRequired &&
 		r.askingMode().returnsQuestions():
@@ -303,7 +303,7 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 		fallthrough
 	case err != nil:
 		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-		return revision.InternalError()
+		return rules.InternalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		if refusal := urlrule.Hook(r.funnel.opts.AllowURL).RefuseRequired(spelled); refusal != nil {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
@@ -392,7 +392,7 @@ func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
-	return revision.InternalError()
+	return rules.InternalError()
 }
 
 // reportFlowEnd reports the end of a flowRun that took more than one round.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -172,7 +172,7 @@ func (r responder) executeSingleRound(
 func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, words.EndFailed)
-	return nil, revision.InternalError()
+	return nil, rules.InternalError()
 }
 
 // invokeHandler calls the handler with the run in its context. If the run is

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -177,7 +177,7 @@ func (s *Server) accessOf(p protocol.Principal) *Access {
 // validateScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
 func validateScopes(scopes []string) error {
 	for _, text := range scopes {
-		if !headers.IsScopeList(text) {
+		if !rules.IsScopeList(text) {
 			return errors.New("scopes must be printable ASCII without space, quote and backslash, " +
 				"and not empty")
 		}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -126,7 +126,7 @@ func (a *Admission) CheckParamHeaders(lines headerLines) error {
 type headerLines interface{ Values(name string) []string }
 
 func (request *Request) checkParamHeaders(
-	mirrored headers.Table, arguments json.RawMessage, lines headerLines,
+	mirrored rules.Mirrors, arguments json.RawMessage, lines headerLines,
 ) error {
 	if request.era.hasParamHeaders() {
 		return mirrored.Check(arguments, lines.Values)

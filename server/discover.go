@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -10,7 +10,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	c := s.declaredCapabilities()
 	s.declareExtensions(&c)
 	return &protocol.DiscoverResult{
-		SupportedVersions: revision.Modern(),
+		SupportedVersions: rules.ModernRevisions(),
 		Capabilities:      c,
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{

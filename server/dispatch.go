@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -150,7 +150,7 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
 				event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()})
-			result, err = nil, revision.InternalError()
+			result, err = nil, rules.InternalError()
 		}
 	}()
 	return s.handler(ctx, request)
@@ -196,5 +196,5 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
 	rpc.ReportError(ctx, err)
-	return revision.InternalError()
+	return rules.InternalError()
 }

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,12 +37,12 @@ func (s *Server) admitRequest(
 	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, request.Message.Params)
 	if metaErr != nil && request.Message.Method != protocol.MethodInitialize {
 		request.Meta = &protocol.RequestMeta{}
-		request.Refuse(revision.PublicError(metaErr))
+		request.Refuse(rules.PublicError(metaErr))
 		return a
 	}
 	request.Meta = meta.RequestMetadata()
 	request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
-	request.Refuse(revision.PublicError(err))
+	request.Refuse(rules.PublicError(err))
 	return a
 }
 
@@ -57,7 +57,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), revision.Modern())
+		return protocol.UnsupportedVersion(string(meta.Version), rules.ModernRevisions())
 	case !s.offersMethod(method) && s.extensionMethod(method) == nil:
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
 			clipQuoted(method))
@@ -72,10 +72,10 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 // are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
 	e := protocol.Errorf(protocol.CodeMethodNotFound,
-		"method not found: initialize; this server supports %v", revision.Modern())
+		"method not found: initialize; this server supports %v", rules.ModernRevisions())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
-	}{revision.Modern()})
+	}{rules.ModernRevisions()})
 }
 
 // modernEra is the era of revision 2026-07-28: each request stands for itself, and

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,7 +39,7 @@ func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	input, err := compileSchema(definition.InputSchema, schema.Limits{BoundIntegers: true})
 	if err == nil {
 		added.input = input
-		added.headers, err = headers.Parse(input.Raw())
+		added.headers, err = rules.ParseMirrors(input.Raw())
 	}
 	if err != nil {
 		report(fmt.Errorf("input schema: %w", err))
@@ -93,7 +93,7 @@ func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) e
 	if lines == nil || !bytes.Contains(schema, []byte("x-mcp-header")) {
 		return nil
 	}
-	mirrored, err := headers.Parse(schema)
+	mirrored, err := rules.ParseMirrors(schema)
 	if err != nil {
 		return nil
 	}

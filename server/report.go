@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -39,7 +39,7 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	}
 	request, response := &a.request, &a.response
 	p := event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()}
-	response.Result, response.Error = nil, revision.InternalError()
+	response.Result, response.Error = nil, rules.InternalError()
 	s.closeAfterPanic(ctx, request)
 	request.era.revertFailedOpen(request, response.Error)
 	s.Report(ctx, p)

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -139,7 +139,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	}
 	request.Refuse(x.checkMethodLocked(request.Message.Method))
 	if err != nil {
-		request.Refuse(revision.PublicError(err))
+		request.Refuse(rules.PublicError(err))
 	}
 	if p, ok := request.Params.(*protocol.InitializeParams); ok && request.refusal == nil {
 		x.openLocked(request, p)

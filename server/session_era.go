@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -310,7 +310,7 @@ func (x *Session) namesServer() bool { return false }
 func (x *Session) spellError(
 	ctx context.Context, request *Request, e *protocol.Error,
 ) *protocol.Error {
-	spelled, err := revision.SpellError(request.Version, e)
+	spelled, err := rules.SpellError(request.Version, e)
 	switch {
 	case err != nil:
 		return x.server.reportBug(ctx, request, err)

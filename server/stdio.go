@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-	"github.com/rondo-mcp/rondo/internal/wire/linestream"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -78,7 +78,7 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	if o.Access == nil {
 		o.Access = s.accessOf(o.Principal)
 	}
-	stream := linestream.New(in, out, linestream.Options{
+	stream := lineio.NewServer(in, out, lineio.ServerOptions{
 		MaxLineBytes: o.MaxLineBytes, MaxInFlight: o.MaxInFlight, Grace: o.Grace,
 		SubscriptionEnd: ErrClosed,
 		Refused: func(ctx context.Context, why event.RefusalReason, id protocol.ID,
@@ -113,10 +113,10 @@ type streamPeer struct {
 	session   *Session // nil when the server is modern only
 }
 
-var _ linestream.SessionPeer = (*streamPeer)(nil)
+var _ lineio.Peer = (*streamPeer)(nil)
 
-// Admit implements [linestream.SessionPeer].
-func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
+// Admit implements [lineio.Peer].
+func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.ServeFunc {
 	var admitted *Admission
 	if p.belongsToSession(req) {
 		// Here, for what follows depends on initialize.
@@ -136,7 +136,7 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream
 // it does not name its revision, as modern requests do, and either the session is
 // open or the request may come before that.
 func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
-	if p.session == nil || revision.IsNamedIn(req.Params) {
+	if p.session == nil || rules.NamesRevision(req.Params) {
 		return false
 	}
 	switch req.Method {
@@ -146,33 +146,26 @@ func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 	return p.session.Version() != ""
 }
 
-// Handle implements [protocol.Peer].
-func (p *streamPeer) Handle(ctx context.Context, req *protocol.Request,
-	back protocol.Back) (*protocol.Response, error) {
-	return p.Admit(req, back)(ctx)
-}
-
-// Notify implements [protocol.Peer].
-func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) error {
+// Notify implements [lineio.Peer].
+func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) {
 	if p.session != nil {
 		p.session.Notify(ctx, n)
 	}
-	return nil
 }
 
-// Deliver implements [linestream.SessionPeer].
+// Deliver implements [lineio.Peer].
 func (p *streamPeer) Deliver(r *protocol.Response) {
 	if p.session != nil {
 		p.session.Deliver(r)
 	}
 }
 
-// AllowsBatches implements [linestream.SessionPeer].
+// AllowsBatches implements [lineio.Peer].
 func (p *streamPeer) AllowsBatches() bool {
 	return p.session != nil && p.session.Version() == protocol.V20250326
 }
 
-// FailQuestions implements [linestream.SessionPeer].
+// FailQuestions implements [lineio.Peer].
 func (p *streamPeer) FailQuestions() {
 	if p.session != nil {
 		p.session.pushes.failPushes()
@@ -180,9 +173,8 @@ func (p *streamPeer) FailQuestions() {
 }
 
 // Close ends the session, if there is one, and not the server.
-func (p *streamPeer) Close() error {
+func (p *streamPeer) Close() {
 	if p.session != nil {
 		p.session.Close()
 	}
-	return nil
 }

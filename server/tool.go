@@ -9,8 +9,8 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -72,7 +72,7 @@ type tool struct {
 	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers
-	headers headers.Table
+	headers rules.Mirrors
 	handle  func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
@@ -157,7 +157,7 @@ func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 	mustRegister("tool", t.Name, checkName(t.Name), validateScopes(t.Scopes), err)
 	output, err := outputSchema(t.OutputSchema, out)
 	mustRegister("tool", t.Name, err)
-	mirrored, err := headers.Parse(input.Raw())
+	mirrored, err := rules.ParseMirrors(input.Raw())
 	mustRegister("tool", t.Name, err)
 	added := &tool{
 		definition: protocol.Tool{

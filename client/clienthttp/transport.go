@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -124,7 +124,7 @@ func (t *Transport) Probe(ctx context.Context,
 		return nil, ctx.Err() == nil &&
 			(isRequestFault(status) || errors.Is(err, errServerRequest)), err
 	}
-	if resp.Error == nil || revision.ProvesModern(resp.Error) {
+	if resp.Error == nil || rules.ProvesModern(resp.Error) {
 		return resp, false, nil
 	}
 	return resp, status == http.StatusOK || isRequestFault(status), nil

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 // A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
@@ -69,7 +69,7 @@ func (c *challenge) setParameter(name, value string) {
 	case "error_description":
 		c.why = value
 	case "scope":
-		c.scopes = headers.ParseScopes(value)
+		c.scopes = rules.ParseScopes(value)
 	case "resource_metadata":
 		c.metadata = value
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -71,7 +71,7 @@ func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &discovery{resource.Resource, server.Issuer, headers.UniteScopes(resource.Scopes),
+	return &discovery{resource.Resource, server.Issuer, rules.UniteScopes(resource.Scopes),
 		server}, nil
 }
 

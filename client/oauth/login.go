@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -211,21 +211,21 @@ func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRe
 			return nil, err
 		}
 		for _, text := range chosen {
-			if !headers.IsScopeList(text) {
+			if !rules.IsScopeList(text) {
 				return nil, fmt.Errorf("oauth: Options.Scopes returned %q, which is no scope", text)
 			}
 		}
-		scopes = headers.UniteScopes(chosen)
+		scopes = rules.UniteScopes(chosen)
 	case len(choice.Challenge) > 0:
-		scopes = headers.UniteScopes(choice.Requested, choice.Challenge)
+		scopes = rules.UniteScopes(choice.Requested, choice.Challenge)
 	case len(choice.Requested) > 0:
 		scopes = choice.Requested
 	default:
-		scopes = headers.UniteScopes(choice.Supported)
+		scopes = rules.UniteScopes(choice.Supported)
 	}
 	scopes = p.limitScopes(p.localScopes(scopes))
 	if s.opts.Machine == nil && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
-		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
+		scopes = rules.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 // A Provider names the deviations of one authorization server from the specification that the host
@@ -160,14 +160,14 @@ func (p *Provider) checkScopes() error {
 		return errors.New("field Scopes is empty, and not nil")
 	}
 	for _, scope := range p.Scopes {
-		if !headers.IsScopeList(scope) {
+		if !rules.IsScopeList(scope) {
 			return fmt.Errorf("%q in Scopes is no scope", scope)
 		}
 	}
 	known := map[string]bool{}
 	for _, here := range slices.Sorted(maps.Keys(p.ScopeNames)) {
 		there := p.ScopeNames[here]
-		if !headers.IsScopeList(here) || !headers.IsScopeList(there) {
+		if !rules.IsScopeList(here) || !rules.IsScopeList(there) {
 			return fmt.Errorf("%q in ScopeNames is no scope, or its name is none", here)
 		}
 		if known[there] {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -88,7 +88,7 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *toke
 	if err := p.checkChallenge(c.scopes); err != nil {
 		return false, errors.Join(lack, err)
 	}
-	all := headers.UniteScopes(current.record.Requested, c.scopes)
+	all := rules.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {
 		return false, lack

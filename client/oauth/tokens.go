@@ -13,8 +13,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 // maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
@@ -174,7 +174,7 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 		r.Refresh = response.Refresh
 	}
 	if granted, ok := response.Scope.(string); ok {
-		r.Granted = p.localScopes(headers.ParseScopes(granted))
+		r.Granted = p.localScopes(rules.ParseScopes(granted))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 // A NoAudience accepts tokens without an audience, for issuers that write none: from listed
@@ -35,7 +35,7 @@ func (i *Issuer) checkAudiences() error {
 		return fmt.Errorf("bearer: issuer %s: Verify returns whom a token was issued to, so that "+
 			"NoAudience does not apply", i.URL)
 	}
-	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !headers.IsScopeList(n.Scope) {
+	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !rules.IsScopeList(n.Scope) {
 		return fmt.Errorf("bearer: issuer %s: NoAudience needs both Clients, none of them empty, "+
 			"and Scope", i.URL)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -96,7 +96,7 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 	case err != nil:
 	case len(scopes) > maxScopes:
 		err = fmt.Errorf("%d scopes, more than %d", len(scopes), maxScopes)
-	case slices.ContainsFunc(scopes, func(s string) bool { return !headers.IsScopeList(s) }):
+	case slices.ContainsFunc(scopes, func(s string) bool { return !rules.IsScopeList(s) }):
 		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
 	}
 	if err != nil {

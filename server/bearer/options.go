@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -265,7 +265,7 @@ func (o *Options) checkScopes() error {
 			return errors.New("bearer: offline_access is for clients to ask of the " +
 				"authorization server, not for a resource server to name")
 		}
-		if !headers.IsScopeList(text) {
+		if !rules.IsScopeList(text) {
 			return errors.New("bearer: scopes must be printable ASCII without space, quote and " +
 				"backslash, and not empty")
 		}

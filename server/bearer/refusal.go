@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -151,9 +151,9 @@ func (g *ResourceServer) nameResource(h hint) hint {
 // with the status 403, or 401 for an anonymous request. lack may be nil.
 func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	lack *server.ScopeError) *serverhttp.AuthError {
-	need := headers.UniteScopes(g.opts.Scopes)
+	need := rules.UniteScopes(g.opts.Scopes)
 	if lack != nil {
-		need = headers.UniteScopes(need, lack.Need)
+		need = rules.UniteScopes(need, lack.Need)
 	}
 	if id.Principal.Anonymous() {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,

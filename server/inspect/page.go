@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
-	"github.com/rondo-mcp/rondo/internal/wire/localhttp"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -163,7 +163,7 @@ func (p *Page) refuse(r *http.Request) string {
 // notLocal returns why a request may come from another machine, or from a page that has rebound
 // its name, empty if it does not.
 func notLocal(r *http.Request) string {
-	if why := localhttp.RefusePeer(r); why != "" {
+	if why := rules.RefusePeer(r.RemoteAddr, r.Header); why != "" {
 		return why
 	}
 	host := r.Host

@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -27,7 +27,7 @@ func Recover(observer event.Observer) server.Middleware {
 				if v == nil {
 					return
 				}
-				result, err = nil, revision.InternalError()
+				result, err = nil, rules.InternalError()
 				if observer != nil {
 					observer.Observe(ctx, event.HandlerPanicked{Where: whereOfRequest(request),
 						Value: v, Stack: debug.Stack()})

@@ -167,9 +167,7 @@ func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer s
 			ts, _ := serve(t, srv, &o)
 			c := &eraClient{era: era, ts: ts, t: t}
 			if era != "2026-07-28" {
-				c.legacy = &legacyClient{TB: t, ts: ts, client: ts.Client(),
-					version: "2025-11-25", bearer: bearer}
-				c.legacy.initialize()
+				c.legacy = openAs(t, ts, bearer)
 			}
 			test(t, c)
 		})
@@ -336,9 +334,7 @@ func TestScopesThatLackAfterTheStreamBeganAreAnEvent(t *testing.T) {
 func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
 	srv, _ := scopedServer(t, nil)
 	ts, _ := serve(t, srv, &serverhttp.Options{Authority: &tokens{}})
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-		bearer: "Bearer ann:read"}
-	c.initialize()
+	c := openAs(t, ts, "Bearer ann:read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	got := c.call(8, "scoped", "Authorization", "Bearer ann:write,read")
 	if got.status != 200 || got.Result.Content[0].Text != "ann may write,read" {
@@ -394,11 +390,7 @@ func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.Aut
 
 func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
-	eachEra(t, srv, serverhttp.Options{
-		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: "ann"}, nil
-		},
-	}, "", func(t *testing.T, c *eraClient) {
+	eachEra(t, srv, serverhttp.Options{Authenticate: isAnn}, "", func(t *testing.T, c *eraClient) {
 		for _, r := range scopedRequests() {
 			got := c.send("", r.method, r.name, r.params)
 			wantChallenge(t, got, 403, `Bearer error="insufficient_scope", scope="read write"`)
@@ -544,9 +536,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 			})
 	}
 	a := f.all["a"]
-	c := &legacyClient{TB: t, ts: a.ts, client: a.ts.Client(), version: "2025-11-25",
-		bearer: "Bearer ann:read"}
-	c.initialize()
+	c := openAs(t, a.ts, "Bearer ann:read")
 	through := c.through(f.all["b"])
 
 	before := authority.identifications()
@@ -573,9 +563,7 @@ func TestSubscriptionsNeedTheScopesOfTheirResources(t *testing.T) {
 			insufficient)
 	})
 	t.Run("2025-11-25", func(t *testing.T) {
-		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-			bearer: "Bearer ann:read"}
-		c.initialize()
+		c := openAs(t, ts, "Bearer ann:read")
 		subscribe := `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":%q}}`
 		got := read(t, c.post(fmt.Sprintf(subscribe, "test://scoped")))
 		wantChallenge(t, got, 403, insufficient)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -83,7 +83,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.id, Error: revision.InternalError()}
+					response = &protocol.Response{ID: call.id, Error: rules.InternalError()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)
@@ -144,7 +144,7 @@ func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
 	}
-	return appendResponse(nil, response)
+	return rules.AppendResponse(nil, response)
 }
 
 // A notifyChannel sends notifications on the stream of a request. It is all that a

@@ -137,6 +137,32 @@ func changedBodyFault() *fault {
 			"invalid request: the body was changed between two replicas")}
 }
 
+var (
+	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
+	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
+)
+
+// receiveFromReplica answers other replicas, and takes in what they pass on. It reports
+// false for a request that is to be served. What clients send in headers that are meant for
+// replicas is removed.
+func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
+	if h.forwarder.AnswerChallenge(rw.w, r) {
+		return true
+	}
+	rw.received, answered = h.forwarder.Receive(rw.w, r)
+	if answered {
+		rw.h.reportRefusal(r, misdirectedFault(http.StatusMisdirectedRequest))
+	}
+	return answered
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It is for hosts that authenticate in
+// a handler around h, which would refuse a challenge: put it around that handler.
+func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
+	return h.forwarder.AnswerChallenges(next)
+}
+
 // A forwardWriter passes the response of the owner on. The client must take each piece
 // within the write timeout.
 type forwardWriter struct {

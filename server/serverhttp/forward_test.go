@@ -62,10 +62,7 @@ func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
 		}
 		return protocol.Principal{Issuer: "i", Subject: subject}, nil
 	}}, "a", "b", "c")
-	ada := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
-		version: "2025-11-25", bearer: "Bearer ada"}
-	ada.initialize()
-	ada = ada.through(f.all["b"])
+	ada := openAs(t, f.all["a"].ts, "Bearer ada").through(f.all["b"])
 	asked := ada.callFlow(1, "elicit")
 	question := asked.expect("elicitation/create")
 	ran := ada.startCall(2, "wait")

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -19,9 +19,9 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 		rw.refuseRequest(h.methodNotAllowed(lines))
 		return
 	}
-	if revision.EraOf(false, lines) == protocol.Modern {
+	if rules.EraOf(false, lines) == protocol.Modern {
 		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedVersion,
-			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
+			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), rules.ModernRevisions())})
 		return
 	}
 	if r.Method == http.MethodGet {

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -224,7 +224,7 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	d := h.newDelivery(rw, r, principal)
 	d.Back, d.Panicked = rw, reportPanicOrAbort
 	admitted := h.srv.Admit(request, d)
-	if revision.EraOf(admitted.Request().Meta.Version != "",
+	if rules.EraOf(admitted.Request().Meta.Version != "",
 		r.Header[headerVersion]) == protocol.Modern {
 		checkHeaders(r.Header, admitted)
 	} else {
@@ -262,7 +262,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(rw.handlerContext(r), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = revision.InternalError()
+			e = rules.InternalError()
 		}
 		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedMalformed,
 			err: e})

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -54,7 +55,8 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 // it cannot have is an address in place of a name, which needs no lookup, or
 // https: the certificate would have to be for its name.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
-	return !h.hosts[host.host] && !host.isIPLiteral() && !host.isLoopback() &&
+	_, noAddress := netip.ParseAddr(host.host)
+	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
@@ -71,11 +73,8 @@ func sharesOrigin(origin string, host authority) bool {
 		return true
 	}
 	// The scheme is left out: behind a proxy that ends TLS nobody knows it.
-	port := host.port
-	if port == "" {
-		port = from.defaultPort()
-	}
-	return from.host == host.host && from.effectivePort() == port
+	return from.host == host.host &&
+		cmp.Or(from.port, from.defaultPort()) == cmp.Or(host.port, from.defaultPort())
 }
 
 // forbiddenFault refuses a request for where it comes from. advice is for the
@@ -162,12 +161,6 @@ func isDigits(s string) bool {
 	return true
 }
 
-// isIPLiteral reports whether the host is an address.
-func (a authority) isIPLiteral() bool {
-	_, err := netip.ParseAddr(a.host)
-	return err == nil
-}
-
 // isLoopback reports whether the host is this machine by definition.
 func (a authority) isLoopback() bool {
 	if a.host == "localhost" || a.host == "127.0.0.1" || a.host == "localhost." {
@@ -202,11 +195,4 @@ func (o origin) defaultPort() string {
 		return "443"
 	}
 	return ""
-}
-
-func (o origin) effectivePort() string {
-	if o.port != "" {
-		return o.port
-	}
-	return o.defaultPort()
 }

@@ -100,7 +100,8 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 			}
 		}
 	}()
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-03-26", bearer: "ann"}
+	c := newClient(t, ts, "ann")
+	c.version = "2025-03-26"
 	c.initialize()
 	return c, seen, func() int {
 		mu.Lock()

@@ -174,7 +174,7 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			wantStatus(t, "cancelled", read(t, c.post(`{"jsonrpc":"2.0","method":`+
 				`"notifications/cancelled","params":{"requestId":4}}`)), 202)
 			<-f.all["a"].steps.ended
-			cancelled()
+			_ = cancelled()
 
 			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
 			for name, gone := range map[string]*legacyClient{"owner": a, "other": b} {
@@ -190,25 +190,25 @@ func (s *steps) enter() {
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call whose response nobody reads. The result ends it.
-func (c *legacyClient) startCall(id int, tool string) (end func()) {
+// startCall sends a call whose response nobody reads. The result ends it, and returns why there
+// was no response.
+func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
 		r, err := http.NewRequestWithContext(ctx, "POST", c.ts.URL,
 			strings.NewReader(toolCall(id, tool)))
-		if err != nil {
-			c.Error(err)
-			return
+		if err == nil {
+			r.Header = c.header()
+			var response *http.Response
+			if response, err = c.client.Do(r); err == nil {
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
 		}
-		r.Header = c.header()
-		if response, err := c.client.Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, response.Body)
-			response.Body.Close()
-		}
+		done <- err
 	}()
-	return func() { cancel(); <-done }
+	return func() error { cancel(); return <-done }
 }
 
 func TestAGetStreamIsForwarded(t *testing.T) {
@@ -614,8 +614,9 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 		if got.status == 503 {
 			break
 		}
-		(&legacyClient{TB: t, ts: owner.ts, client: owner.ts.Client(), version: "2025-11-25",
-			session: got.header.Get("Mcp-Session-Id")}).do(t.Context(), "DELETE", "").Body.Close()
+		c := newClient(t, owner.ts, "")
+		c.session = got.header.Get("Mcp-Session-Id")
+		c.do(t.Context(), "DELETE", "").Body.Close()
 	}
 	f.move("a", "") // as directories forget who is about to end
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)

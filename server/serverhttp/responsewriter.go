@@ -11,8 +11,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -198,18 +198,8 @@ func (rw *responseWriter) endLocked() {
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
-	*buf = appendResponse((*buf)[:0], response)
+	*buf = rules.AppendResponse((*buf)[:0], response)
 	rw.writeResponseText(status, buf)
-}
-
-// appendResponse appends the JSON text of a response to dst.
-func appendResponse(dst []byte, response *protocol.Response) []byte {
-	message, err := protocol.AppendMessage(dst, response)
-	if err != nil { // cannot happen: the server encodes results
-		message, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
-	}
-	return message
 }
 
 // writeResponseText is writeResponse for a response that is encoded in buf.

@@ -1,4 +1,4 @@
-package linestream
+package lineio
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -20,11 +19,11 @@ import (
 // A request is a request of a stream that is being served. It is told when it waits
 // for a person, and is the [protocol.Back] of its handler.
 type request struct {
-	stream *Stream
+	server *Server
 	task   inflight.Request
 
-	// Guarded by stream.mu.
-	waiting  bool // for a person, and is counted in stream.waitingCount
+	// Guarded by server.mu.
+	waiting  bool // for a person, and is counted in server.waitingCount
 	answered bool // a goroutine that its handler left behind may wait on
 
 	onWritten func() // is told when the response is out; nil: nobody
@@ -35,80 +34,69 @@ func (r *request) OnWritten(f func()) { r.onWritten = f }
 
 // SetWaiting implements [waiting.Listener].
 func (r *request) SetWaiting(waiting bool) {
-	r.stream.mu.Lock()
-	defer r.stream.mu.Unlock()
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
 	if !r.answered {
-		r.stream.setWaitingLocked(r, waiting)
+		r.server.setWaitingLocked(r, waiting)
 	}
 }
 
-func (st *Stream) setWaitingLocked(r *request, waiting bool) {
+func (s *Server) setWaitingLocked(r *request, waiting bool) {
 	switch {
 	case waiting && !r.waiting:
-		st.waitingCount++
+		s.waitingCount++
 	case !waiting && r.waiting:
-		st.waitingCount--
+		s.waitingCount--
 	}
 	r.waiting = waiting
 }
 
 // startRequest serves a request on a goroutine of its own, or refuses it.
-func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
+func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 	reply func(*protocol.Response)) {
-	r := &request{stream: st}
+	r := &request{server: s}
 	r.task.Uncancellable = req.Method == protocol.MethodInitialize
 	if req.Method == protocol.MethodListen {
-		r.task.DrainCause = st.opts.SubscriptionEnd
+		r.task.DrainCause = s.opts.SubscriptionEnd
 	}
 	ctx = r.task.Start(ctx, r)
-	if why, refusal := st.addRequest(req.ID, r); refusal != nil {
+	if why, refusal := s.addRequest(req.ID, r); refusal != nil {
 		r.task.Cancel(nil)
-		reply(st.refuseLine(ctx, why, req.ID, refusal))
+		reply(s.refuseLine(ctx, why, req.ID, refusal))
 		return
 	}
 	// The goroutine does not refer to req: the line need not be kept for as long as the
 	// handler runs.
-	id, serve := req.ID, st.admitRequest(req, r)
+	id, serve := req.ID, s.peer.Admit(req, r)
 	go func() {
 		inflight.GrowStack()
-		defer st.requests.End(id.Value(), &r.task)
+		defer s.requests.End(id.Value(), &r.task)
 		defer r.task.Cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
-		response := &protocol.Response{ID: id, Error: revision.InternalError()}
-		defer func() { st.answerRequest(id, r, response, reply) }()
+		response := &protocol.Response{ID: id, Error: rules.InternalError()}
+		defer func() { s.answerRequest(id, r, response, reply) }()
 		if served, err := serve(ctx); err == nil {
 			response = served
 		}
 	}()
 }
 
-// admitRequest returns what serves a request. Peers without a session have no use for the
-// order of requests.
-func (st *Stream) admitRequest(req *protocol.Request, back protocol.Back) ServeFunc {
-	if st.session != nil {
-		return st.session.Admit(req, back)
-	}
-	return func(ctx context.Context) (*protocol.Response, error) {
-		return st.peer.Handle(ctx, req, back)
-	}
-}
-
 // addRequest adds a request to those in flight, or says why not. It is called by the
 // goroutine that reads, and by no other.
-func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
-	switch err := st.requests.Begin(id.Value(), &r.task); {
+func (s *Server) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
+	switch err := s.requests.Begin(id.Value(), &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
 		return words.RefusedClosing, waiting.RefuseClosing()
 	case errors.Is(err, inflight.ErrDuplicate):
 		return words.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running")
 	}
-	st.mu.Lock()
-	waitingCount := st.waitingCount
-	st.mu.Unlock()
-	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
-		st.requests.End(id.Value(), &r.task)
+	s.mu.Lock()
+	waitingCount := s.waitingCount
+	s.mu.Unlock()
+	if s.requests.Len()-waitingCount > s.opts.MaxInFlight {
+		s.requests.End(id.Value(), &r.task)
 		return words.RefusedRequests, quota.Refuse(quota.Total, time.Second,
 			"too many requests are running; try again in %s", time.Second)
 	}
@@ -118,12 +106,12 @@ func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *
 // answerRequest ends a request with the response, unless the client cancelled it. The
 // id is free again before the response is out, for the client may use it at
 // once.
-func (st *Stream) answerRequest(id protocol.ID, r *request, response *protocol.Response,
+func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Response,
 	reply func(*protocol.Response)) {
-	if !st.freeRequest(id, r) {
+	if !s.freeRequest(id, r) {
 		response = nil
 	} else if r.task.DrainCause != nil && response.Error == nil {
-		st.announceEnd(response)
+		s.announceEnd(response)
 	}
 	reply(response)
 	if r.onWritten != nil && response != nil {
@@ -134,31 +122,31 @@ func (st *Stream) answerRequest(id protocol.ID, r *request, response *protocol.R
 // freeRequest frees the id of a request that has been served, and reports whether it
 // is to be answered: not when the client cancelled it. The mutex is not held around
 // the set, which holds its own while it calls SetWaiting.
-func (st *Stream) freeRequest(id protocol.ID, r *request) bool {
-	st.requests.Free(id.Value())
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.setWaitingLocked(r, false)
+func (s *Server) freeRequest(id protocol.ID, r *request) bool {
+	s.requests.Free(id.Value())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setWaitingLocked(r, false)
 	r.answered = true
 	return !r.task.IsCancelled()
 }
 
 // announceEnd announces the end of a subscription before the response to it, as
 // line streams require it (basic/patterns/cancellation).
-func (st *Stream) announceEnd(response *protocol.Response) {
+func (s *Server) announceEnd(response *protocol.Response) {
 	params := []byte(`{"requestId":` + response.ID.String() + `}`)
-	_ = st.Send(context.Background(),
+	_ = s.Send(context.Background(),
 		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
 // cancelRequest handles notifications/cancelled. Unknown ids are no error: the
 // request may just have been answered.
-func (st *Stream) cancelRequest(params []byte) {
+func (s *Server) cancelRequest(params []byte) {
 	var c protocol.Cancelled
 	if jsonx.Decode(params, &c) != nil {
 		return
 	}
-	st.requests.Cancel(c.RequestID, inflight.ErrCancelled)
+	s.requests.Cancel(c.RequestID, inflight.ErrCancelled)
 }
 
 // Notify implements [protocol.Back]. Nothing is sent for a request that the
@@ -183,9 +171,9 @@ func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
 	if unless != nil && unless.task.IsCancelled() {
 		return inflight.ErrCancelled
 	}
-	line, err := lineio.Encode(m)
+	line, err := Encode(m)
 	if err != nil {
 		return fmt.Errorf("server: notify: %w", err)
 	}
-	return r.stream.sendLine(ctx, line, unless)
+	return r.server.sendLine(ctx, line, unless)
 }

@@ -1,4 +1,4 @@
-package revision
+package rules
 
 import (
 	"fmt"
@@ -90,4 +90,30 @@ func ProvesModern(e *protocol.Error) bool {
 		return true
 	}
 	return false
+}
+
+// InternalError returns the error that a client gets for a mistake of the server. What went
+// wrong is for the observer.
+func InternalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+}
+
+// PublicError returns the protocol error within err, which is not nil, and an internal error
+// where there is none.
+func PublicError(err error) *protocol.Error {
+	if e, ok := protocol.AsError(err); ok {
+		return e
+	}
+	return InternalError()
+}
+
+// AppendResponse appends a response to dst. One that cannot be written is replaced by an internal
+// error.
+func AppendResponse(dst []byte, r *protocol.Response) []byte {
+	line, err := protocol.AppendMessage(dst, r)
+	if err != nil {
+		line, _ = protocol.AppendMessage(dst,
+			&protocol.Response{ID: r.ID, Error: InternalError()})
+	}
+	return line
 }

@@ -1,9 +1,11 @@
-package revision_test
+package rules_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -42,7 +44,7 @@ func TestSpellError(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := &protocol.Error{Code: test.code, Message: "m", Data: []byte(`{"a":1}`)}
-			got, err := revision.SpellError(test.version, e)
+			got, err := rules.SpellError(test.version, e)
 			switch {
 			case test.want == none:
 				if err == nil || got != nil {
@@ -59,7 +61,7 @@ func TestSpellError(t *testing.T) {
 			}
 		})
 	}
-	if got, err := revision.SpellError(protocol.V20251125, nil); got != nil || err != nil {
+	if got, err := rules.SpellError(protocol.V20251125, nil); got != nil || err != nil {
 		t.Errorf("nil: got %v and error %v", got, err)
 	}
 }
@@ -74,8 +76,8 @@ func TestSpellHandlerError(t *testing.T) {
 	} {
 		for _, v := range protocol.Versions() {
 			e := &protocol.Error{Code: code, Message: "m"}
-			got, err := revision.SpellHandlerError(v, e)
-			want, wantErr := revision.SpellError(v, e)
+			got, err := rules.SpellHandlerError(v, e)
+			want, wantErr := rules.SpellError(v, e)
 			ofTransport := code == protocol.CodeHeaderMismatch ||
 				code == protocol.CodeUnsupportedProtocolVersion
 			if ofTransport && v.Era() == protocol.Legacy {
@@ -104,9 +106,36 @@ func TestProvesModern(t *testing.T) {
 		{"invalid params", &protocol.Error{Code: protocol.CodeInvalidParams}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := revision.ProvesModern(test.e); got != test.want {
+			if got := rules.ProvesModern(test.e); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestPublicErrorHidesWhatIsNotForClients(t *testing.T) {
+	public := protocol.Errorf(protocol.CodeInvalidParams, "invalid params: n")
+	for _, test := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a protocol error", public, public.Message},
+		{"a wrapped one", fmt.Errorf("open /etc/x: %w", public), public.Message},
+		{"any other", errors.New("open /etc/x"), "internal error"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := rules.PublicError(test.err).Message; got != test.want {
+				t.Errorf("the client gets %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestInternalErrorsAreNotShared: revisions change codes in place of some errors.
+func TestInternalErrorsAreNotShared(t *testing.T) {
+	rules.InternalError().Message = "changed"
+	if got := rules.InternalError().Message; got != "internal error" {
+		t.Errorf("the next internal error is %q", got)
 	}
 }

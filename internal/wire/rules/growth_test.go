@@ -1,18 +1,18 @@
-package headers_test
+package rules_test
 
 import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 func TestGrowth(t *testing.T) {
 	t.Run("schema", func(t *testing.T) {
 		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
-				_, err := headers.Parse(input)
+				_, err := rules.ParseMirrors(input)
 				return err == nil
 			},
 			BytesPerByte: 8, ObjectsPerByte: 0.3,
@@ -24,7 +24,7 @@ func TestGrowth(t *testing.T) {
 		)
 	})
 	t.Run("arguments", func(t *testing.T) {
-		table, err := headers.Parse([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"integer","x-mcp-header":"B"}}}`))
+		table, err := rules.ParseMirrors([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"integer","x-mcp-header":"B"}}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestGrowth(t *testing.T) {
 		}
 	})
 	t.Run("values", func(t *testing.T) {
-		table, err := headers.Parse([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`))
+		table, err := rules.ParseMirrors([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package headers
+package rules
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const maxSafe = 1<<53 - 1
 // JSON object, nil when absent) must carry, in the order of the table. An
 // argument that is absent, null or of another type than its schema says has no
 // header; an integer that JavaScript would round is an error.
-func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
+func (t Mirrors) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	var out []protocol.MirroredParam
 	for _, p := range t {
 		value, ok, err := p.valueIn(arguments)
@@ -33,7 +33,7 @@ func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	return out, nil
 }
 
-func (p Param) valueIn(arguments []byte) (string, bool, error) {
+func (p Mirror) valueIn(arguments []byte) (string, bool, error) {
 	raw := lookup(arguments, p.Path)
 	switch {
 	case raw == nil:
@@ -95,26 +95,26 @@ func parseInteger(text string) (int64, bool) {
 
 // Check compares the headers of a request with its arguments. lines returns
 // the values of a header, by its full name. The error names the header.
-func (t Table) Check(arguments []byte, lines func(name string) []string) error {
+func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, true)
 }
 
 // CheckGiven is Check where no header is demanded: only those that are there are
 // compared.
-func (t Table) CheckGiven(arguments []byte, lines func(name string) []string) error {
+func (t Mirrors) CheckGiven(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, false)
 }
 
-func (t Table) checkHeaders(arguments []byte, lines func(name string) []string, all bool) error {
+func (t Mirrors) checkHeaders(arguments []byte, lines func(name string) []string, all bool) error {
 	for _, p := range t {
-		if !all && len(lines(Prefix+p.Name)) == 0 {
+		if !all && len(lines(ParamPrefix+p.Name)) == 0 {
 			continue
 		}
 		want, expected, err := p.valueIn(arguments)
 		if err != nil {
 			return err
 		}
-		name := Prefix + p.Name
+		name := ParamPrefix + p.Name
 		got := lines(name)
 		switch {
 		case !expected && len(got) == 0:
@@ -144,7 +144,7 @@ func isJSONNumber(text string) bool {
 		strings.TrimSpace(text) == text
 }
 
-func (p Param) matchHeader(header, want string) error {
+func (p Mirror) matchHeader(header, want string) error {
 	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
 	if err != nil {
 		return err

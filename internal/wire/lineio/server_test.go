@@ -1,4 +1,4 @@
-package linestream_test
+package lineio_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
-	"github.com/rondo-mcp/rondo/internal/wire/linestream"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -23,62 +23,46 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A plainPeer answers the methods "ok", "no message" and "error" at once, and "wait" when
-// the context of the request ends.
-type plainPeer struct {
+// A peer answers the methods "ok", "no message" and "error" at once, and "wait" when the context of
+// the request ends.
+type peer struct {
+	admitted, delivered []string // ids
+	failed              bool
+	closed              int
+
 	mu            sync.Mutex
 	notifications []string
 	causes        []error
-	closed        int
 }
 
-func (p *plainPeer) Handle(ctx context.Context, req *protocol.Request,
-	_ protocol.Back) (*protocol.Response, error) {
-	switch req.Method {
-	case "no message":
-		return &protocol.Response{ID: req.ID, Result: []byte(`5`)}, nil
-	case "error":
-		return nil, errors.New("secret of the peer")
-	case "wait":
-		<-ctx.Done()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.causes = append(p.causes, context.Cause(ctx))
+func (p *peer) Admit(req *protocol.Request, _ protocol.Back) lineio.ServeFunc {
+	p.admitted = append(p.admitted, req.ID.String())
+	return func(ctx context.Context) (*protocol.Response, error) {
+		switch req.Method {
+		case "no message":
+			return &protocol.Response{ID: req.ID, Result: []byte(`5`)}, nil
+		case "error":
+			return nil, errors.New("secret of the peer")
+		case "wait":
+			<-ctx.Done()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.causes = append(p.causes, context.Cause(ctx))
+		}
+		return &protocol.Response{ID: req.ID, Result: []byte(`{}`)}, nil
 	}
-	return &protocol.Response{ID: req.ID, Result: []byte(`{}`)}, nil
 }
 
-func (p *plainPeer) Notify(_ context.Context, n *protocol.Notification) error {
+func (p *peer) Notify(_ context.Context, n *protocol.Notification) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notifications = append(p.notifications, n.Method)
-	return nil
 }
 
-func (p *plainPeer) Close() error {
-	p.closed++
-	return nil
-}
-
-// A batchPeer is a plainPeer with a session of revision 2025-03-26.
-type batchPeer struct {
-	plainPeer
-	admitted  []string // ids
-	delivered []string
-	failed    bool
-}
-
-func (p *batchPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
-	p.admitted = append(p.admitted, req.ID.String())
-	return func(ctx context.Context) (*protocol.Response, error) { return p.Handle(ctx, req, back) }
-}
-
-func (p *batchPeer) Deliver(r *protocol.Response) {
-	p.delivered = append(p.delivered, r.ID.String())
-}
-
-func (p *batchPeer) AllowsBatches() bool { return true }
-func (p *batchPeer) FailQuestions()      { p.failed = true }
+func (p *peer) Deliver(r *protocol.Response) { p.delivered = append(p.delivered, r.ID.String()) }
+func (p *peer) AllowsBatches() bool          { return true }
+func (p *peer) FailQuestions()               { p.failed = true }
+func (p *peer) Close()                       { p.closed++ }
 
 // refusals records which requests are refused and why.
 type refusals struct {
@@ -93,17 +77,17 @@ func (r *refusals) add(_ context.Context, why event.RefusalReason, _ protocol.ID
 	r.list = append(r.list, why)
 }
 
-func options(r *refusals) linestream.Options {
-	return linestream.Options{MaxLineBytes: 500, MaxInFlight: 100, Grace: time.Minute,
+func options(r *refusals) lineio.ServerOptions {
+	return lineio.ServerOptions{MaxLineBytes: 500, MaxInFlight: 100, Grace: time.Minute,
 		Refused: r.add}
 }
 
 // serve has peer serve lines and returns what it writes, sorted.
-func serve(t *testing.T, peer protocol.Peer, opts linestream.Options, lines ...string) []string {
+func serve(t *testing.T, peer lineio.Peer, opts lineio.ServerOptions, lines ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
 	in := strings.NewReader(strings.Join(lines, "\n"))
-	if err := linestream.New(in, &out, opts).Serve(t.Context(), peer); err != nil {
+	if err := lineio.NewServer(in, &out, opts).Serve(t.Context(), peer); err != nil {
 		t.Fatal(err)
 	}
 	written := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -125,24 +109,24 @@ func failure(id int) string {
 		`{"code":-32603,"message":"internal error"}}`, id)
 }
 
-func TestRequestsOfAPlainPeer(t *testing.T) {
-	var peer plainPeer
+func TestRequestsAreServed(t *testing.T) {
+	var p peer
 	var refused refusals
-	got := serve(t, &peer, options(&refused),
+	got := serve(t, &p, options(&refused),
 		request(1, "wait"), request(2, "ok"), request(3, "no message"), request(4, "error"),
 		`{"jsonrpc":"2.0","method":"notifications/x"}`, cancelFirst,
 		`{"jsonrpc":"2.0","id":9,"result":{}}`)
 	if want := []string{failure(3), failure(4), ok(2)}; !slices.Equal(got, sorted(want)) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(peer.causes) != 1 || peer.causes[0] != inflight.ErrCancelled {
-		t.Errorf("the cancelled request ended with %v", peer.causes)
+	if len(p.causes) != 1 || p.causes[0] != inflight.ErrCancelled {
+		t.Errorf("the cancelled request ended with %v", p.causes)
 	}
-	if !slices.Equal(peer.notifications, []string{"notifications/x"}) {
-		t.Errorf("the peer was notified of %q", peer.notifications)
+	if !slices.Equal(p.notifications, []string{"notifications/x"}) {
+		t.Errorf("the peer was notified of %q", p.notifications)
 	}
-	if peer.closed != 1 {
-		t.Errorf("the peer was closed %d times", peer.closed)
+	if p.closed != 1 {
+		t.Errorf("the peer was closed %d times", p.closed)
 	}
 }
 
@@ -153,19 +137,19 @@ func sorted(list []string) []string {
 
 // TestRequestsAreAdmittedInOrder: the requests behind initialize find the session open.
 func TestRequestsAreAdmittedInOrder(t *testing.T) {
-	var peer batchPeer
+	var p peer
 	var lines, want []string
 	for id := range 50 {
 		lines = append(lines, request(id, "ok"))
 		want = append(want, fmt.Sprint(id))
 	}
 	lines = append(lines, `{"jsonrpc":"2.0","id":9,"result":{}}`)
-	serve(t, &peer, options(&refusals{}), lines...)
-	if !slices.Equal(peer.admitted, want) {
-		t.Errorf("admitted %q", peer.admitted)
+	serve(t, &p, options(&refusals{}), lines...)
+	if !slices.Equal(p.admitted, want) {
+		t.Errorf("admitted %q", p.admitted)
 	}
-	if len(peer.delivered) != 1 || !peer.failed {
-		t.Errorf("answers %q were delivered, questions failed: %t", peer.delivered, peer.failed)
+	if len(p.delivered) != 1 || !p.failed {
+		t.Errorf("answers %q were delivered, questions failed: %t", p.delivered, p.failed)
 	}
 }
 
@@ -184,13 +168,13 @@ func TestBatchesAreAnsweredTogether(t *testing.T) {
 			`"invalid request: none of method, result and error is present"}}]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := serve(t, &batchPeer{}, options(&refusals{}), test.line)
+			got := serve(t, &peer{}, options(&refusals{}), test.line)
 			if len(got) != 1 || got[0] != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
-	answer := serve(t, &batchPeer{}, options(&refusals{}), "["+request(1, "ok")+"]")[0]
+	answer := serve(t, &peer{}, options(&refusals{}), "["+request(1, "ok")+"]")[0]
 	wiretest.Validate(t, "2025-03-26", wiretest.Server, []byte(answer), protocol.MethodPing)
 }
 
@@ -214,7 +198,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 			var refused refusals
 			opts := options(&refused)
 			opts.MaxInFlight = test.limit
-			got := serve(t, &batchPeer{}, opts, test.lines...)
+			got := serve(t, &peer{}, opts, test.lines...)
 			if !slices.Equal(refused.list, []event.RefusalReason{test.want}) {
 				t.Errorf("refused for %v, want %v", refused.list, test.want)
 			}
@@ -229,9 +213,9 @@ func TestEndOfTheContextEndsTheStream(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	peer := &batchPeer{}
+	p := &peer{}
 	ended := make(chan error, 1)
-	go func() { ended <- linestream.New(inR, outW, options(&refusals{})).Serve(ctx, peer) }()
+	go func() { ended <- lineio.NewServer(inR, outW, options(&refusals{})).Serve(ctx, p) }()
 	defer inW.Close()
 	defer outR.Close()
 	stop := errors.New("the reason of a test")
@@ -239,7 +223,7 @@ func TestEndOfTheContextEndsTheStream(t *testing.T) {
 	if err := <-ended; err != stop {
 		t.Errorf("ended with %v, want the cause of the context", err)
 	}
-	if peer.failed {
+	if p.failed {
 		t.Error("questions failed although answers could arrive")
 	}
 }

@@ -1,9 +1,9 @@
-package revision_test
+package rules_test
 
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -25,7 +25,7 @@ func TestIsNamedIn(t *testing.T) {
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}`:                                 true,
 		`{"name":"t","_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":null}}`: true,
 	} {
-		if got := revision.IsNamedIn([]byte(params)); got != want {
+		if got := rules.NamesRevision([]byte(params)); got != want {
 			t.Errorf("%s: got %t, want %t", params, got, want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestEraOf(t *testing.T) {
 		{"named in the body, a legacy header", true, []string{"2025-06-18"}, protocol.Modern},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := revision.EraOf(test.named, test.header); got != test.want {
+			if got := rules.EraOf(test.named, test.header); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

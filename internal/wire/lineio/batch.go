@@ -1,11 +1,10 @@
-package linestream
+package lineio
 
 import (
 	"context"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -13,26 +12,26 @@ import (
 // receiveBatch handles a line that holds several messages, which revision
 // 2025-03-26 allows. The responses go out together when the last request has been
 // served. It reports false for a line that is no batch.
-func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
-	if st.session == nil || !st.session.AllowsBatches() {
+func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
+	if !s.peer.AllowsBatches() {
 		return false
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuseLine(ctx, words.RefusedMalformed, protocol.ID{},
-			revision.PublicError(err)))
+		s.sendResponse(s.refuseLine(ctx, words.RefusedMalformed, protocol.ID{},
+			rules.PublicError(err)))
 	}
 	if !is || err != nil {
 		return is
 	}
-	replies := &batchReplies{stream: st, outstanding: 1} // this call's own
-	broken := false                                      // a message was none
+	replies := &batchReplies{server: s, outstanding: 1} // this call's own
+	broken := false                                     // a message was none
 	for _, text := range texts {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
+				s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -42,13 +41,13 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuseLine(ctx, words.RefusedBatch, req.ID,
+				replies.addReply(s.refuseLine(ctx, words.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue
 			}
 		}
-		st.receiveMessage(ctx, message, replies.addReply)
+		s.receiveMessage(ctx, message, replies.addReply)
 	}
 	replies.addReply(nil)
 	return true
@@ -56,7 +55,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 
 // batchReplies collects the responses to one batch.
 type batchReplies struct {
-	stream      *Stream
+	server      *Server
 	mu          sync.Mutex
 	outstanding int
 	list        []*protocol.Response
@@ -78,7 +77,7 @@ func (r *batchReplies) addReply(response *protocol.Response) {
 		return
 	}
 	if line := appendBatch(nil, r.list); line != nil {
-		_ = r.stream.sendLine(context.Background(), line, nil)
+		_ = r.server.sendLine(context.Background(), line, nil)
 	}
 }
 
@@ -98,7 +97,7 @@ func appendBatch(dst []byte, responses []*protocol.Response) []byte {
 		if !some {
 			sep, some = '[', true
 		}
-		dst = lineio.AppendResponse(append(dst, sep), r)
+		dst = rules.AppendResponse(append(dst, sep), r)
 	}
 	if some {
 		dst = append(dst, ']')

@@ -1,6 +1,7 @@
-// Package revision knows how revisions of the protocol differ: which requests name theirs, and
-// which error codes each has.
-package revision
+// Package rules has rules of the specification that several packages apply: by which revision a
+// message is served, which error codes it has, which arguments are mirrored into headers, and what
+// is a scope.
+package rules
 
 import (
 	"strings"
@@ -9,10 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Modern returns the revisions that are served without a session.
-func Modern() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+// ModernRevisions returns the revisions that are served without a session.
+func ModernRevisions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
-// IsNamedIn reports whether the _meta of params names a revision, which
+// NamesRevision reports whether the _meta of params names a revision, which
 // requests of revisions without a handshake do and no others (basic/index,
 // "_meta"). Params have passed [jsonx.Check], or are part of something that
 // has; nil counts as absent.
@@ -22,7 +23,7 @@ func Modern() []protocol.Version { return []protocol.Version{protocol.V20260728}
 // when the value is no revision. All transports decide by this function, so that
 // none of them reads a message more leniently than another. Adapters decide as the
 // SDK does that they adapt.
-func IsNamedIn(params []byte) bool {
+func NamesRevision(params []byte) bool {
 	meta, ok := protocol.Meta(params).Get("_meta")
 	if !ok || jsonx.KindOf(meta) != jsonx.Object {
 		return false
@@ -32,7 +33,7 @@ func IsNamedIn(params []byte) bool {
 }
 
 // EraOf returns the era by whose rules a message that came over HTTP is served. named means that
-// its _meta names a revision, see [IsNamedIn]; header are the values of MCP-Protocol-Version.
+// its _meta names a revision, see [NamesRevision]; header are the values of MCP-Protocol-Version.
 //
 // Modern is what names a revision in _meta, which legacy revisions do not have, and what names in
 // the header a revision that is modern or unknown: an unknown revision is refused the modern way,

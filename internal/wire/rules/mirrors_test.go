@@ -1,12 +1,12 @@
-package headers_test
+package rules_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			table, err := headers.Parse([]byte(test.schema))
+			table, err := rules.ParseMirrors([]byte(test.schema))
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Fatalf("got error %v, want one with %q", err, test.err)
@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestValuesAndCheck(t *testing.T) {
-	table, err := headers.Parse([]byte(`{"properties":{
+	table, err := rules.ParseMirrors([]byte(`{"properties":{
 		"s":{"type":"string","x-mcp-header":"S"},
 		"i":{"type":"integer","x-mcp-header":"I"},
 		"b":{"type":"boolean","x-mcp-header":"B"},
@@ -112,7 +112,7 @@ func TestValuesAndCheck(t *testing.T) {
 			lines := map[string][]string{}
 			for _, v := range values {
 				got = append(got, v.Name+"="+v.Value)
-				lines[headers.Prefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
+				lines[rules.ParamPrefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
 			}
 			if got := strings.Join(got, " "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -126,7 +126,7 @@ func TestValuesAndCheck(t *testing.T) {
 }
 
 func TestCheckRefuses(t *testing.T) {
-	table, err := headers.Parse([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"},"i":{"type":"integer","x-mcp-header":"I"}}}`))
+	table, err := rules.ParseMirrors([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"},"i":{"type":"integer","x-mcp-header":"I"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestCheckRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"}}}`), []byte(`{"s":"x"}`))
 	f.Fuzz(func(t *testing.T, schema, arguments []byte) {
-		table, err := headers.Parse(schema)
+		table, err := rules.ParseMirrors(schema)
 		// what cannot be sent has no headers
 		if err != nil || len(arguments) > 0 && jsonx.Check(arguments) != nil {
 			return
@@ -190,7 +190,7 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := map[string][]string{}
 		for _, v := range values {
-			lines[headers.Prefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
+			lines[rules.ParamPrefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
 		}
 		if err := table.Check(arguments,
 			func(name string) []string { return lines[name] }); err != nil {

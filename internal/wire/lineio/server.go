@@ -1,10 +1,10 @@
-// Package linestream serves one client over a stream of lines, one message each
-// (basic/transports/stdio). It reads lines, runs requests concurrently, cancels them,
-// orders what they send, and drains when the input ends. A [protocol.Peer] answers the
-// requests; package server builds ServeStdio and ServeStream on it.
+package lineio
+
+// This file serves one client: it reads lines, runs requests concurrently, cancels them,
+// orders what they send, and drains when the input ends. A [Peer] answers the requests; package
+// server builds ServeStdio and ServeStream on it.
 //
-// Its errors begin with "server: ", since package server returns them as they are.
-package linestream
+// The errors begin with "server: ", since package server returns them as they are.
 
 import (
 	"cmp"
@@ -16,15 +16,14 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Options configure a [Stream].
-type Options struct {
+// ServerOptions configure a [Server].
+type ServerOptions struct {
 	MaxLineBytes int           // of one message
 	MaxInFlight  int           // requests that run at once, without those that wait for people
 	Grace        time.Duration // for requests to go on after the input has ended; at most 0: none
@@ -36,14 +35,14 @@ type Options struct {
 	Refused func(ctx context.Context, why event.RefusalReason, id protocol.ID, e *protocol.Error)
 }
 
-// A SessionPeer is a [protocol.Peer] that keeps a session of an older revision on the
-// stream beside the modern requests. Its Handle is not called.
-type SessionPeer interface {
-	protocol.Peer
+// A Peer answers the client of a [Server].
+type Peer interface {
 	// Admit is called with each request in the order of the stream, so that those behind
 	// initialize find the session open. The function that it returns serves the request
-	// as Handle would, on a goroutine of its own.
+	// on a goroutine of its own.
 	Admit(req *protocol.Request, back protocol.Back) ServeFunc
+	// Notify receives a notification other than that of a cancelled request.
+	Notify(ctx context.Context, n *protocol.Notification)
 	// Deliver receives an answer of the client. One that answers nothing is ignored:
 	// an answer to an answer helps nobody.
 	Deliver(r *protocol.Response)
@@ -52,9 +51,11 @@ type SessionPeer interface {
 	// FailQuestions fails what the client has been asked: the input has ended, so no
 	// answer can arrive.
 	FailQuestions()
+	// Close ends the session of the client.
+	Close()
 }
 
-// A ServeFunc serves one request as [protocol.Peer].Handle does.
+// A ServeFunc serves one request. The client gets an internal error for an error.
 type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 
 var errStuck = errors.New("server: the stream ended with requests that do not stop or " +
@@ -65,25 +66,25 @@ var errStuck = errors.New("server: the stream ended with requests that do not st
 // well within it.
 const stopGrace = time.Second
 
-// A Stream is one client on a stream of lines. [New] makes one, for one call of Serve.
+// A Server is the end of a stream of lines that serves one client. [NewServer] makes one, for one
+// call of Serve.
 //
 //	in ─▶ receiveLine ─▶ startRequest ─▶ a goroutine a request ─▶ lines ─▶ out
-type Stream struct {
-	opts    Options
-	in      io.Reader
-	out     io.Writer
-	peer    protocol.Peer
-	session SessionPeer // peer, if it is one
-	lines   *lineio.Stream
+type Server struct {
+	opts  ServerOptions
+	in    io.Reader
+	out   io.Writer
+	peer  Peer
+	lines *Stream
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
 	waitingCount int // how many requests wait for a person
 }
 
-// New returns a stream that reads in and writes out.
-func New(in io.Reader, out io.Writer, opts Options) *Stream {
-	return &Stream{opts: opts, in: in, out: out, lines: lineio.NewStream()}
+// NewServer returns a server that reads in and writes out.
+func NewServer(in io.Reader, out io.Writer, opts ServerOptions) *Server {
+	return &Server{opts: opts, in: in, out: out, lines: NewStream()}
 }
 
 // Serve serves the client with peer, which it closes in the end. It returns nil when in
@@ -91,18 +92,17 @@ func New(in io.Reader, out io.Writer, opts Options) *Stream {
 // returned, and no request runs any more, unless a handler ignores the end of its
 // context: it is waited for a second and then given up, which is an error too. A read of
 // in or a write to out that is blocked is not waited for either.
-func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
-	st.peer = peer
-	st.session, _ = peer.(SessionPeer)
-	defer peer.Close() // whose error would come too late to matter
+func (s *Server) Serve(ctx context.Context, peer Peer) error {
+	s.peer = peer
+	defer peer.Close()
 	// Requests outlive ctx for as long as it takes to end them in good order.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	go func() { _ = st.lines.Write(st.out) }() // Err has the error
+	go func() { _ = s.lines.Write(s.out) }() // Err has the error
 	read := make(chan error, 1)
 	go func() {
-		read <- st.lines.Read(st.in, st.opts.MaxLineBytes, func(line []byte) error {
-			st.receiveLine(life, line)
+		read <- s.lines.Read(s.in, s.opts.MaxLineBytes, func(line []byte) error {
+			s.receiveLine(life, line)
 			return context.Cause(life)
 		})
 	}()
@@ -113,29 +113,29 @@ func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
 		err = withPrefix("read", err)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		st.requests.Drain(false) // people are not waited for
-	case <-st.lines.Done():
+		s.requests.Drain(false) // people are not waited for
+	case <-s.lines.Done():
 	}
-	idle := st.requests.Drain(true)
-	if ctx.Err() == nil && st.session != nil {
-		st.session.FailQuestions()
+	idle := s.requests.Drain(true)
+	if ctx.Err() == nil {
+		s.peer.FailQuestions()
 	}
 	if err == nil {
-		err = st.waitForGrace(ctx, idle)
+		err = s.waitForGrace(ctx, idle)
 	}
-	end(cmp.Or(err, withPrefix("send", lineio.ErrEnded)))
-	stuck := st.waitForEnd(idle)
-	return cmp.Or(withPrefix("write", st.lines.Err()), err, stuck)
+	end(cmp.Or(err, withPrefix("send", ErrEnded)))
+	stuck := s.waitForEnd(idle)
+	return cmp.Or(withPrefix("write", s.lines.Err()), err, stuck)
 }
 
 // waitForGrace gives requests that run at the end of input time to be answered.
-func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
-	timer := time.NewTimer(max(st.opts.Grace, 0))
+func (s *Server) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
+	timer := time.NewTimer(max(s.opts.Grace, 0))
 	defer timer.Stop()
 	select {
 	case <-idle:
 	case <-timer.C:
-	case <-st.lines.Done():
+	case <-s.lines.Done():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -144,10 +144,10 @@ func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error 
 
 // waitForEnd waits for the requests, which have been cancelled, and then for the
 // writer, each for at most stopGrace.
-func (st *Stream) waitForEnd(idle <-chan struct{}) error {
+func (s *Server) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
-	st.lines.End()
-	return cmp.Or(err, waitAtMost(stopGrace, st.lines.Done()))
+	s.lines.End()
+	return cmp.Or(err, waitAtMost(stopGrace, s.lines.Done()))
 }
 
 func waitAtMost(limit time.Duration, done <-chan struct{}) error {
@@ -162,26 +162,26 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 }
 
 // receiveLine handles a line, nil for one that was too long.
-func (st *Stream) receiveLine(ctx context.Context, line []byte) {
+func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	if line == nil {
-		st.sendResponse(st.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},
+		s.sendResponse(s.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},
 			protocol.Errorf(protocol.CodeInvalidRequest,
 				"invalid request: message is longer than %d bytes; send less",
-				st.opts.MaxLineBytes)))
+				s.opts.MaxLineBytes)))
 		return
 	}
-	if st.receiveBatch(ctx, line) {
+	if s.receiveBatch(ctx, line) {
 		return
 	}
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
 		response := newUnreadableResponse(message, err)
-		st.sendResponse(st.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error))
+		s.sendResponse(s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error))
 		return
 	}
-	st.receiveMessage(ctx, message, func(response *protocol.Response) {
+	s.receiveMessage(ctx, message, func(response *protocol.Response) {
 		if response != nil {
-			st.sendResponse(response)
+			s.sendResponse(response)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 // newUnreadableResponse returns the response to a line that is no message. message
 // holds the part that could be read.
 func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
-	response := &protocol.Response{Error: revision.PublicError(err)}
+	response := &protocol.Response{Error: rules.PublicError(err)}
 	if req, ok := message.(*protocol.Request); ok {
 		response.ID = req.ID
 	}
@@ -198,29 +198,27 @@ func newUnreadableResponse(message protocol.Message, err error) *protocol.Respon
 
 // receiveMessage handles one message. For a request reply is called once, with nil
 // when the request is not to be answered.
-func (st *Stream) receiveMessage(ctx context.Context, message protocol.Message,
+func (s *Server) receiveMessage(ctx context.Context, message protocol.Message,
 	reply func(*protocol.Response)) {
 	switch m := message.(type) {
 	case *protocol.Request:
-		st.startRequest(ctx, m, reply)
+		s.startRequest(ctx, m, reply)
 	case *protocol.Notification:
 		if m.Method == protocol.NotifyCancelled {
-			st.cancelRequest(m.Params)
+			s.cancelRequest(m.Params)
 		} else {
-			_ = st.peer.Notify(ctx, m) // of which the client would hear nothing
+			s.peer.Notify(ctx, m)
 		}
 	case *protocol.Response:
-		if st.session != nil {
-			st.session.Deliver(m)
-		}
+		s.peer.Deliver(m)
 	}
 }
 
 // refuseLine reports a line that is refused, and returns the response to it.
-func (st *Stream) refuseLine(ctx context.Context, why event.RefusalReason, id protocol.ID,
+func (s *Server) refuseLine(ctx context.Context, why event.RefusalReason, id protocol.ID,
 	e *protocol.Error) *protocol.Response {
-	if st.opts.Refused != nil {
-		st.opts.Refused(ctx, why, id, e)
+	if s.opts.Refused != nil {
+		s.opts.Refused(ctx, why, id, e)
 	}
 	return &protocol.Response{ID: id, Error: e}
 }
@@ -234,26 +232,26 @@ func withPrefix(doing string, err error) error {
 }
 
 // Send sends a message that belongs to no request, so that no cancellation can stop it.
-func (st *Stream) Send(ctx context.Context, m protocol.Message) error {
+func (s *Server) Send(ctx context.Context, m protocol.Message) error {
 	line, err := protocol.AppendMessage(nil, m)
 	if err != nil {
 		return err
 	}
-	return st.sendLine(ctx, line, nil)
+	return s.sendLine(ctx, line, nil)
 }
 
-func (st *Stream) sendResponse(response *protocol.Response) {
-	_ = st.sendLine(context.Background(), lineio.AppendResponse(nil, response), nil)
+func (s *Server) sendResponse(response *protocol.Response) {
+	_ = s.sendLine(context.Background(), rules.AppendResponse(nil, response), nil)
 }
 
 // sendLine hands a line to the writer, unless ctx or the stream ends first. The line is
 // dropped when unless, if it is not nil, is cancelled before it is written.
-func (st *Stream) sendLine(ctx context.Context, line []byte, unless *request) error {
-	var task lineio.Cancellable
+func (s *Server) sendLine(ctx context.Context, line []byte, unless *request) error {
+	var task Cancellable
 	if unless != nil {
 		task = &unless.task
 	}
-	err := st.lines.Send(ctx, line, task)
+	err := s.lines.Send(ctx, line, task)
 	if err == nil || ctx.Err() != nil && err == context.Cause(ctx) {
 		return err
 	}

@@ -1,4 +1,8 @@
-package headers
+package rules
+
+// This file reads which tool arguments a schema wants mirrored into Mcp-Param-* headers
+// (basic/transports/streamable-http, "Custom Headers from Tool Parameters"). Clients compute the
+// headers with it, servers check them.
 
 import (
 	"bytes"
@@ -9,27 +13,27 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Prefix starts the name of every mirrored header.
-const Prefix = "Mcp-Param-"
+// ParamPrefix starts the name of every mirrored header.
+const ParamPrefix = "Mcp-Param-"
 
 // maxParams bounds the headers of one tool. Servers and proxies limit headers
 // to a few kilobytes; a schema that wants more is not honest.
 const maxParams = 64
 
-// A Param is one argument that is mirrored.
-type Param struct {
-	Name string   // of the header, without Prefix
+// A Mirror is one argument that is mirrored.
+type Mirror struct {
+	Name string   // of the header, without ParamPrefix
 	Path []string // the chain of properties that leads to the argument
 	Type string   // "string", "integer" or "boolean"
 }
 
-// A Table lists the mirrored arguments of one tool. It is immutable.
-type Table []Param
+// Mirrors are the mirrored arguments of one tool. They are immutable.
+type Mirrors []Mirror
 
-// Parse reads the annotations of a checked input schema. Any annotation that
+// ParseMirrors reads the annotations of a checked input schema. Any annotation that
 // breaks a rule makes the whole tool definition invalid: the error names the
 // property and the rule.
-func Parse(schema []byte) (Table, error) {
+func ParseMirrors(schema []byte) (Mirrors, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
 		return nil, nil // the usual case, without walking the schema
 	}
@@ -40,7 +44,7 @@ func Parse(schema []byte) (Table, error) {
 	return w.table, nil
 }
 
-type walker struct{ table Table }
+type walker struct{ table Mirrors }
 
 // walkSchema walks one schema. reachable means that only properties keywords lead
 // to it, so that an instance has exactly one value there.
@@ -110,7 +114,7 @@ func (w *walker) addParam(annotation []byte, path []string, typ string) error {
 			return fmt.Errorf("%s: header name %s is used twice", where, name)
 		}
 	}
-	w.table = append(w.table, Param{name, path, typ})
+	w.table = append(w.table, Mirror{name, path, typ})
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package headers
+package rules
 
 // This file reads the scopes of OAuth (RFC 6749, 3.3).
 

@@ -1,10 +1,10 @@
-package headers_test
+package rules_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 func TestValid(t *testing.T) {
@@ -12,21 +12,21 @@ func TestValid(t *testing.T) {
 		"files:read": true, "!": true, "~": true, "": false, "a b": false, `"`: false, `\`: false,
 		"ä": false, "a\n": false, "\x7f": false,
 	} {
-		if got := headers.IsScopeList(text); got != want {
+		if got := rules.IsScopeList(text); got != want {
 			t.Errorf("Valid(%q) is %v", text, got)
 		}
 	}
 }
 
 func TestUnionKeepsTheOrder(t *testing.T) {
-	got := headers.UniteScopes([]string{"b", "a", `"`}, nil, []string{"c", "b"})
+	got := rules.UniteScopes([]string{"b", "a", `"`}, nil, []string{"c", "b"})
 	if want := []string{"b", "a", "c"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestParseScopes(t *testing.T) {
-	if got, want := headers.ParseScopes("b  a b\tc"), []string{"b", "a"}; !slices.Equal(got, want) {
+	if got, want := rules.ParseScopes("b  a b\tc"), []string{"b", "a"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
