@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -22,11 +22,11 @@ type progressWriter struct {
 	// sending is a mutex that can be waited for with a context: full while a
 	// notification is delivered. Values rise, so they must leave in order.
 	sending chan struct{}
-	values  heartbeat.Sequence // guarded by sending
+	values  waiting.ProgressSequence // guarded by sending
 
 	mu          sync.Mutex
 	waits       int // questions that are pending
-	timer       *heartbeat.Timer
+	timer       *waiting.Heartbeat
 	cancelRelay context.CancelFunc // of the RelayProgress in flight
 	closed      bool
 }
@@ -63,14 +63,14 @@ func (c *Call) startHeartbeats() {
 	if w.waits++; w.waits == 1 && !w.closed {
 		// The end of the call's context ends the questions, and they the heartbeats.
 		ctx := context.WithoutCancel(c.ctx)
-		beat := heartbeat.Detach(heartbeatGrace, w.sendHeartbeat)
-		w.timer = heartbeat.Start(ctx, heartbeat.DefaultInterval, beat)
+		beat := waiting.DetachHeartbeat(heartbeatGrace, w.sendHeartbeat)
+		w.timer = waiting.StartHeartbeat(ctx, waiting.HeartbeatInterval, beat)
 	}
 }
 
 // stopHeartbeats undoes startHeartbeats: after the last question no heartbeat begins. The
 // caller stops the timer, nil for none; Stop waits for a heartbeat in flight.
-func (c *Call) stopHeartbeats() (last *heartbeat.Timer) {
+func (c *Call) stopHeartbeats() (last *waiting.Heartbeat) {
 	w := &c.progress
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *progressWriter) sendHeartbeat(ctx context.Context) {
 	if !ok {
 		return
 	}
-	p := protocol.Progress{Token: w.token, Progress: value, Message: heartbeat.Message}
+	p := protocol.Progress{Token: w.token, Progress: value, Message: waiting.HeartbeatMessage}
 	if total != 0 {
 		p.Total = &total
 	}

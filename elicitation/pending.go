@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -269,7 +268,7 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if !p.delivered.IsZero() {
 		shown = p.delivered
 	}
-	return humantime.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
+	return waiting.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
 }
 
 // confirmDeliveryLocked records that the reply arrived before the transport reported that

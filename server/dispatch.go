@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -33,7 +32,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
-	ctx = humantime.WithoutWire(ctx)
+	ctx = waiting.WithoutWire(ctx)
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
 	admitted := s.admitRequest(req, &d, malformed)

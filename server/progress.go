@@ -8,7 +8,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -27,7 +27,7 @@ type requestChannel struct {
 // A progressState is what a request knows of its progress.
 type progressState struct {
 	last   float64 // that the handler reported since it was entered
-	values heartbeat.Sequence
+	values waiting.ProgressSequence
 }
 
 // progressLocked returns the state of the progress and creates it if there is none.
@@ -146,7 +146,7 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	if !ok || o.ended {
 		return
 	}
-	n, err := progressNotification(request.Meta.ProgressToken, value, total, heartbeat.Message)
+	n, err := progressNotification(request.Meta.ProgressToken, value, total, waiting.HeartbeatMessage)
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}

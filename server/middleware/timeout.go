@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -73,8 +72,8 @@ func Timeout(limit time.Duration) server.Middleware {
 // A workClock is the context of a request. It ends when the request has worked for
 // the limit; its clock stands still while the call waits for a person.
 type workClock struct {
-	humantime.Limit
-	people humantime.Clock
+	waiting.Limit
+	people waiting.Clock
 	watch  waiting.LazyWatch
 }
 
@@ -85,7 +84,7 @@ func startClock(ctx context.Context, limit time.Duration) *workClock {
 }
 
 // Value implements context.Context. The people are those that the watch tells of, and not those
-// whom a client asks that the handler uses, so the clock is not that of [humantime.Pause].
+// whom a client asks that the handler uses, so the clock is not that of [waiting.Pause].
 func (c *workClock) Value(key any) any {
 	if key == waiting.Key() {
 		return c.watch.Ensure(c.Parent(), &c.people)
