@@ -139,9 +139,8 @@ func (request *Request) spellLack(err error) error {
 	return lack.toWire()
 }
 
-// ScopeError returns the error with which the request was refused, after [Server.Serve],
-// because it lacks scopes, else nil. A transport that knows of credentials tells the client
-// which to get.
+// ScopeError returns the error with which the request was refused, after [Server.Serve], because it
+// lacks scopes, else nil. A transport that knows of credentials tells the client which to get.
 func (a *Admission) ScopeError() *ScopeError {
 	e := a.response.Error
 	if e == nil || e.Code != protocol.CodeInsufficientScope {

@@ -35,20 +35,18 @@ type Delivery struct {
 	// Back is the way back to the client while the request runs. Nil: none. In a
 	// session it is a [BackSender] where the client can be asked.
 	Back protocol.Back
-	// Panicked is told of a panic outside of handlers and middleware, of an
-	// observer for example, beside the observer and before the request is
-	// answered with an internal error. It may panic itself, which goes on to the
-	// caller of [Server.Serve], for transports to which some values mean
-	// something. Nil: nobody.
+	// Panicked is told of a panic outside of handlers and middleware, of an observer for example,
+	// beside the observer and before the request is answered with an internal error. It may panic
+	// itself, which goes on to the caller of [Server.Serve], for transports to which some values
+	// mean something. Nil: nobody.
 	Panicked func(ctx context.Context, p event.HandlerPanicked)
 	// Private keeps lists out of caches that several users share. Transports
 	// that authenticate set it.
 	Private bool
 }
 
-// An Admission is a request that a transport has handed in: made by
-// [Server.Admit], [Session.Admit] or [Server.AdmitStateless], and used up by
-// [Server.Serve]. One goroutine at a time uses it.
+// An Admission is a request that a transport has handed in: made by [Server.Admit], [Session.Admit]
+// or [Server.AdmitStateless], and used up by [Server.Serve]. One goroutine at a time uses it.
 type Admission struct { // all that a request needs until its response, in one allocation
 	request  Request
 	panicked func(ctx context.Context, p event.HandlerPanicked)
@@ -94,18 +92,16 @@ func (a *Admission) NamesTarget() bool {
 // it, see [Request.Refuse].
 func (a *Admission) Request() *Request { return &a.request }
 
-// ReplaceRefusal refuses the request with e in place of what it was refused with
-// before. That is for transports that say by other means than the message, as HTTP
-// does by headers, what the message is: where they contradict it, nothing that was
-// found in it counts.
+// ReplaceRefusal refuses the request with e in place of what it was refused with before. That is
+// for transports that say by other means than the message, as HTTP does by headers, what the
+// message is: where they contradict it, nothing that was found in it counts.
 func (a *Admission) ReplaceRefusal(e *protocol.Error) { a.request.refusal = e }
 
-// CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the
-// arguments (basic/transports/streamable-http, "Server Behavior for Custom
-// Headers"). lines has the values of a header by its name, as an http.Header does. The error names
-// the header that is missing, repeated, malformed or does not match. None is
-// missing in a session, whose revision does not have them. Transports without
-// headers need not call it.
+// CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the arguments
+// (basic/transports/streamable-http, "Server Behavior for Custom Headers"). lines has the values of
+// a header by its name, as an http.Header does. The error names the header that is missing,
+// repeated, malformed or does not match. None is missing in a session, whose revision does not have
+// them. Transports without headers need not call it.
 func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	request := &a.request
 	p, ok := request.Params.(*protocol.CallToolParams)

@@ -41,12 +41,11 @@ func (c *Call) Push(ctx context.Context, q protocol.InputRequest) (json.RawMessa
 		roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx), q)
 }
 
-// ElicitationComplete tells the client that the visit which was asked for under
-// id, an ElicitationID, has been completed (2025-11-25 client/elicitation,
-// "Completion Notifications"). It goes to the client of this call alone, and
-// may be called after the request has been answered, as long as its session is
-// open. Revisions other than 2025-11-25 have no such notification: nothing is
-// sent and that is no error, for a client must be able to do without.
+// ElicitationComplete tells the client that the visit which was asked for under id, an
+// ElicitationID, has been completed (2025-11-25 client/elicitation, "Completion Notifications"). It
+// goes to the client of this call alone, and may be called after the request has been answered, as
+// long as its session is open. Revisions other than 2025-11-25 have no such notification: nothing
+// is sent and that is no error, for a client must be able to do without.
 func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
 	if c.request == nil || c.Version != protocol.V20251125 {
 		return nil

@@ -70,8 +70,7 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.channel.Notify(ctx, n)
 }
 
-// checkNeeds refuses a request whose handler needs capabilities that the client
-// does not declare.
+// checkNeeds refuses a request whose handler needs capabilities that the client does not declare.
 func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
@@ -129,12 +128,11 @@ func (s *Server) convertOutcome(ctx context.Context, request *Request, result pr
 	return nil, request.spellLack(err)
 }
 
-// CloseStream closes the connection on which the client waits for the response
-// and tells it to ask again after retry, rounded to milliseconds; zero leaves
-// that to the client. The request goes on. What it sends from now on, the
-// response above all, is kept for the client within the limits of the
-// transport. A handler that takes long can so spare everybody a connection.
-// [ErrCannotClose] does no harm: the connection stays.
+// CloseStream closes the connection on which the client waits for the response and tells it to ask
+// again after retry, rounded to milliseconds; zero leaves that to the client. The request goes on.
+// What it sends from now on, the response above all, is kept for the client within the limits of
+// the transport. A handler that takes long can so spare everybody a connection. [ErrCannotClose]
+// does no harm: the connection stays.
 func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if retry < 0 {
 		return fmt.Errorf("server: close stream: retry %v is negative", retry)

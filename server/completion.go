@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A CompleteCall asks for suggestions while a person types
-// (server/utilities/completion).
+// A CompleteCall asks for suggestions while a person types (server/utilities/completion).
 type CompleteCall struct {
 	Call
 	// Argument is the argument being typed, Value what is typed of it so far.
@@ -61,12 +60,10 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	})
 }
 
-// maxCompletions is the most values a completion may carry
-// (server/utilities/completion).
+// maxCompletions is the most values a completion may carry (server/utilities/completion).
 const maxCompletions = 100
 
-// newCompleteResult returns a result with as many of values as the protocol
-// allows.
+// newCompleteResult returns a result with as many of values as the protocol allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}

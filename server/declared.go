@@ -10,12 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxDeclared is how much memory a session keeps for what its client declares
-// about itself, roughly, beside the capabilities that the protocol names: half
-// for the settings of experimental capabilities and extensions, half for its
-// name and description. Clients that exist declare a few hundred bytes. A
-// session may live for long while nothing is asked of it, so 10,000 of them
-// must fit.
+// maxDeclared is how much memory a session keeps for what its client declares about itself,
+// roughly, beside the capabilities that the protocol names: half for the settings of experimental
+// capabilities and extensions, half for its name and description. Clients that exist declare a few
+// hundred bytes. A session may live for long while nothing is asked of it, so 10,000 of them must
+// fit.
 const maxDeclared = 4 << 10
 
 const (
@@ -26,9 +25,8 @@ const (
 	maxClientName = 256
 )
 
-// limitDeclared returns what a session keeps of what its client declared. What
-// does not fit is as if it had not been declared, so that a handler that needs
-// it refuses the call.
+// limitDeclared returns what a session keeps of what its client declared. What does not fit is as
+// if it had not been declared, so that a handler that needs it refuses the call.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2
@@ -58,8 +56,7 @@ func limitSettings(settings map[string]json.RawMessage, left *int) map[string]js
 	return kept
 }
 
-// limitInfo cuts the name and the version, and leaves out of the rest what does
-// not fit.
+// limitInfo cuts the name and the version, and leaves out of the rest what does not fit.
 func limitInfo(info protocol.Implementation) protocol.Implementation {
 	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName),
 		Version: clipDeclared(info.Version, maxClientName)}
@@ -87,8 +84,7 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipDeclared cuts text to at most n bytes. What is cut is copied, so that the rest is not
-// held.
+// clipDeclared cuts text to at most n bytes. What is cut is copied, so that the rest is not held.
 func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text

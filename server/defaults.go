@@ -21,8 +21,7 @@ type defaultMember struct {
 	raw  []byte
 }
 
-// defaultsOf returns the defaults of t, nil where there are none. The tags have
-// been checked.
+// defaultsOf returns the defaults of t, nil where there are none. The tags have been checked.
 func defaultsOf(t reflect.Type) *defaults {
 	b := defaultsBuilder{types: map[reflect.Type]*defaults{}}
 	root := b.buildDefaults(t)

@@ -58,11 +58,10 @@ func targetOf(p protocol.Params) string {
 	return ""
 }
 
-// Serve runs an admitted request through the middleware and returns the
-// response to it, never nil, with the id of the request. Panics, of observers
-// and other hooks as well as of handlers, are answered with an internal error;
-// see [Delivery].Panicked. Serve itself panics when the server has not admitted
-// the request, or has served it already.
+// Serve runs an admitted request through the middleware and returns the response to it, never nil,
+// with the id of the request. Panics, of observers and other hooks as well as of handlers, are
+// answered with an internal error; see [Delivery].Panicked. Serve itself panics when the server has
+// not admitted the request, or has served it already.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
 	request := &a.request
 	if request.server != s || a.served {

@@ -84,10 +84,9 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 	return data[len(dst):], nil
 }
 
-// checkQuestionsOfMiddleware refuses questions that did not come from the funnel,
-// which checks capabilities and seals the state without which answers are not
-// accepted. Middleware may pass on the questions of a handler; it cannot ask by
-// itself.
+// checkQuestionsOfMiddleware refuses questions that did not come from the funnel, which checks
+// capabilities and seals the state without which answers are not accepted. Middleware may pass on
+// the questions of a handler; it cannot ask by itself.
 func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
 	if envelope.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
@@ -102,9 +101,8 @@ func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredRe
 	return nil
 }
 
-// mergeMeta returns a copy of result, whose _meta is meta, with the server's name
-// in it, unless the author put one there. The original belongs to the author and
-// may be shared between requests.
+// mergeMeta returns a copy of result, whose _meta is meta, with the server's name in it, unless the
+// author put one there. The original belongs to the author and may be shared between requests.
 func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
 	if _, ok := meta.Get(protocol.MetaServerInfo); ok {
 		return result, nil

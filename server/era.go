@@ -6,11 +6,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An era is what differs between requests of revision 2026-07-28, which stand for
-// themselves ([modernEra]), and requests of older revisions, which belong to a
-// session ([*Session]). It is chosen once, when a request is admitted: by the
-// transport, which calls [Server.Admit] or [Session.Admit]. Everything else asks the
-// era and never tests which one it is.
+// An era is what differs between requests of revision 2026-07-28, which stand for themselves
+// ([modernEra]), and requests of older revisions, which belong to a session ([*Session]). It is
+// chosen once, when a request is admitted: by the transport, which calls [Server.Admit] or
+// [Session.Admit]. Everything else asks the era and never tests which one it is.
 type era interface {
 	// beginRequest is called before the middleware, endRequest after the response has
 	// been made, with the id that the request began with. A session remembers the
@@ -24,8 +23,7 @@ type era interface {
 	newPusher(request *Request) *pusher
 	// sessionKey names the session to the funnel, nil: there is none.
 	sessionKey() any
-	// answerOwnMethod answers the methods that this era alone has. It reports false
-	// for others.
+	// answerOwnMethod answers the methods that this era alone has. It reports false for others.
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel

@@ -33,8 +33,7 @@ type closedError struct{ text string }
 
 func (e *closedError) Error() string { return e.text }
 
-// Is makes the error match [waiting.ErrClosing], so that the funnel tells the
-// caller to call again.
+// Is makes the error match [waiting.ErrClosing], so that the funnel tells the caller to call again.
 func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // An InputRequiredError lets a handler without a union of outcomes, such as one
@@ -58,8 +57,7 @@ type ToolError struct{ Text string }
 // Error returns Text.
 func (e *ToolError) Error() string { return e.Text }
 
-// A bugError is a mistake of the program: the client gets an internal error,
-// the observer its text.
+// A bugError is a mistake of the program: the client gets an internal error, the observer its text.
 type bugError struct{ err error }
 
 func (e *bugError) Error() string { return e.err.Error() }

@@ -25,9 +25,8 @@ type Extension struct {
 	Settings json.RawMessage
 	// Methods are its requests.
 	Methods []ExtensionMethod
-	// RunTool is called in place of each tools/call whose tool has been found and may be called,
-	// of sessions, too; next runs it. Nil: tools run as they do without the extension. Calls
-	// overlap.
+	// RunTool is called in place of each tools/call whose tool has been found and may be called, of
+	// sessions, too; next runs it. Nil: tools run as they do without the extension. Calls overlap.
 	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
 	// Listen is called when a client opens a subscription that names tasks. It returns those
 	// that the client will hear of, and what sends the notifications, which may be nil. Calls

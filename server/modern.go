@@ -7,11 +7,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Admit decodes the parameters of a request and checks what can be checked
-// before anything is dispatched: that the request declares its version and
-// capabilities, that the version is supported, and that the method exists and
-// is offered. It never fails: a request that may not pass carries its refusal.
-// The message must have been read by [protocol.DecodeMessage].
+// Admit decodes the parameters of a request and checks what can be checked before anything is
+// dispatched: that the request declares its version and capabilities, that the version is
+// supported, and that the method exists and is offered. It never fails: a request that may not pass
+// carries its refusal. The message must have been read by [protocol.DecodeMessage].
 func (s *Server) Admit(req *protocol.Request, d Delivery) *Admission {
 	return s.admitRequest(req, &d, nil)
 }
@@ -86,8 +85,7 @@ func (modernEra) beginRequest(*Admission) {}
 
 func (modernEra) endRequest(*Admission, protocol.ID) {}
 
-// isAbandoned is false: transports know by other means than messages whether a client
-// is gone.
+// isAbandoned is false: transports know by other means than messages whether a client is gone.
 func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }

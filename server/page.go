@@ -63,8 +63,7 @@ func (s *snapshot[E]) setCursors(method string) {
 	}
 }
 
-// pageAt returns the size entries from at on and the cursor of the page after
-// them.
+// pageAt returns the size entries from at on and the cursor of the page after them.
 func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
 	end := min(at+size, len(all))
 	if end < len(all) {
@@ -101,8 +100,7 @@ func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.
 	return listPage(s, request, KindResourceTemplate, templatesOf, p.Cursor)
 }
 
-// newCursorError refuses a cursor that leads to no page, or to none that the
-// client may see.
+// newCursorError refuses a cursor that leads to no page, or to none that the client may see.
 func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
 		"invalid params: cursor: does not lead to a page of this list; list again without it")

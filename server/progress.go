@@ -14,9 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A requestChannel carries messages of one request to its client while the request
-// is being served. It sends them in the order in which they were made, and nothing
-// after the response.
+// A requestChannel carries messages of one request to its client while the request is being served.
+// It sends them in the order in which they were made, and nothing after the response.
 type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
@@ -38,9 +37,8 @@ func (o *requestChannel) progressLocked() *progressState {
 	return o.progress
 }
 
-// resetProgress is called before each run of the handler. In a session the handler
-// runs several times within one request, and each run may report the same progress
-// again.
+// resetProgress is called before each run of the handler. In a session the handler runs several
+// times within one request, and each run may report the same progress again.
 func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
@@ -78,15 +76,13 @@ func (o *requestChannel) closeChannel() {
 }
 
 // Progress tells the client how far the request has come, if it asked for progress
-// (basic/patterns/progress). progress must be larger than in the call before;
-// total is 0 when it is not known; message is optional. Without a progress token
-// nothing is sent. Progress that does not increase is an error and is not sent; so
-// is progress after the end of the request.
+// (basic/patterns/progress). progress must be larger than in the call before; total is 0 when it is
+// not known; message is optional. Without a progress token nothing is sent. Progress that does not
+// increase is an error and is not sent; so is progress after the end of the request.
 //
-// A handler that runs again after a question may begin anew: progress that the
-// client has been told already is not sent again. While the request waits for a
-// person, heartbeats go out on the same token, see [roundtrip.Options]; they
-// increase the value by less than the handler does.
+// A handler that runs again after a question may begin anew: progress that the client has been told
+// already is not sent again. While the request waits for a person, heartbeats go out on the same
+// token, see [roundtrip.Options]; they increase the value by less than the handler does.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
@@ -135,9 +131,8 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// sendHeartbeat sends progress that means no more than that the request waits for
-// a person. Errors are ignored: a client that is gone is noticed when the question
-// is sent or the response is.
+// sendHeartbeat sends progress that means no more than that the request waits for a person. Errors
+// are ignored: a client that is gone is noticed when the question is sent or the response is.
 func (request *Request) sendHeartbeat(ctx context.Context) {
 	o := request.channel
 	o.mu.Lock()
@@ -157,11 +152,10 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	_ = o.sendLocked(ctx, n)
 }
 
-// Log sends a log message to the client, if it wants messages of this level: the
-// level is the request's own or, in a session, the one set there last
-// (server/utilities/logging); logger names the part of the program and may be
-// empty, data is encoded as JSON. Do not log what the client must not see:
-// credentials, answers of others, internals.
+// Log sends a log message to the client, if it wants messages of this level: the level is the
+// request's own or, in a session, the one set there last (server/utilities/logging); logger names
+// the part of the program and may be empty, data is encoded as JSON. Do not log what the client
+// must not see: credentials, answers of others, internals.
 func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string,
 	data any) error {
 	if !level.Valid() {
@@ -184,8 +178,7 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 		&protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
-// wantedLogLevel returns the least severe level that the client wants, empty for
-// none.
+// wantedLogLevel returns the least severe level that the client wants, empty for none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
 	if c.request == nil {
 		return c.Meta.LogLevel

@@ -33,8 +33,7 @@ type BackSender interface {
 // round has a few; more than this nobody can answer.
 const maxPendingPushes = 100
 
-// withdrawTimeout limits the attempt to tell the client that a question is
-// withdrawn.
+// withdrawTimeout limits the attempt to tell the client that a question is withdrawn.
 const withdrawTimeout = time.Second
 
 var (
@@ -51,14 +50,12 @@ type pushTable struct {
 	closed  bool
 }
 
-// A pendingPush is one question that the client has been sent. Its id is its
-// progress token, too.
+// A pendingPush is one question that the client has been sent. Its id is its progress token, too.
 type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// answered is closed by completePush, and never for a question that its own Push
-	// withdraws.
+	// answered is closed by completePush, and never for a question that its own Push withdraws.
 	answered chan struct{}
 
 	// The answer, once there is one.
@@ -134,8 +131,7 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// failPushes fails all questions with errSessionClosed, those that are added
-// later included.
+// failPushes fails all questions with errSessionClosed, those that are added later included.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,17 +156,15 @@ func (t *pushTable) removePushesOf(from *pusher) []*pendingPush {
 	return removed
 }
 
-// A pusher sends the questions of one request to the client, on the channel of
-// that request, and waits for the answers. The funnel calls it as
-// [roundtrip.Pusher].
+// A pusher sends the questions of one request to the client, on the channel of that request, and
+// waits for the answers. The funnel calls it as [roundtrip.Pusher].
 type pusher struct {
 	session *Session
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// withdrawing is held for reading while one question is withdrawn.
-	// withdrawRemaining, which ends the request, locks it and so waits until these
-	// withdrawals are sent.
+	// withdrawing is held for reading while one question is withdrawn. withdrawRemaining, which
+	// ends the request, locks it and so waits until these withdrawals are sent.
 	withdrawing sync.RWMutex
 }
 
@@ -226,8 +220,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	return asked.result, asked.err
 }
 
-// withdrawPending withdraws a question that has no answer yet, and reports whether
-// it had none.
+// withdrawPending withdraws a question that has no answer yet, and reports whether it had none.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
 	defer p.withdrawing.RUnlock()
@@ -271,16 +264,14 @@ func (p *pusher) withdrawRemaining() {
 	}
 }
 
-// envelopeBytes is how much the request of a form takes beside its message and
-// schema.
+// envelopeBytes is how much the request of a form takes beside its message and schema.
 const envelopeBytes = 192
 
 // questionBytes is enough for most questions of other kinds.
 const questionBytes = 512
 
-// estimateQuestionBytes returns the capacity for the text of a question, so that
-// encoding allocates once in most cases. It is not generous: the text is kept
-// until the question is answered.
+// estimateQuestionBytes returns the capacity for the text of a question, so that encoding allocates
+// once in most cases. It is not generous: the text is kept until the question is answered.
 func estimateQuestionBytes(question protocol.InputRequest) int {
 	if form, ok := question.(*protocol.ElicitForm); ok {
 		return envelopeBytes + len(form.Message) + len(form.Schema)

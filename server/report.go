@@ -48,9 +48,8 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	}
 }
 
-// closeAfterPanic closes the channel of a request after a panic, so that nothing
-// follows its response. The panic may have come from closing the channel, so a
-// second one is recovered, too.
+// closeAfterPanic closes the channel of a request after a panic, so that nothing follows its
+// response. The panic may have come from closing the channel, so a second one is recovered, too.
 func (s *Server) closeAfterPanic(ctx context.Context, request *Request) {
 	defer s.recoverAndReport(ctx, request.eventWhere())
 	defer request.channel.closeChannel()

@@ -10,32 +10,27 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Handler answers one request. What it returns goes to the client: an
-// [*protocol.Error] as it is, any other error as an internal error whose text
-// stays with the observer.
+// A Handler answers one request. What it returns goes to the client: an [*protocol.Error] as it is,
+// any other error as an internal error whose text stays with the observer.
 type Handler func(ctx context.Context, req *Request) (protocol.Result, error)
 
-// A Middleware wraps the handling of every request: refusals (see
-// [Request.Refusal]) as well as calls, and each leg of a multi round-trip flow
-// for itself. It must not change a result that it is given; results may be
-// shared. Return another one instead.
+// A Middleware wraps the handling of every request: refusals (see [Request.Refusal]) as well as
+// calls, and each leg of a multi round-trip flow for itself. It must not change a result that it is
+// given; results may be shared. Return another one instead.
 type Middleware func(next Handler) Handler
 
-// A Request is one request as middleware sees it, from its admission to its
-// response. Middleware reads the fields and passes the Request on. It may set
-// Principal and Access, where it finds out who is calling, before it calls the next handler.
-// A Request belongs to the goroutine that serves it: it is not safe for concurrent
-// writing. Tests of middleware may make one of their own.
+// A Request is one request as middleware sees it, from its admission to its response. Middleware
+// reads the fields and passes the Request on. It may set Principal and Access, where it finds out
+// who is calling, before it calls the next handler. A Request belongs to the goroutine that serves
+// it: it is not safe for concurrent writing. Tests of middleware may make one of their own.
 type Request struct {
-	// Message is the message as it came. In a session, where a call may wait for
-	// a person, its parameters are dropped before the handler of a tool, prompt or
-	// resource runs if they are longer than what the handler is given: look at
-	// them before calling the next handler.
+	// Message is the message as it came. In a session, where a call may wait for a person, its
+	// parameters are dropped before the handler of a tool, prompt or resource runs if they are
+	// longer than what the handler is given: look at them before calling the next handler.
 	Message *protocol.Request
 	// Params are its parameters, nil when they could not be read.
 	Params protocol.Params
-	// Meta is the _meta of the parameters, never nil; it is zero when it could
-	// not be read.
+	// Meta is the _meta of the parameters, never nil; it is zero when it could not be read.
 	Meta *protocol.RequestMeta
 	// Version is the revision that the request is served in.
 	Version protocol.Version
@@ -141,15 +136,13 @@ func principalFrom(ctx context.Context) protocol.Principal {
 	return protocol.LocalPrincipal()
 }
 
-// maxBodySlack is how many bytes of a body a waiting call may hold that its
-// handler has not been given. Copying costs more than a few hundred bytes are
-// worth.
+// maxBodySlack is how many bytes of a body a waiting call may hold that its handler has not been
+// given. Copying costs more than a few hundred bytes are worth.
 const maxBodySlack = 1 << 10
 
-// copyFromBody copies the parts of the body that the handler of a session's
-// request is given, arguments and _meta, so that a call that waits for a person
-// does not hold the rest. The retry members do not exist in these revisions.
-// Modern requests do not wait.
+// copyFromBody copies the parts of the body that the handler of a session's request is given,
+// arguments and _meta, so that a call that waits for a person does not hold the rest. The retry
+// members do not exist in these revisions. Modern requests do not wait.
 func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	if len(request.Message.Params) <= maxBodySlack {
 		return
@@ -214,8 +207,7 @@ func (request *Request) keptBytes(arguments int) int32 {
 	return int32(max(len(request.Message.Params)-arguments, 0))
 }
 
-// releaseBody drops the body before the handler runs, which may wait for a person
-// for long.
+// releaseBody drops the body before the handler runs, which may wait for a person for long.
 func (request *Request) releaseBody() {
 	if request.bodyCopied {
 		request.Message = &protocol.Request{ID: request.Message.ID, Method: request.Message.Method}

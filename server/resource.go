@@ -31,10 +31,9 @@ type Resource struct {
 
 // A ResourceTemplate describes a family of resources to register.
 type ResourceTemplate struct {
-	// URITemplate is an RFC 6570 template with expressions of two kinds:
-	// {name} stands for one or more characters that are not reserved in URIs,
-	// {+name} for one or more characters of any kind. URIs of more than 16 KiB
-	// match no template.
+	// URITemplate is an RFC 6570 template with expressions of two kinds: {name} stands for one or
+	// more characters that are not reserved in URIs, {+name} for one or more characters of any
+	// kind. URIs of more than 16 KiB match no template.
 	URITemplate string
 	Name        string
 	Title       string
@@ -63,10 +62,9 @@ type ResourceCall struct {
 	Variables map[string]string
 }
 
-// A ResourceHandler reads a resource, or asks for what is missing. Contents
-// without a URI get that of the request. Clients may not cache what it returns
-// unless it sets Cache. To say that there is no such resource it returns
-// [protocol.ResourceNotFound].
+// A ResourceHandler reads a resource, or asks for what is missing. Contents without a URI get that
+// of the request. Clients may not cache what it returns unless it sets Cache. To say that there is
+// no such resource it returns [protocol.ResourceNotFound].
 type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome,
 	error)
 
@@ -93,9 +91,8 @@ type template struct {
 func (r *resource) entryKey() string { return r.definition.URI }
 func (t *template) entryKey() string { return t.definition.URITemplate }
 
-// AddResource registers a resource. It may be called while the server runs. It
-// panics when the resource is wrong in itself: no URI or one that is taken, no
-// name, no handler.
+// AddResource registers a resource. It may be called while the server runs. It panics when the
+// resource is wrong in itself: no URI or one that is taken, no name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()
 	mustRegister("resource", r.URI, checkHandler(handler != nil), checkName(r.URI),
@@ -111,10 +108,9 @@ func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	}))
 }
 
-// AddResourceTemplate registers a family of resources. A URI that is registered
-// itself is not looked for in templates; among those the first that matches
-// counts, in the order of registration. It panics as [AddResource] does, and for
-// templates that it cannot match.
+// AddResourceTemplate registers a family of resources. A URI that is registered itself is not
+// looked for in templates; among those the first that matches counts, in the order of registration.
+// It panics as [AddResource] does, and for templates that it cannot match.
 func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandler) {
 	c := s.registrations()
 	matcher, err := newURIMatcher(t.URITemplate)

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Text returns the result of a tool that answers with text, a block for each of
-// the arguments.
+// Text returns the result of a tool that answers with text, a block for each of the arguments.
 func Text(blocks ...string) *protocol.CallToolResult {
 	if len(blocks) == 1 { // as a rule, and then in one piece of memory
 		var r struct {
@@ -40,9 +39,8 @@ func ErrorText(text string) *protocol.CallToolResult {
 	return r
 }
 
-// Structured returns the result of a tool that answers with the JSON encoding
-// of v, as structured content and as text. It fails, and the client gets an
-// internal error, when v cannot be encoded.
+// Structured returns the result of a tool that answers with the JSON encoding of v, as structured
+// content and as text. It fails, and the client gets an internal error, when v cannot be encoded.
 func Structured(v any) (*protocol.CallToolResult, error) {
 	data, err := jsonx.Marshal(v)
 	if err != nil {

@@ -40,9 +40,8 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	return marshalSchema(inferred)
 }
 
-// inputSchema compiles the schema of a tool's arguments, which must describe an
-// object (server/tools). explicit is used as it is, but must fit t; without it
-// the schema is that of t.
+// inputSchema compiles the schema of a tool's arguments, which must describe an object
+// (server/tools). explicit is used as it is, but must fit t; without it the schema is that of t.
 func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil {

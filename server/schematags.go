@@ -15,9 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A tagger adds to an inferred schema what the struct tags say beyond what the
-// library reads: those that forms have, too, so that a bound which holds for a
-// person's answer holds for arguments.
+// A tagger adds to an inferred schema what the struct tags say beyond what the library reads: those
+// that forms have, too, so that a bound which holds for a person's answer holds for arguments.
 type tagger struct {
 	// arguments may leave out what has a default; see [defaults].
 	arguments bool
@@ -113,8 +112,7 @@ func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
 }
 
-// offerValues adds the values to choose from: as forms spell them, with titles
-// as constants.
+// offerValues adds the values to choose from: as forms spell them, with titles as constants.
 func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	options := &s.OneOf
 	if s.Items != nil {
@@ -137,8 +135,7 @@ func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	}
 }
 
-// checkDefault holds a default against the rules of its own field, as if it had
-// been sent.
+// checkDefault holds a default against the rules of its own field, as if it had been sent.
 func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 	raw, err := marshalSchema(s)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Server answers the requests of clients. It is free of transports: they
-// hand it requests and send what it returns. All methods may be called
-// concurrently, registration included.
+// A Server answers the requests of clients. It is free of transports: they hand it requests and
+// send what it returns. All methods may be called concurrently, registration included.
 type Server struct {
 	opts    Options
 	funnel  *roundtrip.Funnel
@@ -62,9 +61,8 @@ func New(opts *Options) (*Server, error) {
 
 var _ protocol.Peer = (*Server)(nil)
 
-// Notify receives a notification. Modern clients have nothing to say outside
-// of requests to a server in process: abandon a request by cancelling the
-// context of [Server.Handle].
+// Notify receives a notification. Modern clients have nothing to say outside of requests to a
+// server in process: abandon a request by cancelling the context of [Server.Handle].
 func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
 
 // ShutdownWaitsForPeople returns the option, for transports that shut down.
@@ -90,12 +88,11 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Shutdown refuses further requests, ends subscriptions in good order and waits
-// for the requests that run. It does not wait for people, unless
-// Options.ShutdownWaitsForPeople is set: questions that are with clients are
-// withdrawn, and their callers told that the server is closing and to call again;
-// so are those of requests that ask meanwhile. When ctx ends first it cancels
-// what runs as [Server.Close] does and returns the context's error.
+// Shutdown refuses further requests, ends subscriptions in good order and waits for the requests
+// that run. It does not wait for people, unless Options.ShutdownWaitsForPeople is set: questions
+// that are with clients are withdrawn, and their callers told that the server is closing and to
+// call again; so are those of requests that ask meanwhile. When ctx ends first it cancels what runs
+// as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.closeAll()

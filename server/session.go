@@ -18,18 +18,16 @@ import (
 // a new one first.
 const closedRetryAfter = time.Second
 
-// A Session is one connection with a client of a revision before 2026-07-28,
-// free of transports. It is opened by the request initialize
-// (basic/lifecycle of those revisions) and ends when the transport closes it. A
-// transport hands it what the client sends:
+// A Session is one connection with a client of a revision before 2026-07-28, free of transports. It
+// is opened by the request initialize (basic/lifecycle of those revisions) and ends when the
+// transport closes it. A transport hands it what the client sends:
 //
 //	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify
 //	response      Deliver
 //
-// Requests are asked of the client on the way back of the request that needs
-// them: the Back of their [Delivery] must be a [BackSender]. All methods may be called
-// concurrently.
+// Requests are asked of the client on the way back of the request that needs them: the Back of
+// their [Delivery] must be a [BackSender]. All methods may be called concurrently.
 type Session struct {
 	server        *Server
 	principal     protocol.Principal
@@ -59,12 +57,11 @@ type Session struct {
 // its client has chosen a level with logging/setLevel.
 const defaultLogLevel = protocol.LevelInfo
 
-// NewSession returns a session that no client has opened yet; everything in it is
-// done in the name of p. send delivers messages that relate to no request: changes
-// of lists and resources, and [Call.ElicitationComplete]. It may fail when no
-// client is connected: the message is lost then. Changes are sent by one goroutine
-// at a time, with a context that ends with the session. Where send is nil the
-// client is told not to expect any.
+// NewSession returns a session that no client has opened yet; everything in it is done in the name
+// of p. send delivers messages that relate to no request: changes of lists and resources, and
+// [Call.ElicitationComplete]. It may fail when no client is connected: the message is lost then.
+// Changes are sent by one goroutine at a time, with a context that ends with the session. Where
+// send is nil the client is told not to expect any.
 func (s *Server) NewSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	x := s.newSession(p, send)
@@ -72,8 +69,7 @@ func (s *Server) NewSession(p protocol.Principal,
 	return x
 }
 
-// newSession is NewSession for a transport that holds the requests of the session
-// itself.
+// newSession is NewSession for a transport that holds the requests of the session itself.
 func (s *Server) newSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
@@ -86,8 +82,7 @@ func (s *Server) newSession(p protocol.Principal,
 	return x
 }
 
-// Version returns the revision that the session was opened in, empty before it
-// is.
+// Version returns the revision that the session was opened in, empty before it is.
 func (x *Session) Version() protocol.Version {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,11 +103,10 @@ func (x *Session) ClientName() string {
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 
-// Admit is [Server.Admit] for a request of the session: the first must be
-// initialize, save pings, and capabilities are those declared there. The result
-// has the session's principal. An initialize that is not refused opens the
-// session at once, so that the client need not wait for the answer; if it fails
-// after all the session is as before.
+// Admit is [Server.Admit] for a request of the session: the first must be initialize, save pings,
+// and capabilities are those declared there. The result has the session's principal. An initialize
+// that is not refused opens the session at once, so that the client need not wait for the answer;
+// if it fails after all the session is as before.
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
@@ -173,9 +167,8 @@ func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	return nil
 }
 
-// Notify receives a notification of the client. Those that are not known, and
-// those that cannot be read, are ignored, as is everything once the session is
-// closed.
+// Notify receives a notification of the client. Those that are not known, and those that cannot be
+// read, are ignored, as is everything once the session is closed.
 func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	if n == nil {
 		return
@@ -205,9 +198,8 @@ func (x *Session) Deliver(r *protocol.Response) bool {
 	return r != nil && x.pushes.deliverAnswer(r)
 }
 
-// Close ends the session: its requests are cancelled with the cause
-// errSessionClosed, what the client is being asked fails. It does not wait
-// for either. Further requests are refused.
+// Close ends the session: its requests are cancelled with the cause errSessionClosed, what the
+// client is being asked fails. It does not wait for either. Further requests are refused.
 func (x *Session) Close() {
 	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
@@ -278,16 +270,14 @@ func (x *Session) cancelRequest(id protocol.ID) {
 	}
 }
 
-// legacyVersions are the revisions that a session can be opened in, newest
-// first.
+// legacyVersions are the revisions that a session can be opened in, newest first.
 func legacyVersions() []protocol.Version {
 	return slices.DeleteFunc(protocol.Versions(),
 		func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiateVersion returns the revision to answer a client that asks for wanted:
-// that one, or else the newest that a session can have (basic/lifecycle, "Version
-// Negotiation").
+// negotiateVersion returns the revision to answer a client that asks for wanted: that one, or else
+// the newest that a session can have (basic/lifecycle, "Version Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {
 		return wanted
@@ -299,12 +289,11 @@ func negotiateVersion(wanted protocol.Version) protocol.Version {
 // revisions before 2026-07-28; see [Options].ModernOnly.
 func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 
-// AdmitStateless is [Session.Admit] for a request of revision v that stands for
-// itself, from a client of which nothing is known but what d says. An
-// initialize is answered like any other request. What needs a session is
-// refused: to be told of changes, to choose a log level, and, since no
-// capability is known, to be asked anything. The function that is returned must
-// be called once the request has been answered.
+// AdmitStateless is [Session.Admit] for a request of revision v that stands for itself, from a
+// client of which nothing is known but what d says. An initialize is answered like any other
+// request. What needs a session is refused: to be told of changes, to choose a log level, and,
+// since no capability is known, to be asked anything. The function that is returned must be called
+// once the request has been answered.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
 	d Delivery) (*Admission, func()) {
 	x := s.NewSession(d.Principal, nil)

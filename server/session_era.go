@@ -137,10 +137,9 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 	return info
 }
 
-// subscribeResource subscribes the session to changes of the resource at uri. It
-// does not reveal whether there is one. The number of URIs and their size are
-// limited: they are held as long as the session. Notifications depend on what the
-// latest request to subscribe may do.
+// subscribeResource subscribes the session to changes of the resource at uri. It does not reveal
+// whether there is one. The number of URIs and their size are limited: they are held as long as the
+// session. Notifications depend on what the latest request to subscribe may do.
 func (x *Session) subscribeResource(uri string, access *Access) error {
 	hub := x.server.hub
 	hub.mu.Lock()
@@ -181,9 +180,8 @@ func (x *Session) noteInitialized() {
 	x.startAnnouncing()
 }
 
-// startAnnouncing starts the goroutine that announces pending changes, unless it
-// runs. However many changes there are meanwhile, there is one goroutine, and none
-// while nothing changes.
+// startAnnouncing starts the goroutine that announces pending changes, unless it runs. However many
+// changes there are meanwhile, there is one goroutine, and none while nothing changes.
 func (x *Session) startAnnouncing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -303,10 +301,9 @@ func (x *Session) refuseTool(err error) (protocol.Result, error) {
 // namesServer is false: the answer to initialize has named the server.
 func (x *Session) namesServer() bool { return false }
 
-// spellError implements [era]. Codes that the revision does not have are kept off its
-// wire, and a resource that is not found has a code of its own there (server/resources,
-// "Error Handling"). URLs in an error of middleware are checked here, since they have
-// not passed the funnel.
+// spellError implements [era]. Codes that the revision does not have are kept off its wire, and a
+// resource that is not found has a code of its own there (server/resources, "Error Handling"). URLs
+// in an error of middleware are checked here, since they have not passed the funnel.
 func (x *Session) spellError(
 	ctx context.Context, request *Request, e *protocol.Error,
 ) *protocol.Error {
@@ -330,11 +327,10 @@ func (x *Session) spellError(
 	return spelled
 }
 
-// isMissingResource reports whether e is what [protocol.ResourceNotFound] returns: an
-// error about a resource whose data is its URI and nothing else. For resources/read it
-// comes from the server or a handler. The server itself answers resources/subscribe
-// without revealing whether there is a resource; there it comes from middleware that
-// checks URIs.
+// isMissingResource reports whether e is what [protocol.ResourceNotFound] returns: an error about a
+// resource whose data is its URI and nothing else. For resources/read it comes from the server or a
+// handler. The server itself answers resources/subscribe without revealing whether there is a
+// resource; there it comes from middleware that checks URIs.
 func isMissingResource(request *Request, e *protocol.Error) bool {
 	switch request.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:

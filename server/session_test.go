@@ -614,8 +614,7 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSessionCancel: the request ends and is not answered; its question is
-// withdrawn on its stream.
+// TestSessionCancel: the request ends and is not answered; its question is withdrawn on its stream.
 func TestSessionCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -819,8 +818,7 @@ func TestSessionNeeds(t *testing.T) {
 	wantCode(t, "the response", r, protocol.CodeCannotAsk)
 }
 
-// TestSessionPrincipal binds what is done in it, and middleware sees it once a
-// call.
+// TestSessionPrincipal binds what is done in it, and middleware sees it once a call.
 func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
@@ -907,8 +905,7 @@ func TestSessionUnsubscribedNews(t *testing.T) {
 	})
 }
 
-// TestSessionInitializeIsNotCancelled: that request cannot be
-// (basic/utilities/cancellation).
+// TestSessionInitializeIsNotCancelled: that request cannot be (basic/utilities/cancellation).
 func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

@@ -17,9 +17,8 @@ const (
 	// defaultMaxLineBytes is the longest message on a line stream, the same as
 	// the longest body over HTTP.
 	defaultMaxLineBytes = 4 << 20
-	// defaultMaxInFlight is how many requests of one line stream run at once.
-	// One more is refused rather than queued: a queue would hide that the
-	// client asks for more than the server can do.
+	// defaultMaxInFlight is how many requests of one line stream run at once. One more is refused
+	// rather than queued: a queue would hide that the client asks for more than the server can do.
 	defaultMaxInFlight = 256
 	// defaultStreamGrace is how long requests may go on after the input has
 	// ended. It lets a script that writes its requests and closes its end see
@@ -37,13 +36,11 @@ type StreamOptions struct {
 	Access *Access
 	// MaxLineBytes bounds one message, 0: 4 MiB, negative: no limit.
 	MaxLineBytes int
-	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: 256, negative: no limit. Calls that wait for a
-	// person do not run; those have a limit of their own, see
+	// MaxInFlight bounds the requests that run at once, subscriptions included, 0: 256, negative:
+	// no limit. Calls that wait for a person do not run; those have a limit of their own, see
 	// [roundtrip.Options].Limits.WaitingPerPrincipal.
 	MaxInFlight int
-	// Grace is how long requests may go on after the end of input, 0:
-	// 2 s, negative: not at all.
+	// Grace is how long requests may go on after the end of input, 0: 2 s, negative: not at all.
 	Grace time.Duration
 }
 
@@ -54,13 +51,11 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	return s.ServeStream(ctx, os.Stdin, os.Stdout, nil)
 }
 
-// ServeStream serves one client over any stream of lines: pipes, a Unix socket,
-// a TCP connection. It returns nil when in ends and an error when in or out
-// fails or ctx ends. Nothing is written after it has returned, and no request
-// runs any more, unless a handler ignores the end of its context: it is waited
-// for a second and then given up, which is an error too. A read of in or a
-// write to out that is blocked is not waited for either: close both to free
-// their goroutines.
+// ServeStream serves one client over any stream of lines: pipes, a Unix socket, a TCP connection.
+// It returns nil when in ends and an error when in or out fails or ctx ends. Nothing is written
+// after it has returned, and no request runs any more, unless a handler ignores the end of its
+// context: it is waited for a second and then given up, which is an error too. A read of in or a
+// write to out that is blocked is not waited for either: close both to free their goroutines.
 //
 // Requests run concurrently. A request is cancelled by notifications/cancelled
 // and then not answered. A line over the limit and a line that is not a message

@@ -66,8 +66,7 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-// openSubscription opens a subscription of p, or returns the limit that it would
-// exceed.
+// openSubscription opens a subscription of p, or returns the limit that it would exceed.
 func (h *hub) openSubscription(
 	request *Request, filter protocol.SubscriptionFilter,
 ) (*subscriber, quota.Limit, error) {
@@ -222,8 +221,7 @@ func (s *subscriber) markDue(set map[string]bool, what string) {
 	}
 }
 
-// forgetUpdate drops a pending change of a resource that the client has
-// unsubscribed from.
+// forgetUpdate drops a pending change of a resource that the client has unsubscribed from.
 func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,10 +238,9 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 	return lists, updated
 }
 
-// ResourceUpdated tells the clients that subscribed to the resource at uri that
-// its contents changed (basic/patterns/subscriptions), except those that may
-// not see it ([Options].Visible). Changes of the lists are announced by
-// themselves when something is added or removed.
+// ResourceUpdated tells the clients that subscribed to the resource at uri that its contents
+// changed (basic/patterns/subscriptions), except those that may not see it ([Options].Visible).
+// Changes of the lists are announced by themselves when something is added or removed.
 func (s *Server) ResourceUpdated(uri string) { s.own.ResourceUpdated(uri) }
 
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes

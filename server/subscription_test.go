@@ -19,8 +19,7 @@ import (
 
 const everyList = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`
 
-// A listening is one subscription of a client in process. Tests run it in a
-// bubble of synctest.
+// A listening is one subscription of a client in process. Tests run it in a bubble of synctest.
 type listening struct {
 	h      *harness
 	id     string        // JSON text
@@ -85,8 +84,7 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	return nil
 }
 
-// wants fails unless exactly this was sent, beside the acknowledgment, since
-// the last time.
+// wants fails unless exactly this was sent, beside the acknowledgment, since the last time.
 func (l *listening) wants(want ...string) {
 	l.h.Helper()
 	synctest.Wait()

@@ -17,10 +17,9 @@ import (
 // A Tool describes a tool to register (server/tools). What it refers to must
 // not be changed afterwards.
 type Tool struct {
-	// Name is unique within the server. Clients send it in a header, and models
-	// write it: stay with at most 128 ASCII letters, digits, '_', '-' and '.'
-	// (server/tools, "Tool Names"). Others are served, and some clients refuse
-	// them.
+	// Name is unique within the server. Clients send it in a header, and models write it: stay with
+	// at most 128 ASCII letters, digits, '_', '-' and '.' (server/tools, "Tool Names"). Others are
+	// served, and some clients refuse them.
 	Name        string
 	Title       string
 	Description string
@@ -30,19 +29,17 @@ type Tool struct {
 	// InputSchema describes the arguments; its type must be "object". Nil: it
 	// is inferred from the handler's input type, or, without one, any object.
 	InputSchema json.RawMessage
-	// OutputSchema describes the structured content. Every result that is not
-	// an error must then have some. Nil: it is inferred from the handler's
-	// output type; without one there is none.
+	// OutputSchema describes the structured content. Every result that is not an error must then
+	// have some. Nil: it is inferred from the handler's output type; without one there is none.
 	OutputSchema json.RawMessage
 	// Needs are capabilities without which the tool is of no use. A client
 	// that lacks one is refused before the handler runs, with all that is
 	// missing named. Questions are gated without it, when they are asked.
 	Needs protocol.ClientCapabilities
-	// Scopes are the scopes that a request needs, all of them: one that lacks any is
-	// refused with a [*ScopeError] before the handler runs, and before Needs is looked at.
-	// Over HTTP callers have those that a serverhttp.Authority tells, and none without one. In
-	// process and on standard input and output the local caller has them all. They do not hide
-	// anything from lists.
+	// Scopes are the scopes that a request needs, all of them: one that lacks any is refused with a
+	// [*ScopeError] before the handler runs, and before Needs is looked at. Over HTTP callers have
+	// those that a serverhttp.Authority tells, and none without one. In process and on standard
+	// input and output the local caller has them all. They do not hide anything from lists.
 	Scopes []string
 	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
 	// for; see [roundtrip.Call].
@@ -78,23 +75,20 @@ type tool struct {
 
 func (t *tool) entryKey() string { return t.definition.Name }
 
-// AddTool registers a tool whose arguments are decoded into In. The input
-// schema is inferred from In unless t has one: fields are named and omitted as
-// by encoding/json, required unless they omit empty values, and described by a
-// tag such as `jsonschema:"what it means"`. The tags that forms have hold for
-// them, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems,
-// format, enum, enumTitles and default. What has a default may be left out; In
-// has it then, call.Arguments has not. Other constraints go into t.InputSchema,
-// which is used as it is. Arguments that do not match never reach the handler;
-// the caller is told which field is wrong.
+// AddTool registers a tool whose arguments are decoded into In. The input schema is inferred from
+// In unless t has one: fields are named and omitted as by encoding/json, required unless they omit
+// empty values, and described by a tag such as `jsonschema:"what it means"`. The tags that forms
+// have hold for them, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems,
+// format, enum, enumTitles and default. What has a default may be left out; In has it then,
+// call.Arguments has not. Other constraints go into t.InputSchema, which is used as it is.
+// Arguments that do not match never reach the handler; the caller is told which field is wrong.
 //
-// AddTool may be called while the server runs. It panics, as registering with
-// net/http does, when the tool is wrong in itself: no name or one that is
-// taken, no handler, a type or schema that cannot be used. So it does for a tag
-// that looks like one of these and is not ("minumum", "pattern", "required"), for
-// one that makes no sense, and for an InputSchema that does not fit In: a property
-// that In has no field for, a type that its field cannot be decoded from, a bound
-// in a tag that the schema lacks. Tags of other libraries are left alone.
+// AddTool may be called while the server runs. It panics, as registering with net/http does, when
+// the tool is wrong in itself: no name or one that is taken, no handler, a type or schema that
+// cannot be used. So it does for a tag that looks like one of these and is not ("minumum",
+// "pattern", "required"), for one that makes no sense, and for an InputSchema that does not fit In:
+// a property that In has no field for, a type that its field cannot be decoded from, a bound in a
+// tag that the schema lacks. Tags of other libraries are left alone.
 func AddTool[In any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
@@ -119,11 +113,10 @@ func withArguments[In any](
 // structured content and, for clients that do not know it, as the same JSON in
 // a text block. The output schema is inferred from Out unless t has one.
 //
-// The handler asks with roundtrip.Ask and its kind, or returns an
-// [*InputRequiredError]. Where it has no value, since nothing was done, it
-// returns a [*ToolError] that says so: the client gets its text as an error result,
-// which needs no structured content (server/tools, "Output Schema"). Otherwise
-// AddToolOut is like [AddTool]; so are the tags of Out.
+// The handler asks with roundtrip.Ask and its kind, or returns an [*InputRequiredError]. Where it
+// has no value, since nothing was done, it returns a [*ToolError] that says so: the client gets its
+// text as an error result, which needs no structured content (server/tools, "Output Schema").
+// Otherwise AddToolOut is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
@@ -137,17 +130,15 @@ func AddToolOut[In, Out any](s Registrar, t Tool,
 		}))
 }
 
-// AddRawTool registers a tool that reads its arguments itself. They match the
-// input schema all the same; without one any object does. Otherwise it is like
-// [AddTool].
+// AddRawTool registers a tool that reads its arguments itself. They match the input schema all the
+// same; without one any object does. Otherwise it is like [AddTool].
 func AddRawTool(s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	s.registrations().addTool(t, reflect.TypeFor[any](), nil, handler)
 }
 
-// RemoveTool removes a tool. It reports whether there was one of that name.
-// Calls that run go on.
+// RemoveTool removes a tool. It reports whether there was one of that name. Calls that run go on.
 func (s *Server) RemoveTool(name string) bool { return s.own.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.

@@ -120,8 +120,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// targetLabel returns "other" for targets that are not listed, so that peers
-// cannot create series.
+// targetLabel returns "other" for targets that are not listed, so that peers cannot create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""

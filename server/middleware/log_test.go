@@ -210,8 +210,7 @@ func TestLogNearLimit(t *testing.T) {
 	}
 }
 
-// TestLogIsNotForged sends what would break out of a line, hide in one or fill
-// a disk.
+// TestLogIsNotForged sends what would break out of a line, hide in one or fill a disk.
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)

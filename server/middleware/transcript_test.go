@@ -40,8 +40,7 @@ func (s *transcript) scene(w *wire, title string, play func()) {
 	s.lines(w, title, before)
 }
 
-// lines writes down what was logged and, if before is given, what has grown
-// since.
+// lines writes down what was logged and, if before is given, what has grown since.
 func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	fmt.Fprintf(s, "## %s\n\n```text\n", title)
 	lines := w.logs.TakeAll()
@@ -113,8 +112,7 @@ func (s *transcript) name(kind, id string) string {
 	return s.names[id]
 }
 
-// series returns the values of all series: of histograms how often they were
-// observed.
+// series returns the values of all series: of histograms how often they were observed.
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

@@ -28,8 +28,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// wire is a server behind HTTP with a Log and Metrics, and a client of one era
-// that checks nothing.
+// wire is a server behind HTTP with a Log and Metrics, and a client of one era that checks nothing.
 type wire struct {
 	testing.TB
 	*httptest.Server
@@ -304,8 +303,7 @@ func (w *wire) body(method, target, retry string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
 }
 
-// answering answers with each text in turn, the last for ever, and notes what
-// was asked.
+// answering answers with each text in turn, the last for ever, and notes what was asked.
 func answering(asked *[]string, texts ...string) func(string) string {
 	return func(question string) string {
 		*asked = append(*asked, question)
@@ -425,8 +423,7 @@ func TestWireHiddenErrors(t *testing.T) {
 	}
 }
 
-// TestWireRequestID: all entries of one request can be joined, and those of two
-// kept apart.
+// TestWireRequestID: all entries of one request can be joined, and those of two kept apart.
 func TestWireRequestID(t *testing.T) {
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		var asked []string
