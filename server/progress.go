@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A requestChannel carries messages of one request to its client while the request is being served.
-// It sends them in the order in which they were made, and nothing after the response.
+// A requestChannel carries messages of one request to its client, in order, and none after the
+// response.
 type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
@@ -29,7 +29,7 @@ type progressState struct {
 	values waiting.ProgressSequence
 }
 
-// progressLocked returns the state of the progress and creates it if there is none.
+// progressLocked returns the state of the progress and creates it on demand.
 func (o *requestChannel) progressLocked() *progressState {
 	if o.progress == nil {
 		o.progress = &progressState{last: math.Inf(-1)}
@@ -57,8 +57,7 @@ func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) e
 	return o.sendLocked(ctx, n)
 }
 
-// sendLocked sends a notification. mu is held, so that messages leave in the order
-// in which they were made.
+// sendLocked sends a notification under mu, which keeps messages in order.
 func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
@@ -75,14 +74,14 @@ func (o *requestChannel) closeChannel() {
 	o.ended = true
 }
 
-// Progress tells the client how far the request has come, if it asked for progress
-// (basic/patterns/progress). progress must be larger than in the call before; total is 0 when it is
-// not known; message is optional. Without a progress token nothing is sent. Progress that does not
-// increase is an error and is not sent; so is progress after the end of the request.
+// Progress tells the client how far the request has come, if it sent a progress token
+// (basic/patterns/progress). progress must increase from call to call, else it is an error and is
+// not sent; total is 0 when unknown; message is optional. After the end of the request Progress
+// fails.
 //
-// A handler that runs again after a question may begin anew: progress that the client has been told
-// already is not sent again. While the request waits for a person, heartbeats go out on the same
-// token, see [roundtrip.Options]; they increase the value by less than the handler does.
+// A handler that runs again after a question may begin anew: progress that the client knows already
+// is not sent again. While the request waits for a person, heartbeats go out on the same token, see
+// [roundtrip.Options]; they increase the value by less than the handler does.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
@@ -131,8 +130,8 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// sendHeartbeat sends progress that means no more than that the request waits for a person. Errors
-// are ignored: a client that is gone is noticed when the question is sent or the response is.
+// sendHeartbeat sends progress that only means that the request waits for a person. Errors are
+// ignored: sending the question or the response shows that a client is gone.
 func (request *Request) sendHeartbeat(ctx context.Context) {
 	o := request.channel
 	o.mu.Lock()
@@ -153,9 +152,9 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 }
 
 // Log sends a log message to the client, if it wants messages of this level: the level is the
-// request's own or, in a session, the one set there last (server/utilities/logging); logger names
-// the part of the program and may be empty, data is encoded as JSON. Do not log what the client
-// must not see: credentials, answers of others, internals.
+// request's own or, in a session, the one that was set last (server/utilities/logging). logger
+// names the part of the program and may be empty, data is encoded as JSON. Do not log secrets:
+// credentials, answers of others, internals.
 func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string,
 	data any) error {
 	if !level.Valid() {
