@@ -36,8 +36,7 @@ func (c *Call) Push(ctx context.Context, q protocol.InputRequest) (json.RawMessa
 	if c.request == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
-	return roundtrip.PushRequest(
-		roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx), q)
+	return roundtrip.PushRequest(roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx), q)
 }
 
 // ElicitationComplete tells the client of this call that the visit with the ElicitationID id has

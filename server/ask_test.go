@@ -195,8 +195,7 @@ func TestPushOutcomes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?",
-					Schema: reasonForm})
+				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
 				if err != nil {
 					return nil, err
 				}

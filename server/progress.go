@@ -97,8 +97,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	case c.channel.ended:
 		return ErrEnded
 	case progress <= state.last:
-		return fmt.Errorf("server: progress: %v is not more than %v before", progress,
-			state.last)
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress, state.last)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {

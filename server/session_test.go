@@ -506,15 +506,13 @@ func TestSessionNews(t *testing.T) {
 			return nil, nil
 		}
 		add := func(uri string) {
-			server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"},
-				read)
+			server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"}, read)
 		}
 		add("test://a")
 		add("test://hidden")
 		h.tool("more", outcome(nil, nil))
 		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"},
-			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
-				error) {
+			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 				return nil, nil
 			})
 		for _, uri := range []string{"test://a", "test://a", "test://hidden", "test://unknown"} {
@@ -794,8 +792,7 @@ func TestSessionWithoutBack(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
 	c := h.enter(protocol.V20251125, allCapabilities)
-	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`,
-		server.Delivery{})
+	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`, server.Delivery{})
 	wantPart(t, "the result", told(c.serve(in)), "no session")
 }
 
@@ -803,8 +800,7 @@ func TestSessionWithoutBack(t *testing.T) {
 func TestSessionNeeds(t *testing.T) {
 	h := newHarness(t, nil)
 	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
-	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs},
-		says("ran"))
+	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs}, says("ran"))
 	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("ran")
@@ -824,8 +820,7 @@ func TestSessionPrincipal(t *testing.T) {
 	var seen []string
 	h := newHarness(t, &server.Options{
 		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
-			return p == ada ||
-				name != "ask"
+			return p == ada || name != "ask"
 		},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
 			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {

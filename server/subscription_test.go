@@ -428,8 +428,7 @@ func TestListenHidesResources(t *testing.T) {
 		}
 		const filter = `"resourceSubscriptions":["x:open","x:secret","x:open/1","x:secret/1","x:unknown"]`
 		as := func(name string) context.Context {
-			return server.WithPrincipal(t.Context(),
-				protocol.Principal{Issuer: "i", Subject: name})
+			return server.WithPrincipal(t.Context(), protocol.Principal{Issuer: "i", Subject: name})
 		}
 		admin, guest := h.listen(as("admin"), `1`, filter), h.listen(as("guest"), `2`, filter)
 		if a, g := admin.raw[0], strings.Replace(guest.raw[0], `:2}`, `:1}`, 1); a != g {

@@ -39,8 +39,7 @@ func seriesOfLegs(o Options) []event.Series {
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
 			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
 				"for itself."},
-		seriesInFlight: {Name: "requests_in_flight", Gauge: true,
-			Help: "Requests being served."},
+		seriesInFlight: {Name: "requests_in_flight", Gauge: true, Help: "Requests being served."},
 		seriesWaiting: {Name: "requests_waiting", Gauge: true,
 			Help: "Requests being served that wait for people."},
 		seriesBuild: {Name: "build_info", Labels: []string{"version", "goversion", "revision"},

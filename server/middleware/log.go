@@ -215,7 +215,6 @@ func traceIDOf(parent string) string {
 
 func isHex(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') &&
-			(r < 'a' || r > 'f')
+		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
 	}) < 0
 }
