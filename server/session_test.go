@@ -511,10 +511,7 @@ func TestSessionNews(t *testing.T) {
 		add("test://a")
 		add("test://hidden")
 		h.tool("more", outcome(nil, nil))
-		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"},
-			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-				return nil, nil
-			})
+		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"}, getNothing)
 		for _, uri := range []string{"test://a", "test://a", "test://hidden", "test://unknown"} {
 			c.request(protocol.MethodSubscribe, fmt.Sprintf(`{"uri":%q}`, uri))
 		}

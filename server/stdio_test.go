@@ -682,10 +682,7 @@ func TestStreamSubscriptions(t *testing.T) {
 		expect(protocol.NotifyAcknowledged, "1")
 		w.send(line(`"1"`, listen, `"notifications":{"toolsListChanged":true}`))
 		expect(protocol.NotifyAcknowledged, `"1"`)
-		server.AddPrompt(h.Server, server.Prompt{Name: "p"},
-			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-				return nil, nil
-			})
+		server.AddPrompt(h.Server, server.Prompt{Name: "p"}, getNothing)
 		expect(protocol.NotifyPromptsChanged, "1")
 		w.send(cancelLine("1"))
 		synctest.Wait()
