@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,7 +19,7 @@ type Client struct {
 	lastID     atomic.Int64
 	negotiator negotiator
 	questions  questionHandlers
-	humanClock humantime.Clock // of the time that people take
+	humanClock waiting.Clock // of the time that people take
 	mirrors    mirrors
 	// life is cancelled when the client is closed, and with it every call
 	// and negotiation. It is a field because it belongs to the client and

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -81,7 +81,7 @@ func (c *Client) advanceCall(ctx context.Context,
 			return nil, asked, nil
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return humantime.Sleep(ctx, retryDelay(idle))
+			return waiting.Sleep(ctx, retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
@@ -146,7 +146,7 @@ func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 			wait = after
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return humantime.Sleep(ctx, wait)
+			return waiting.Sleep(ctx, wait)
 		})
 		if err != nil {
 			return nil, err

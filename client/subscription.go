@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -118,7 +118,7 @@ type subscription struct {
 	wanted  protocol.SubscriptionFilter
 	handler func(context.Context, ListenEvent) // may be nil
 	cancel  context.CancelCauseFunc
-	timer   *humantime.Timer // ends the wait for the acknowledgment; may be nil
+	timer   *waiting.Timer // ends the wait for the acknowledgment; may be nil
 
 	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex

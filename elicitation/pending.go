@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -256,7 +255,7 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if !p.delivered.IsZero() {
 		shown = p.delivered
 	}
-	return humantime.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
+	return waiting.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
 }
 
 // confirmDeliveryLocked records a delivery that the reply proves before the transport reports it.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
@@ -79,7 +78,7 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 	}
 	out := outcome{state: stateCompleted, result: result}
 	out.unseen = result.Action != protocol.ActionAccept &&
-		humantime.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
+		waiting.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
 	c.endRelayed(q, out)
 	return nil
 }

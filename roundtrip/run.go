@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
@@ -32,7 +32,7 @@ type run struct {
 	// ctx is the context of the handler: that of the request with the run as a value, and with a
 	// cancellation of its own. It is lazy, because most handlers neither wait for their context nor
 	// ask in flow style.
-	ctx inflight.Context
+	ctx waiting.Context
 
 	responses      protocol.InputResponses // what the client answered to the run before
 	received       protocol.RequestState   // what the client sent, or the author's plain state
@@ -93,7 +93,7 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Value implements [inflight.Values].
+// Value implements [waiting.Values].
 func (r *run) Value(key any) any {
 	switch key.(type) {
 	case runKey, rpc.IDKey:

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -127,7 +125,7 @@ type callWait struct {
 	open   int       // waits under way
 	since  time.Time // when the first of them began
 	closed bool
-	beats  *heartbeat.Timer
+	beats  *waiting.Heartbeat
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
 	until      time.Time   // when the flowRun ends; zero: the context of a question decides
@@ -171,7 +169,7 @@ func (c *callWait) beginWait(ctx context.Context,
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), heartbeat.DefaultInterval,
+			c.beats = waiting.StartHeartbeat(context.WithoutCancel(ctx), waiting.HeartbeatInterval,
 				p.sendHeartbeat)
 		}
 	}
@@ -221,7 +219,7 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 
 // An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
-	inflight.Context
+	waiting.Context
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait

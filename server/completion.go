@@ -8,12 +8,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A CompleteCall asks for suggestions while a person types
-// (server/utilities/completion).
+// A CompleteCall asks for suggestions while a person types (server/utilities/completion).
 type CompleteCall struct {
 	Call
-	// Argument is the argument being typed, Value what is typed of it so far.
-	// Both are the client's words: the prompt may have no such argument.
+	// Argument is the argument being typed, Value its text so far. Both are the client's words: the
+	// prompt may have no such argument.
 	Argument, Value string
 	// Known holds arguments that are filled in already.
 	Known map[string]string
@@ -30,8 +29,7 @@ func (s *Server) noteCompleter(c Completer) {
 	}
 }
 
-// answerComplete answers completion/complete. A prompt or template without a
-// completer has no suggestions, which is not an error.
+// answerComplete answers completion/complete. Without a completer there are no suggestions.
 func (s *Server) answerComplete(ctx context.Context, request *Request,
 	p *protocol.CompleteParams) (result protocol.Result, err error) {
 	completer, err := s.findCompleter(request, p.Ref)
@@ -41,8 +39,8 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	if completer == nil {
 		return &protocol.CompleteResult{}, nil
 	}
-	// Through the funnel, which hides the round of a handler that asks this
-	// server in process under its own context: its answers were not given here.
+	// The funnel hides the round of a handler that calls this server in process under its own
+	// context: its answers were not given here.
 	where := roundtrip.Call{Version: request.Version, Method: request.Message.Method,
 		Principal: request.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
@@ -61,12 +59,9 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	})
 }
 
-// maxCompletions is the most values a completion may carry
-// (server/utilities/completion).
+// maxCompletions is the most values a completion may carry (server/utilities/completion).
 const maxCompletions = 100
 
-// newCompleteResult returns a result with as many of values as the protocol
-// allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}

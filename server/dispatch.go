@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
@@ -15,10 +14,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Handle serves a request that arrives in process, as sent by the principal of ctx
-// (see [WithPrincipal]): it checks the parameters strictly, admits the request and
-// serves it. Cancelling ctx abandons the request: then there is no response, and the
-// error is the cause. Errors of the server are in the response.
+// Handle serves a request that arrives in process, as sent by the principal of ctx (see
+// [WithPrincipal]), and checks its parameters strictly. Cancelling ctx abandons the request: then
+// there is no response, and the error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
@@ -34,7 +32,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
-	ctx = humantime.WithoutWire(ctx)
+	ctx = waiting.WithoutWire(ctx)
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
 	admitted := s.admitRequest(req, &d, malformed)
@@ -60,11 +58,10 @@ func targetOf(p protocol.Params) string {
 	return ""
 }
 
-// Serve runs an admitted request through the middleware and returns the
-// response to it, never nil, with the id of the request. Panics, of observers
-// and other hooks as well as of handlers, are answered with an internal error;
-// see [Delivery].Panicked. Serve itself panics when the server has not admitted
-// the request, or has served it already.
+// Serve runs an admitted request through the middleware and returns the response, never nil, with
+// the id of the request. Panics of handlers, observers and other hooks are answered with an
+// internal error; see [Delivery].Panicked. Serve panics when this server has not admitted the
+// request, or has served it already.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
 	request := &a.request
 	if request.server != s || a.served {
@@ -106,9 +103,9 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 		waiting.RefuseClosing())
 }
 
-// completeResponse encodes the result, or the error, into the response and closes
-// the channel of the request. It is not inlined into Serve, whose frame lies under
-// a call that waits and would grow by 400 bytes.
+// completeResponse encodes the result, or the error, into the response and closes the channel of
+// the request. Inlined into Serve it would add 400 bytes to a frame that lies under a call that
+// waits.
 //
 //go:noinline
 func (s *Server) completeResponse(ctx context.Context, request *Request,
@@ -143,7 +140,6 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 	err error) {
 	request.pusher = request.era.newPusher(request)
 	if p, ok := request.Params.(*protocol.CallToolParams); ok {
-		// What middleware puts there instead is another matter.
 		request.checkedArguments = p.Arguments
 	}
 	defer func() {
@@ -191,8 +187,7 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 	return s.reportBug(ctx, request, fmt.Errorf("middleware: %w", err))
 }
 
-// reportBug reports a mistake of the server to the observer and returns the error
-// that the client gets.
+// reportBug reports a mistake of the server to the observer and returns the client's error.
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
 	rpc.ReportError(ctx, err)

@@ -113,8 +113,7 @@ func TestBadResources(t *testing.T) {
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{URI: "x:"}, readNothing) })
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{Name: "x"}, readNothing) })
 	wantPanic(t, "handler", func() {
-		server.AddResource(s, server.Resource{URI: "x:", Name: "x"},
-			nil)
+		server.AddResource(s, server.Resource{URI: "x:", Name: "x"}, nil)
 	})
 	for template, word := range map[string]string{
 		"":             "must be valid",

@@ -119,8 +119,7 @@ func TestStateIsBound(t *testing.T) {
 		frozen(h, h.call("ask", `{"a":1}`, answer, tampered), words.ReasonTampered)
 	}
 	for _, malformed := range []string{`"`, `!` + state[start+1:], ` ` + state[start:]} {
-		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed),
-			words.ReasonMalformed)
+		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed), words.ReasonMalformed)
 	}
 	// a handler may read them as other things
 	for _, spelling := range []string{"1.0", "1e0", "1E0"} {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -64,7 +64,7 @@ func isRefusal(resp *http.Response) bool {
 // person may have to be asked.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
-	defer humantime.Pause(x.ctx)()
+	defer waiting.Pause(x.ctx)()
 	again, err = x.transport.authorizer.Refused(x.ctx, r)
 	switch {
 	case err != nil:

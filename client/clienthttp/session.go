@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -416,7 +416,7 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 // second copy. If the server refuses it, there is no point in sending it again.
 // Asked ends when the server no longer waits for the answer.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
-	var clock humantime.Clock // a login may take as long as the person needs
+	var clock waiting.Clock // a login may take as long as the person needs
 	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
 	defer ctx.Release()
 	for pause := answerPause; ; pause *= 2 {

@@ -50,7 +50,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			v.ready.Store(true)
 			read()
 			v.log(event.LevelInfo, "gateway.upstream_ready", nil)
-			for name := range u.names.Unprefixed() {
+			for name := range u.names.unprefixed {
 				_, tool := v.published.tools.of[name]
 				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
 					v.log(event.LevelWarn, "gateway.unprefixed_missing", func(out event.Encoder) {

@@ -93,9 +93,8 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// endLeg returns how long the leg worked, and how long it waited for people. The
-// wait of a goroutine that the handler left behind does not count. It may be
-// called by several middlewares.
+// endLeg returns how long the leg worked, and how long it waited for people. The wait of a
+// goroutine that the handler left behind does not count. It may be called by several middlewares.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,8 +115,7 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
-// RequestID implements [rpc.Named]. A request that no server has named is
-// named here.
+// RequestID implements [rpc.Named]. A request that no server has named is named here.
 func (l *leg) RequestID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

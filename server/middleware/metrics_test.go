@@ -186,10 +186,8 @@ func TestMetricsMissingCapabilities(t *testing.T) {
 
 func TestMetricsReplaysAreNoRounds(t *testing.T) {
 	r := newRig(t)
-	r.metrics.Observe(context.Background(),
-		event.FlowEnded{Legs: 2, How: words.EndReplayed})
-	r.metrics.Observe(context.Background(),
-		event.FlowEnded{Legs: 3, How: words.EndComplete})
+	r.metrics.Observe(context.Background(), event.FlowEnded{Legs: 2, How: words.EndReplayed})
+	r.metrics.Observe(context.Background(), event.FlowEnded{Legs: 3, How: words.EndComplete})
 	r.metrics.Observe(context.Background(), event.Resumed{Waited: time.Hour})
 	r.wantValue(1, "rondo_flow_rounds")
 	r.wantValue(2, "rondo_flows_ended_total")

@@ -24,10 +24,9 @@ const (
 // Whole messages are bounded by transports; these limits are tighter and say
 // which part is too large. There may be 64 inputResponses. opts may be nil.
 //
-// A request over a limit is refused with invalid params (-32602) before a
-// handler sees it, with answers and state not used up. A result over the limit
-// becomes an internal error (-32603): the handler has run, and its author has
-// to return less or a link.
+// A request over a limit is refused with invalid params (-32602) before a handler sees it, with
+// answers and state not used up. A result over the limit becomes an internal error (-32603): the
+// handler has run, and its author has to return less or a link.
 //
 // Place it above [Limit], so that what is refused takes no slot.
 func Payload(opts *Options) server.Middleware {

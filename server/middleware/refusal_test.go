@@ -187,8 +187,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalsWithoutMessages: what a hook says stays out where the operator
-// wants it.
+// TestRefusalsWithoutMessages: what a hook says stays out where the operator wants it.
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{OmitErrors: true})
@@ -200,8 +199,7 @@ func TestRefusalsWithoutMessages(t *testing.T) {
 	}
 }
 
-// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up
-// makes a series.
+// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up makes a series.
 func TestRefusalMetricsAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m, err := middleware.NewMetrics(prom.New(registry), nil)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -66,7 +66,7 @@ func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
-		if !again || humantime.Sleep(ctx, pause) != nil {
+		if !again || waiting.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
 				failureOf(err).outcome != words.ForwardUnknown {
 				err = newFailure(words.ForwardUnknown, err)

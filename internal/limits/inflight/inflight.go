@@ -27,7 +27,7 @@ type Request struct {
 	Uncancellable bool
 
 	cancelled atomic.Bool
-	ctx       Context
+	ctx       waiting.Context
 	listener  waiting.Listener
 	watch     waiting.LazyWatch // that ctx carries
 }
@@ -41,7 +41,7 @@ func (r *Request) Start(parent context.Context, listener waiting.Listener) conte
 	return &r.ctx
 }
 
-// Value implements [Values].
+// Value implements [waiting.Values].
 func (r *Request) Value(key any) any {
 	if key == waiting.Key() {
 		return r.ensureWatch()

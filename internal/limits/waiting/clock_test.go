@@ -1,4 +1,4 @@
-package humantime_test
+package waiting_test
 
 import (
 	"context"
@@ -7,17 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
 func TestTimeOfPeopleDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var clock humantime.Clock
+		var clock waiting.Clock
 		start := time.Now()
 		limit := clock.WithTimeout(t.Context(), time.Minute)
 		defer limit.Release()
 		time.Sleep(30 * time.Second)
-		resume := humantime.Pause(context.WithoutCancel(limit))
+		resume := waiting.Pause(context.WithoutCancel(limit))
 		time.Sleep(time.Hour)
 		if limit.Err() != nil {
 			t.Fatal("the limit ended while a person was waited for")
@@ -38,7 +38,7 @@ func TestTimeOfPeopleDoesNotCount(t *testing.T) {
 
 func TestPauseFindsEachClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var outer, inner, carried humantime.Clock
+		var outer, inner, carried waiting.Clock
 		a := outer.WithTimeout(t.Context(), time.Minute)
 		defer a.Release()
 		b := inner.WithTimeout(a, time.Second)
@@ -47,7 +47,7 @@ func TestPauseFindsEachClock(t *testing.T) {
 		start := time.Now()
 		timer := carried.AfterFunc(time.Second, func() { fired <- time.Now() })
 		defer timer.Stop()
-		resume := humantime.Pause(carried.Carry(b))
+		resume := waiting.Pause(carried.Carry(b))
 		time.Sleep(time.Hour)
 		if a.Err() != nil || b.Err() != nil || len(fired) != 0 {
 			t.Fatalf("got %v, %v and %d, want that all clocks stand still", a.Err(), b.Err(),
@@ -57,13 +57,13 @@ func TestPauseFindsEachClock(t *testing.T) {
 		if at := <-fired; at.Sub(start) != time.Hour+time.Second {
 			t.Errorf("the timer fired after %v", at.Sub(start))
 		}
-		humantime.Pause(t.Context())() // has no clock
+		waiting.Pause(t.Context())() // has no clock
 	})
 }
 
 func TestStoppedTimerDoesNotFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var clock humantime.Clock
+		var clock waiting.Clock
 		timer := clock.AfterFunc(time.Second, func() { t.Error("the timer fired") })
 		timer.Stop()
 		time.Sleep(time.Minute)
@@ -73,10 +73,10 @@ func TestStoppedTimerDoesNotFire(t *testing.T) {
 // TestTimersOfOneClock: some end and begin while a person is waited for; the others go on.
 func TestTimersOfOneClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var clock humantime.Clock
+		var clock waiting.Clock
 		start := time.Now()
 		fired := make(chan time.Duration, 4)
-		after := func(limit time.Duration) *humantime.Timer {
+		after := func(limit time.Duration) *waiting.Timer {
 			return clock.AfterFunc(limit, func() { fired <- time.Since(start) })
 		}
 		first, second, third := after(time.Second), after(2*time.Second), after(3*time.Second)
@@ -93,7 +93,7 @@ func TestTimersOfOneClock(t *testing.T) {
 				t.Errorf("a timer fired after %v, want two hours and %v", got, want)
 			}
 		}
-		for _, timer := range []*humantime.Timer{first, second, third, fourth} {
+		for _, timer := range []*waiting.Timer{first, second, third, fourth} {
 			timer.Stop()
 		}
 	})
@@ -102,8 +102,8 @@ func TestTimersOfOneClock(t *testing.T) {
 // TestLimitWithoutATimer: a limit that nobody waits for tells by the time that it is over.
 func TestLimitWithoutATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var clock humantime.Clock
-		var limit humantime.Limit
+		var clock waiting.Clock
+		var limit waiting.Limit
 		over := errors.New("over")
 		limit.Start(t.Context(), &clock, time.Second, over)
 		defer limit.Release()
@@ -118,4 +118,32 @@ func TestLimitWithoutATimer(t *testing.T) {
 			t.Errorf("got %v, %v", limit.Err(), context.Cause(&limit))
 		}
 	})
+}
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	stop := errors.New("the cause of a test")
+	for _, test := range []struct {
+		name  string
+		after time.Duration // until the context ends
+		want  error
+		took  time.Duration
+	}{
+		{"not at all", 2 * time.Minute, nil, time.Minute},
+		{"while it lasts", time.Second, stop, time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				timer := time.AfterFunc(test.after, func() { cancel(stop) })
+				defer timer.Stop()
+				start := time.Now()
+				if err := waiting.Sleep(ctx, time.Minute); err != test.want {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+				if took := time.Since(start); took != test.took {
+					t.Errorf("took %v, want %v", took, test.took)
+				}
+			})
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package inflight
+package waiting
 
 // This file has cancellable contexts that are created lazily: a real context of package
 // context is made only when a goroutine waits for the end.

@@ -1,29 +1,27 @@
-// Package humantime measures the time in which a program waits for a person, so that time
-// limits for other programs leave it out. A [Clock] counts it, and a context of
-// [Clock.WithTimeout] takes the clock to whoever learns that a person is needed, see [Pause].
-package humantime
+package waiting
+
+// This file measures the time in which a program waits for a person, which time limits for other
+// programs leave out.
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 )
 
-// A Clock measures the time in which at least one person is waited for. The zero value is
-// ready. It must not be copied. All methods may be called concurrently.
+// A Clock measures the time in which at least one person is waited for. A context of
+// [Clock.WithTimeout] carries it to the code that blocks on the user, see [Pause]. The zero value
+// is ready. It must not be copied. All methods may be called concurrently.
 type Clock struct {
 	mu      sync.Mutex
-	waiting int       // how often Begin was called without End
+	waiting int       // calls of Begin without End
 	since   time.Time // when waiting last rose from 0
 	total   time.Duration
-	timers  []*Timer // that run, or stand still while waiting is not 0
+	timers  []*Timer // that run, or are paused while waiting is not 0
 	room    [1]*Timer
 }
 
-// Begin counts time as a person's until End is called. Calls may overlap: each Begin needs an
-// End.
+// Begin counts time as a person's until End is called. Each Begin needs an End.
 func (c *Clock) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +47,7 @@ func (c *Clock) End() {
 	}
 }
 
-// SetWaiting implements [waiting.Listener]: it is Begin and End.
+// SetWaiting implements [Listener].
 func (c *Clock) SetWaiting(waiting bool) {
 	if waiting {
 		c.Begin()
@@ -66,16 +64,16 @@ func (c *Clock) elapsedLocked() time.Duration {
 	return c.total
 }
 
-// A Timer calls a function after a time in which no person is waited for. The mutex of the clock
-// guards it.
+// A Timer calls a function after a time in which no person is waited for. The clock's mutex guards
+// it.
 type Timer struct {
 	clock  *Clock
 	limit  time.Duration
 	start  time.Time
-	before time.Duration // what the clock said at start
+	before time.Duration // the clock's total at start
 	expire func()
 	timer  *time.Timer // nil: it does not run
-	at     int         // where it stands among those of the clock
+	at     int         // its index among the clock's timers
 }
 
 // AfterFunc returns a timer that calls f, on a goroutine of its own, after limit.
@@ -93,7 +91,7 @@ func (t *Timer) init(c *Clock, limit time.Duration) {
 	t.clock, t.limit, t.start, t.before = c, limit, time.Now(), c.elapsedLocked()
 }
 
-// run has the timer call f, unless it runs already or is stopped.
+// run starts the timer, unless it runs already or is stopped.
 func (t *Timer) run(f func()) {
 	c := t.clock
 	c.mu.Lock()
@@ -112,7 +110,6 @@ func (t *Timer) run(f func()) {
 	t.at, c.timers = len(c.timers), append(c.timers, t)
 }
 
-// runs reports whether the timer would call its function.
 func (t *Timer) runs() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
@@ -135,7 +132,7 @@ func (t *Timer) Used() time.Duration {
 	return t.usedLocked()
 }
 
-// check calls the function if the time is up. It may be called when a wait has just begun.
+// check calls the function if the time is up. A wait may have just begun.
 func (t *Timer) check() {
 	if t.isDue() {
 		t.expire()
@@ -167,10 +164,10 @@ func (t *Timer) Stop() {
 }
 
 // A Limit is a context that is cancelled after a time in which no person is waited for. It has no
-// deadline. Until somebody waits for its end it has no timer, and tells by the time whether it has
-// ended; its Err is then [context.DeadlineExceeded].
+// deadline. Until a goroutine waits for its end it has no timer, and compares times to know whether
+// it has ended; its Err is then [context.DeadlineExceeded].
 type Limit struct {
-	inflight.Context
+	Context
 	Timer
 	cause error
 }
@@ -183,8 +180,8 @@ func (c *Clock) WithTimeout(ctx context.Context, limit time.Duration) *Limit {
 	return l
 }
 
-// Start makes l a child of parent that ends after limit on the clock, with a cause. The caller must
-// call Release. It is called once, before any other method.
+// Start makes l a child of parent that ends after limit on the clock, with a cause. It is called
+// once, before any other method. The caller must call Release.
 func (l *Limit) Start(parent context.Context, c *Clock, limit time.Duration, cause error) {
 	l.cause = cause
 	l.Context.Init(parent)
@@ -233,7 +230,7 @@ func (l *Limit) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// A carrier is the clock that a context has, and the context around it.
+// A carrier is the clock of a context, and the context around it.
 type carrier struct {
 	clock *Clock
 	outer context.Context
@@ -244,8 +241,7 @@ func (c *Clock) Carry(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clockKey{}, carrier{c, ctx})
 }
 
-// Pause begins to count time as a person's for each clock that ctx has, until the function
-// that it returns is called.
+// Pause counts time as a person's for each clock of ctx, until resume is called.
 func Pause(ctx context.Context) (resume func()) {
 	var clocks []*Clock
 	for {
@@ -260,5 +256,17 @@ func Pause(ctx context.Context) (resume func()) {
 		for _, c := range clocks {
 			c.End()
 		}
+	}
+}
+
+// Sleep waits for d. It returns early, with the cause of ctx, if ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

@@ -1,14 +1,14 @@
-package naming_test
+package gateway_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/naming"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
 )
 
 func TestASecondClaimIsRefused(t *testing.T) {
-	var claims naming.Claims
+	var claims gateway.NameClaims
 	if _, err := claims.Add("docs", []string{"search", "ops_run"}); err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +40,14 @@ func TestASecondClaimIsRefused(t *testing.T) {
 }
 
 func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
-	var claims naming.Claims
+	var claims gateway.NameClaims
 	a, errA := claims.Add("a", []string{"c"})
 	ab, errB := claims.Add("a.b", nil)
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
 	owners := map[string]string{}
-	for who, n := range map[string]*naming.Names{"a": a, "a.b": ab} {
+	for who, n := range map[string]*gateway.UpstreamNames{"a": a, "a.b": ab} {
 		for _, own := range []string{"", "c", "_c", "b_c", "a_c", ".b_c", "+c", "ui://c",
 			"ui://b/c", "ui://a/c", "ui+ui://c"} {
 			for _, name := range []string{n.Publish(own), n.PublishURI(own)} {
@@ -70,7 +70,7 @@ func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
 }
 
 func TestURIsOfAppsKeepTheirScheme(t *testing.T) {
-	var claims naming.Claims
+	var claims gateway.NameClaims
 	n, err := claims.Add("docs", nil)
 	if err != nil {
 		t.Fatal(err)

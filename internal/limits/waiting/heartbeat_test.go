@@ -1,4 +1,4 @@
-package heartbeat_test
+package waiting_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
 // day is how many heartbeats a day has, which is how long a flow may last.
-const day = int(24 * time.Hour / heartbeat.DefaultInterval)
+const day = int(24 * time.Hour / waiting.HeartbeatInterval)
 
 func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {
 		{"negative", []float64{-3}, -2, day},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var s heartbeat.Sequence
+			var s waiting.ProgressSequence
 			last := math.Inf(-1)
 			for _, step := range c.steps {
 				value, ok := s.Report(step, 0)
@@ -54,7 +54,7 @@ func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {
 }
 
 func TestAuthorsValueBelowAHeartbeatGoesOutAboveIt(t *testing.T) {
-	var s heartbeat.Sequence
+	var s waiting.ProgressSequence
 	s.Report(1, 0)
 	beat, _, _ := s.Beat()
 	value, ok := s.Report(math.Nextafter(1, 2), 0)
@@ -64,7 +64,7 @@ func TestAuthorsValueBelowAHeartbeatGoesOutAboveIt(t *testing.T) {
 }
 
 func TestWhatARunRepeatsIsNotSentAgain(t *testing.T) {
-	var s heartbeat.Sequence
+	var s waiting.ProgressSequence
 	s.Report(2, 0)
 	s.Beat()
 	for _, repeated := range []float64{1, 2} {
@@ -75,7 +75,7 @@ func TestWhatARunRepeatsIsNotSentAgain(t *testing.T) {
 }
 
 func TestHeartbeatKeepsTheTotal(t *testing.T) {
-	var s heartbeat.Sequence
+	var s waiting.ProgressSequence
 	if _, total, _ := s.Beat(); total != 0 {
 		t.Errorf("total before the author named one: got %v, want none", total)
 	}
@@ -90,7 +90,7 @@ func TestHeartbeatKeepsTheTotal(t *testing.T) {
 }
 
 func TestNoHeartbeatAboveTheLargestNumber(t *testing.T) {
-	var s heartbeat.Sequence
+	var s waiting.ProgressSequence
 	s.Report(math.MaxFloat64, 0)
 	if value, _, ok := s.Beat(); ok {
 		t.Errorf("got %v", value)
@@ -101,7 +101,7 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
 		var at []time.Duration
-		timer := heartbeat.Start(t.Context(), 15*time.Second,
+		timer := waiting.StartHeartbeat(t.Context(), 15*time.Second,
 			func(context.Context) { at = append(at, time.Since(started)) })
 		time.Sleep(40 * time.Second)
 		timer.Stop()
@@ -123,7 +123,7 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, calls := false, 0
-		timer := heartbeat.Start(t.Context(), time.Second, func(ctx context.Context) {
+		timer := waiting.StartHeartbeat(t.Context(), time.Second, func(ctx context.Context) {
 			calls++
 			<-ctx.Done()
 			ended = true
@@ -144,7 +144,7 @@ func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 func TestTimerEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		timer := heartbeat.Start(ctx, time.Second,
+		timer := waiting.StartHeartbeat(ctx, time.Second,
 			func(context.Context) { t.Error("a heartbeat after the end") })
 		cancel()
 		time.Sleep(time.Minute)
@@ -153,7 +153,7 @@ func TestTimerEndsWithItsContext(t *testing.T) {
 }
 
 func TestStopOfNoTimer(t *testing.T) {
-	var none *heartbeat.Timer
+	var none *waiting.Heartbeat
 	none.Stop()
 }
 
@@ -186,7 +186,7 @@ func TestStopStopsTheTimer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := &touched{Context: t.Context()}
-				timer := heartbeat.Start(ctx, 15*time.Second, func(context.Context) {})
+				timer := waiting.StartHeartbeat(ctx, 15*time.Second, func(context.Context) {})
 				time.Sleep(c.wait)
 				timer.Stop()
 				before := ctx.times.Load()

@@ -1,4 +1,4 @@
-package inflight_test
+package waiting_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
 var errWhy = errors.New("why")
@@ -37,7 +37,7 @@ func TestDeadlineOfParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		var ctx inflight.Context
+		var ctx waiting.Context
 		ctx.Init(parent)
 		if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second {
 			t.Errorf("deadline: got %v, %t, want that of the parent", at, ok)
@@ -53,7 +53,7 @@ func TestDeadlineOfParent(t *testing.T) {
 
 // A child must hang on the context itself and not on a goroutine that waits for it.
 func TestDeriveStartsNoGoroutine(t *testing.T) {
-	var ctx inflight.Context
+	var ctx waiting.Context
 	ctx.Init(t.Context())
 	defer ctx.Cancel(nil)
 	before := runtime.NumGoroutine()
@@ -71,7 +71,7 @@ func TestDeriveStartsNoGoroutine(t *testing.T) {
 func TestPrint(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
 	defer cancel(nil)
-	var ctx inflight.Context
+	var ctx waiting.Context
 	ctx.Init(parent)
 	defer ctx.Cancel(nil)
 	var waiting sync.WaitGroup
@@ -89,7 +89,7 @@ func TestPrint(t *testing.T) {
 func TestUnwatchedIsFree(t *testing.T) {
 	parent := t.Context()
 	allocs := testing.AllocsPerRun(100, func() {
-		var ctx inflight.Context
+		var ctx waiting.Context
 		ctx.Init(parent)
 		if ctx.Err() != nil {
 			t.Error("cancelled from the start")

@@ -1,4 +1,4 @@
-package inflight_test
+package waiting_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
 // A chain is a context with a child and that one's child, and what ends them; the first is the
@@ -38,7 +38,7 @@ func (c *chain) end() {
 }
 
 func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
-	c := new(inflight.Context)
+	c := new(waiting.Context)
 	c.Init(parent)
 	return c, c.Cancel
 }
@@ -162,7 +162,7 @@ func TestChainMakesOneContext(t *testing.T) {
 // The real context of the last of a chain hangs on what is above the first; a value in between must
 // be found all the same.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
-	var links [3]inflight.Context
+	var links [3]waiting.Context
 	parent := t.Context()
 	for i := range links {
 		links[i].Init(parent)
@@ -182,7 +182,7 @@ func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	}
 }
 
-func canceled(c *inflight.Context) <-chan struct{} {
+func canceled(c *waiting.Context) <-chan struct{} {
 	done := c.Done()
 	c.Cancel(nil)
 	return done
