@@ -32,7 +32,7 @@ type Origin struct {
 	// on it while a person is asked; see [Call.RelayProgress].
 	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
 	// wants no progress.
-	ProgressToken protocol.ProgressToken
+	ProgressToken protocol.ID
 }
 
 // A Call is a request of a client while an upstream serves it, from [Router.Begin] to

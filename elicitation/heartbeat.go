@@ -18,7 +18,7 @@ const heartbeatGrace = time.Second
 // those that the upstream reports, and heartbeats while a question is pending.
 type progressWriter struct {
 	out   ProgressDeliverer // nil: the client wants no progress, or cannot get any
-	token protocol.ProgressToken
+	token protocol.ID
 	// sending is a mutex that can be waited for with a context: full while a
 	// notification is delivered. Values rise, so they must leave in order.
 	sending chan struct{}
@@ -31,7 +31,7 @@ type progressWriter struct {
 	closed      bool
 }
 
-func (w *progressWriter) setVia(via Via, token protocol.ProgressToken) {
+func (w *progressWriter) setVia(via Via, token protocol.ID) {
 	if token.IsZero() {
 		return
 	}

@@ -96,7 +96,7 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 }
 
 func TestNoHeartbeats(t *testing.T) {
-	for name, token := range map[string]protocol.ProgressToken{
+	for name, token := range map[string]protocol.ID{
 		"client wants no progress":  {},
 		"the question is withdrawn": protocol.StringID("p"),
 	} {

@@ -39,7 +39,7 @@ type pendingQuestion struct {
 	call          *Call
 	upstream      context.Context // of the upstream's request
 	id            protocol.ID
-	upstreamToken protocol.ProgressToken
+	upstreamToken protocol.ID
 	kind          protocol.InputKind
 	message       string // fit for logs
 	check         answerCheck

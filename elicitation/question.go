@@ -23,7 +23,7 @@ type parsedQuestion struct {
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
-	token   protocol.ProgressToken
+	token   protocol.ID
 }
 
 // parseQuestion reads the parameters of elicitation/create within the limits.
@@ -56,7 +56,7 @@ func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
 	return q, nil
 }
 
-func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
+func readProgressToken(meta json.RawMessage) (token protocol.ID, err error) {
 	if meta == nil {
 		return token, nil
 	}

@@ -102,7 +102,7 @@ func typesOfMethod(method string) methodTypes {
 	case MethodListResourceTemplates:
 		return typesOf[ListParams, ListResourceTemplatesResult]()
 	case MethodDiscover:
-		return typesOf[DiscoverParams, DiscoverResult]()
+		return typesOf[RequestMeta, DiscoverResult]()
 	case MethodComplete:
 		return typesOf[CompleteParams, CompleteResult]()
 	case MethodListen:
@@ -110,7 +110,7 @@ func typesOfMethod(method string) methodTypes {
 	case MethodInitialize:
 		return typesOf[InitializeParams, InitializeResult]()
 	case MethodPing:
-		return typesOf[PingParams, EmptyResult]()
+		return typesOf[RequestMeta, EmptyResult]()
 	case MethodSetLevel:
 		return typesOf[SetLevelParams, EmptyResult]()
 	case MethodSubscribe, MethodUnsubscribe:
@@ -165,12 +165,7 @@ func mayAnswer(method string, r Result) bool {
 	return known.isResult(r)
 }
 
-// DecodeResult is [DecodeResultReporting] without a report.
-func DecodeResult(v Version, method string, data []byte) (Result, error) {
-	return DecodeResultReporting(v, method, data, nil)
-}
-
-// DecodeResultReporting reads a result to method in version v; it aliases data. The
+// DecodeResult reads a result to method in version v; it aliases data. The
 // resultType member alone decides what it is: absent means complete, an
 // unknown one is an error, and a complete result that
 // carries inputRequests is complete. Toward legacy revisions the member has no
@@ -178,9 +173,9 @@ func DecodeResult(v Version, method string, data []byte) (Result, error) {
 // one, and when it carries neither questions nor state.
 //
 // An entry of a list that cannot be read is left out, and a block of text without text is read as
-// empty. report, which may be nil, is called with the reason of each.
-func DecodeResultReporting(
-	v Version, method string, data []byte, report func(error),
+// empty. report, which may be left out or nil, is called with the reason of each.
+func DecodeResult(
+	v Version, method string, data []byte, report ...func(error),
 ) (Result, error) {
 	if err := jsonx.Check(data); err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)
@@ -222,8 +217,8 @@ func DecodeResultReporting(
 	}
 	if about != nil {
 		for _, odd := range about.odd {
-			if report != nil {
-				report(odd)
+			if len(report) > 0 && report[0] != nil {
+				report[0](odd)
 			}
 		}
 		about.odd = nil

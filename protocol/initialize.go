@@ -26,9 +26,6 @@ type InitializeResult struct {
 	hasInfo bool // while it is read
 }
 
-// PingParams are the parameters of ping.
-type PingParams struct{ RequestMeta }
-
 // SetLevelParams are the parameters of logging/setLevel.
 type SetLevelParams struct {
 	Level LoggingLevel

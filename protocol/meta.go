@@ -130,10 +130,6 @@ type Icon struct {
 	Theme    string   `json:"theme,omitzero"`
 }
 
-// A ProgressToken opts a request into progress notifications: a string or an
-// integer, kept exactly. Nil means none.
-type ProgressToken = ID
-
 // RequestMeta is the _meta of a request.
 type RequestMeta struct {
 	// Version is the revision that the request declares; empty when it
@@ -147,7 +143,7 @@ type RequestMeta struct {
 	// LogLevel is the least severe log message the client wants; empty: none.
 	LogLevel LoggingLevel
 	// ProgressToken opts into progress notifications; zero: none.
-	ProgressToken ProgressToken
+	ProgressToken ID
 	// Extra is the whole _meta object as received. When a request is encoded
 	// its keys are written too, less those that the fields above hold.
 	Extra Meta

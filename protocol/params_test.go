@@ -155,10 +155,8 @@ func TestEncodeParamsRefuses(t *testing.T) {
 		"key that is not UTF-8":   retry(answer("\xff", `{}`)),
 		"state that is not UTF-8": &protocol.ReadResourceParams{URI: "u",
 			Retry: protocol.Retry{RequestState: protocol.StateText("\xff")}},
-		"meta that is no object": &protocol.DiscoverParams{
-			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
-		"meta with duplicates": &protocol.DiscoverParams{
-			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
+		"meta that is no object": &protocol.RequestMeta{Extra: protocol.Meta(`[]`)},
+		"meta with duplicates":   &protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)},
 	} {
 		if raw, err := protocol.EncodeParams(p); err == nil {
 			t.Errorf("%s: encoded as %s", name, raw)

@@ -126,7 +126,7 @@ func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 }
 
 // extendPush restarts the timeout of the question whose progress token is token.
-func (t *pushTable) extendPush(token protocol.ProgressToken) {
+func (t *pushTable) extendPush(token protocol.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p, ok := t.pending[token]; ok && p.extend != nil {
@@ -336,7 +336,7 @@ func (o *requestChannel) lockUnlessEnded() error {
 }
 
 // addProgressToken returns meta with a progress token.
-func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
+func addProgressToken(meta protocol.Meta, token protocol.ID) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)
 	}

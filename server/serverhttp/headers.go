@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -98,7 +99,7 @@ func vetName(lines []string, target string) *protocol.Error {
 	case value == "":
 		return missingHeader("Mcp-Name")
 	}
-	decoded, err := protocol.DecodeHeaderValue(value)
+	decoded, err := headers.DecodeValue(value)
 	switch {
 	case err != nil:
 		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",

@@ -145,7 +145,7 @@ func isJSONNumber(text string) bool {
 }
 
 func (p Param) matchHeader(header, want string) error {
-	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
+	value, err := DecodeValue(strings.Trim(header, " \t"))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package protocol
+package headers
 
 import (
 	"encoding/base64"
@@ -14,12 +14,12 @@ const (
 	sentinelSuffix = "?="
 )
 
-// EncodeHeaderValue returns value as it may stand in a header: unchanged when
+// EncodeValue returns value as it may stand in a header: unchanged when
 // it is printable ASCII without tabs or surrounding white space, otherwise as
 // base64 between sentinels.
-func EncodeHeaderValue(value string) string {
-	// The pattern of the specification is looser than what can be decoded: a
-	// value whose prefix and suffix overlap is encoded all the same.
+func EncodeValue(value string) string {
+	// As in the specification, a value whose prefix and suffix overlap is encoded, although it could
+	// not be decoded.
 	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
 		strings.HasSuffix(value, sentinelSuffix)
 	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
@@ -28,12 +28,13 @@ func EncodeHeaderValue(value string) string {
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + sentinelSuffix
 }
 
-// DecodeHeaderValue undoes [EncodeHeaderValue]. Values without the sentinels
+// DecodeValue undoes [EncodeValue]. Values without the sentinels
 // are returned as they are. It is an error when what the sentinels enclose is
 // not strict, padded base64 of valid UTF-8, or when a plain value has
 // characters that may not stand in a header.
-func DecodeHeaderValue(value string) (string, error) {
-	if !isSentinel(value) {
+func DecodeValue(value string) (string, error) {
+	if len(value) < len(sentinelPrefix)+len(sentinelSuffix) ||
+		!strings.HasPrefix(value, sentinelPrefix) || !strings.HasSuffix(value, sentinelSuffix) {
 		if !isPlainHeader(value) {
 			return "", fmt.Errorf("header value: has characters that must be base64 encoded")
 		}
@@ -50,11 +51,6 @@ func DecodeHeaderValue(value string) (string, error) {
 		return "", fmt.Errorf("header value: invalid base64")
 	}
 	return string(decoded), nil
-}
-
-func isSentinel(value string) bool {
-	return len(value) >= len(sentinelPrefix)+len(sentinelSuffix) &&
-		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
 }
 
 // isPlainHeader reports whether value may stand in a header as it is: printable

@@ -1,10 +1,11 @@
-package protocol_test
+package headers_test
 
 import (
 	"encoding/base64"
 	"testing"
+	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
 // The first five rows are the table of the specification
@@ -32,10 +33,10 @@ func TestHeaderValues(t *testing.T) {
 		{"no-break space", "\u00a0", "=?base64?wqA=?="},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := protocol.EncodeHeaderValue(test.value); got != test.header {
+			if got := headers.EncodeValue(test.value); got != test.header {
 				t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
 			}
-			if got, err := protocol.DecodeHeaderValue(test.header); err != nil ||
+			if got, err := headers.DecodeValue(test.header); err != nil ||
 				got != test.value {
 				t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
 			}
@@ -43,7 +44,7 @@ func TestHeaderValues(t *testing.T) {
 	}
 }
 
-func TestDecodeHeaderValue(t *testing.T) {
+func TestDecodeValue(t *testing.T) {
 	bad := "=?base64?" + base64.StdEncoding.EncodeToString([]byte{0xff}) + "?="
 	for header, want := range map[string]string{ // "error" is not among the values
 		"=?base64??=":         "",
@@ -67,9 +68,40 @@ func TestDecodeHeaderValue(t *testing.T) {
 		"a ":                  "error",
 		"a\t":                 "error",
 	} {
-		got, err := protocol.DecodeHeaderValue(header)
+		got, err := headers.DecodeValue(header)
 		if (err != nil) != (want == "error") || (err == nil && got != want) {
 			t.Errorf("%q: got %q, %v; want %q", header, got, err, want)
 		}
 	}
+}
+
+func FuzzHeaderValue(f *testing.F) {
+	for _, s := range []string{"us-west1", "Hello, 世界", " padded ", "a\tb", "=?base64?literal?=",
+		"=?base64?=", "=?base64?YQ==?=", "\xff"} {
+		f.Add(s)
+		f.Add(headers.EncodeValue(s))
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		header := headers.EncodeValue(s)
+		for i := range len(header) {
+			if header[i] < 0x20 || header[i] > 0x7e {
+				t.Fatalf("%q encodes as %q", s, header)
+			}
+		}
+		// Text that is not UTF-8 cannot come out of JSON; it must not decode as something else.
+		got, err := headers.DecodeValue(header)
+		if err == nil && got != s {
+			t.Fatalf("%q came back as %q", s, got)
+		}
+		if err != nil && utf8.ValidString(s) {
+			t.Fatalf("%q encodes as %q, which does not decode: %v", s, header, err)
+		}
+		// What decodes has one value, which encodes to something that decodes alike.
+		if value, err := headers.DecodeValue(s); err == nil {
+			again, err := headers.DecodeValue(headers.EncodeValue(value))
+			if err != nil || again != value {
+				t.Fatalf("%q is %q and then %q, %v", s, value, again, err)
+			}
+		}
+	})
 }
