@@ -170,8 +170,8 @@ func TestDecodeListRootsResult(t *testing.T) {
 	}
 }
 
-// The kind of an answer is decided by the question: an accept that carries the
-// members of other answers is read as what was asked for.
+// The kind of an answer is decided by the question: an accept that carries the members of other
+// answers is read as what was asked for.
 func TestAnswersAreNotProbed(t *testing.T) {
 	raw := []byte(`{"action":"accept","content":{"type":"text","text":"t"},"roots":[{"uri":"a"}],"role":"user","model":"m"}`)
 	if r, err := protocol.DecodeElicitResult(raw); err != nil || r.Action != protocol.ActionAccept {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -81,6 +82,16 @@ func codeDefinitions[T any, P definition[T]](
 		m.about.notef("%s: %d entries are left out; the first is %w", name, leftOut, first)
 	}
 	return nameMember(m.key, err)
+}
+
+// codeList codes a page of a list.
+func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,
+	cursor *string, cache *CacheHints, meta *Meta) error {
+	return cmp.Or(
+		codeDefinitions[T, P](w, m, name, list),
+		w.codeNonEmptyText(m, "nextCursor", cursor),
+		w.codeHints(m, cache),
+		w.codeMeta(m, meta))
 }
 
 // requireList returns an error for a list that was not there.

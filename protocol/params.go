@@ -18,14 +18,13 @@ type Params interface {
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
 
-// DecodeParams reads the parameters of a request, which must have been decoded
-// by [DecodeMessage]; they alias raw. An error is an [*Error] with code
-// [CodeInvalidParams]; the parameters returned beside it hold whatever _meta
-// could be read. For an unknown method it returns nil and a
+// DecodeParams reads the parameters of a request, which must have been decoded by [DecodeMessage];
+// they alias raw. An error is an [*Error] with code [CodeInvalidParams]; the parameters returned
+// beside it hold whatever _meta could be read. For an unknown method it returns nil and a
 // [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
-	known := typesOfMethod(method)
-	if known == nil {
+	known, ok := methods[method]
+	if !ok {
 		return nil, Errorf(CodeMethodNotFound, "method not found: %s", quoteClipped(method))
 	}
 	p := known.newParams()

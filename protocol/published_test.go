@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A recode decodes an example with the decoders of this package and encodes
-// what they made of it again.
+// A recode decodes an example with the decoders of this package and encodes what they made of it
+// again.
 type recode func(raw []byte) ([]byte, error)
 
 // published says for each type of the published examples how it is checked.
@@ -128,8 +128,8 @@ var notModelled = map[string]string{
 	"ResourceUpdatedNotificationParams": "one URI; ResourceUpdatedNotification checks the message",
 }
 
-// respelled are examples that come back as another value of the same meaning:
-// what is replaced, in the example without white space, by what.
+// respelled are examples that come back as another value of the same meaning: what is replaced, in
+// the example without white space, by what.
 var respelled = map[string]struct{ old, new string }{
 	// Members whose absence says the same are not written.
 	"CallToolResult/result-with-unstructured-text":      {`,"isError":false`, ""},
@@ -295,8 +295,8 @@ func inside(whole recode, before, after string) recode {
 	}
 }
 
-// cutOut finds the part again: the value that stands where the dots are in
-// before…after, whatever the order of members.
+// cutOut finds the part again: the value that stands where the dots are in before…after, whatever
+// the order of members.
 func cutOut(got []byte, before, after string) ([]byte, error) {
 	const mark = `"here"`
 	var pattern, v any

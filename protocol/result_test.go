@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What a handler may return does not include mixtures. A sealed interface can
-// still be satisfied by embedding; the encoder must not fall for it.
+// What a handler may return does not include mixtures. A sealed interface can still be satisfied by
+// embedding; the encoder must not fall for it.
 type (
 	forgedTool  struct{ *protocol.CallToolResult }
 	forgedInput struct{ *protocol.InputRequiredResult }
@@ -381,8 +381,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// spread puts white space into all JSON text that v holds, and returns into how
-// much.
+// spread puts white space into all JSON text that v holds, and returns into how much.
 func spread(v reflect.Value) (n int) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -417,8 +416,8 @@ func spread(v reflect.Value) (n int) {
 	return n
 }
 
-// TestResultsAreCompact holds that a result is on one line and without white
-// space whatever authors put into it: transports send it as it is.
+// TestResultsAreCompact holds that a result is on one line and without white space whatever authors
+// put into it: transports send it as it is.
 func TestResultsAreCompact(t *testing.T) {
 	spreadInto := 0
 	for _, s := range samples() {

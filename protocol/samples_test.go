@@ -6,8 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A sample is a result as a server would build it, and the schema definition
-// that its encoding must satisfy.
+// A sample is a result as a server would build it, and the schema definition that its encoding must
+// satisfy.
 type sample struct {
 	name, definition, method string
 	result                   protocol.Result
