@@ -19,8 +19,8 @@ func read[T any](tag string) (fields.Tags, error) {
 	return fields.Read(owner, field)
 }
 
-// TestTagsOfOtherLibrariesAreLeftAlone: what has nothing to do with us must not
-// keep a program from starting.
+// TestTagsOfOtherLibrariesAreLeftAlone: what has nothing to do with us must not keep a program from
+// starting.
 func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 	for _, key := range []string{
 		"json", "yaml", "xml", "toml", "bson", "csv", "msgpack", "cbor", "protobuf", "avro",
@@ -92,8 +92,8 @@ func TestMistakenTagsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDescriptionsAreTexts: the jsonschema tag of other libraries holds
-// keywords, which a person would read as the text of the form.
+// TestDescriptionsAreTexts: the jsonschema tag of other libraries holds keywords, which a person
+// would read as the text of the form.
 func TestDescriptionsAreTexts(t *testing.T) {
 	for _, text := range []string{
 		"required", "-", "title=Name", "minimum=1", "required,minimum=1", "what to buy,minLength=2",
@@ -197,8 +197,7 @@ func TestBoundsAreExact(t *testing.T) {
 	}
 }
 
-// TestListedFormatsHold: a format that the validator does not check would be a
-// promise only.
+// TestListedFormatsHold: a format that the validator does not check would be a promise only.
 func TestListedFormatsHold(t *testing.T) {
 	for _, format := range []string{
 		"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6",

@@ -17,9 +17,9 @@ var (
 	ErrLayout    = errors.New("request state: claims in a layout that this release does not read")
 )
 
-// Decode reads what [Claims.AppendTo] wrote. It is given authenticated bytes, but a
-// Sealer may be anybody's, so it trusts nothing. Text that is the same in like,
-// which is the usual case, is taken from there instead of being copied. The result refers to data.
+// Decode reads what [Claims.AppendTo] wrote. It is given authenticated bytes, but a Sealer may be
+// anybody's, so it trusts nothing. Text that is the same in like, which is the usual case, is taken
+// from there instead of being copied. The result refers to data.
 func Decode(data []byte, like *Claims) (*Claims, error) {
 	r := &reader{data: data}
 	if first := r.readByte(); r.bad {
@@ -87,8 +87,8 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	return c, nil
 }
 
-// A reader takes fields off the front of data. After a failure everything
-// reads as zero and bad stays set.
+// A reader takes fields off the front of data. After a failure everything reads as zero and bad
+// stays set.
 type reader struct {
 	data []byte
 	bad  bool
@@ -122,8 +122,8 @@ func (r *reader) readCount(limit int) int {
 	return int(n)
 }
 
-// isPadded reports whether the number in the first size bytes has a shorter encoding. One
-// value has one encoding.
+// isPadded reports whether the number in the first size bytes has a shorter encoding. One value has
+// one encoding.
 func (r *reader) isPadded(size int) bool { return size > 1 && r.data[size-1] == 0 }
 
 func (r *reader) readTime() time.Time {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Every way in which Go commonly turns a value into text is answered with the same
-// description. Methods are on values, so that they hold for pointers too.
+// Every way in which Go commonly turns a value into text is answered with the same description.
+// Methods are on values, so that they hold for pointers too.
 
 // String describes the key by its id.
 func (k Key) String() string {

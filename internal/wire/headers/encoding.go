@@ -7,19 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// The sentinel that marks a header value as base64
-// (basic/transports/streamable-http, "Value Encoding").
+// The sentinel that marks a header value as base64 (basic/transports/streamable-http, "Value
+// Encoding").
 const (
 	sentinelPrefix = "=?base64?"
 	sentinelSuffix = "?="
 )
 
-// EncodeValue returns value as it may stand in a header: unchanged when
-// it is printable ASCII without tabs or surrounding white space, otherwise as
-// base64 between sentinels.
+// EncodeValue returns value as it may stand in a header: unchanged when it is printable ASCII
+// without tabs or surrounding white space, otherwise as base64 between sentinels.
 func EncodeValue(value string) string {
-	// As in the specification, a value whose prefix and suffix overlap is encoded, although it could
-	// not be decoded.
+	// As in the specification, a value whose prefix and suffix overlap is encoded, although it
+	// could not be decoded.
 	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
 		strings.HasSuffix(value, sentinelSuffix)
 	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
@@ -28,10 +27,9 @@ func EncodeValue(value string) string {
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + sentinelSuffix
 }
 
-// DecodeValue undoes [EncodeValue]. Values without the sentinels
-// are returned as they are. It is an error when what the sentinels enclose is
-// not strict, padded base64 of valid UTF-8, or when a plain value has
-// characters that may not stand in a header.
+// DecodeValue undoes [EncodeValue]. Values without the sentinels are returned as they are. It is an
+// error when what the sentinels enclose is not strict, padded base64 of valid UTF-8, or when a
+// plain value has characters that may not stand in a header.
 func DecodeValue(value string) (string, error) {
 	if len(value) < len(sentinelPrefix)+len(sentinelSuffix) ||
 		!strings.HasPrefix(value, sentinelPrefix) || !strings.HasSuffix(value, sentinelSuffix) {
@@ -41,8 +39,8 @@ func DecodeValue(value string) (string, error) {
 		return value, nil
 	}
 	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
-	// The decoder skips line breaks, which would make several spellings of one
-	// value; a header cannot carry them anyway.
+	// The decoder skips line breaks, which would make several spellings of one value; a header
+	// cannot carry them anyway.
 	if strings.ContainsAny(encoded, "\r\n") {
 		return "", fmt.Errorf("header value: invalid base64")
 	}
@@ -53,8 +51,8 @@ func DecodeValue(value string) (string, error) {
 	return string(decoded), nil
 }
 
-// isPlainHeader reports whether value may stand in a header as it is: printable
-// ASCII and tabs, no surrounding white space, which transports strip.
+// isPlainHeader reports whether value may stand in a header as it is: printable ASCII and tabs, no
+// surrounding white space, which transports strip.
 func isPlainHeader(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; (c < 0x20 && c != '\t') || c > 0x7e {

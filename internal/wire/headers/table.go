@@ -12,8 +12,8 @@ import (
 // Prefix starts the name of every mirrored header.
 const Prefix = "Mcp-Param-"
 
-// maxParams bounds the headers of one tool. Servers and proxies limit headers
-// to a few kilobytes; a schema that wants more is not honest.
+// maxParams bounds the headers of one tool. Servers and proxies limit headers to a few kilobytes; a
+// schema that wants more is not honest.
 const maxParams = 64
 
 // A Param is one argument that is mirrored.
@@ -26,9 +26,8 @@ type Param struct {
 // A Table lists the mirrored arguments of one tool. It is immutable.
 type Table []Param
 
-// Parse reads the annotations of a checked input schema. Any annotation that
-// breaks a rule makes the whole tool definition invalid: the error names the
-// property and the rule.
+// Parse reads the annotations of a checked input schema. Any annotation that breaks a rule makes
+// the whole tool definition invalid: the error names the property and the rule.
 func Parse(schema []byte) (Table, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
 		return nil, nil // the usual case, without walking the schema
@@ -42,8 +41,8 @@ func Parse(schema []byte) (Table, error) {
 
 type walker struct{ table Table }
 
-// walkSchema walks one schema. reachable means that only properties keywords lead
-// to it, so that an instance has exactly one value there.
+// walkSchema walks one schema. reachable means that only properties keywords lead to it, so that an
+// instance has exactly one value there.
 func (w *walker) walkSchema(raw []byte, path []string, reachable bool) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return nil // true and false are schemas too

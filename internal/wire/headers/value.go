@@ -15,10 +15,9 @@ import (
 // maxSafe is the largest integer that every JSON reader keeps exactly.
 const maxSafe = 1<<53 - 1
 
-// Values returns the headers that a call with the given arguments (a checked
-// JSON object, nil when absent) must carry, in the order of the table. An
-// argument that is absent, null or of another type than its schema says has no
-// header; an integer that JavaScript would round is an error.
+// Values returns the headers that a call with the given arguments (a checked JSON object, nil when
+// absent) must carry, in the order of the table. An argument that is absent, null or of another
+// type than its schema says has no header; an integer that JavaScript would round is an error.
 func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	var out []protocol.MirroredParam
 	for _, p := range t {
@@ -79,8 +78,8 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One
-// that 64 bits do not hold is as good as any that is not safe.
+// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One that
+// 64 bits do not hold is as good as any that is not safe.
 func parseInteger(text string) (int64, bool) {
 	plain, err := jsonx.AppendNumber(nil, []byte(text))
 	if err != nil || bytes.Contains(plain, []byte("e-")) {
@@ -93,14 +92,13 @@ func parseInteger(text string) (int64, bool) {
 	return n, true
 }
 
-// Check compares the headers of a request with its arguments. lines returns
-// the values of a header, by its full name. The error names the header.
+// Check compares the headers of a request with its arguments. lines returns the values of a header,
+// by its full name. The error names the header.
 func (t Table) Check(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, true)
 }
 
-// CheckGiven is Check where no header is demanded: only those that are there are
-// compared.
+// CheckGiven is Check where no header is demanded: only those that are there are compared.
 func (t Table) CheckGiven(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, false)
 }
@@ -150,9 +148,9 @@ func (p Param) matchHeader(header, want string) error {
 		return err
 	}
 	if p.Type == "integer" {
-		// 42.0 and 42 are one value to the protocol. Other spellings of numbers
-		// than those of JSON are none: whoever decides by the header, such as a
-		// proxy, may read +1 or 01 as something else.
+		// 42.0 and 42 are one value to the protocol. Other spellings of numbers than those of JSON
+		// are none: whoever decides by the header, such as a proxy, may read +1 or 01 as something
+		// else.
 		if !isJSONNumber(value) {
 			return errSpelling
 		}

@@ -64,8 +64,8 @@ func tokens(doc []byte) error {
 	}
 }
 
-// BenchmarkCheck compares validation alone. The encoding/json entry neither
-// sees duplicates nor invalid UTF-8; the others refuse both.
+// BenchmarkCheck compares validation alone. The encoding/json entry neither sees duplicates nor
+// invalid UTF-8; the others refuse both.
 func BenchmarkCheck(b *testing.B) {
 	run(b, "jsonx", jsonx.Check)
 	run(b, "encoding-json", func(doc []byte) error {
@@ -124,9 +124,8 @@ func scan(doc []byte, e *envelope) error {
 	})
 }
 
-// BenchmarkEnvelope compares reading a tools/call, arguments and _meta raw.
-// The strict-pre-scan entry is encoding/json behind Check, which would still
-// fold the case of names.
+// BenchmarkEnvelope compares reading a tools/call, arguments and _meta raw. The strict-pre-scan
+// entry is encoding/json behind Check, which would still fold the case of names.
 func BenchmarkEnvelope(b *testing.B) {
 	run(b, "jsonx", func(doc []byte) error { var e envelope; return scan(doc, &e) })
 	run(b, "encoding-json", func(doc []byte) error {
