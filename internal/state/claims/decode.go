@@ -49,24 +49,8 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	}
 	c.Span = r.readSpan()
 	c.App, c.OtherApp = r.readExpected(like.App), r.readString()
-	if n := r.readCount(len(data)); n > 0 {
-		c.Asked = make([]Question, 0, min(n, 64))
-		for range n {
-			if r.bad {
-				break
-			}
-			c.Asked = append(c.Asked, r.readAsked())
-		}
-	}
-	if n := r.readCount(len(data)); n > 0 {
-		c.Answers = make([]Answer, 0, min(n, 64))
-		for range n {
-			if r.bad {
-				break
-			}
-			c.Answers = append(c.Answers, r.readAnswer())
-		}
-	}
+	c.Asked = readList(r, (*reader).readAsked)
+	c.Answers = readList(r, (*reader).readAnswer)
 	switch r.readByte() {
 	case 0:
 	case 1:
@@ -75,12 +59,7 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 		r.bad = true
 	}
 	c.Version = r.readString()
-	for range r.readCount(len(data)) {
-		if r.bad {
-			break
-		}
-		c.Memos = append(c.Memos, Memo{r.readString(), r.readField()})
-	}
+	c.Memos = readList(r, func(r *reader) Memo { return Memo{r.readString(), r.readField()} })
 	if r.bad || len(r.data) != 0 {
 		return nil, ErrMalformed
 	}
@@ -176,6 +155,18 @@ func (r *reader) readKind() protocol.InputKind {
 		return ""
 	}
 	return kindCodes[code]
+}
+
+// readList reads a list, nil for an empty one.
+func readList[T any](r *reader, read func(*reader) T) (list []T) {
+	n := r.readCount(len(r.data))
+	if n > 0 {
+		list = make([]T, 0, min(n, 64))
+	}
+	for ; n > 0 && !r.bad; n-- {
+		list = append(list, read(r))
+	}
+	return list
 }
 
 func (r *reader) readAsked() Question {
