@@ -190,7 +190,7 @@ func TestBoundsAreExact(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tags, err := tt.read(`maximum:"` + tt.text + `"`)
-			if err != nil || tags.Maximum.String() != tt.text {
+			if err != nil || string(*tags.Maximum) != tt.text {
 				t.Errorf("%s: %v, %v", tt.text, tags.Maximum, err)
 			}
 		})
