@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -141,12 +142,8 @@ func unionKeys(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 		return a
 	}
 	out := make(map[string]json.RawMessage, len(a)+len(b))
-	for name, settings := range a {
-		out[name] = settings
-	}
-	for name, settings := range b {
-		out[name] = settings
-	}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 

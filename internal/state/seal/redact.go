@@ -36,11 +36,7 @@ func (k Key) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, k.S
 
 // String describes the keyring by the ids of its keys, the primary first.
 func (r Keyring) String() string {
-	ids := make([]string, len(r.keys))
-	for i := range r.keys {
-		ids[i] = r.keys[i].id
-	}
-	return "seal.Keyring(ids=" + strings.Join(ids, " ") + ", secrets redacted)"
+	return "seal.Keyring(ids=" + strings.Join(r.IDs(), " ") + ", secrets redacted)"
 }
 
 // GoString is [Keyring.String].

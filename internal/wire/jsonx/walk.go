@@ -14,18 +14,12 @@ import (
 // data must have passed [Check], or be part of something that has: Members steps over values
 // without validating them.
 func Members(data []byte, f func(key, value []byte) error) error {
-	return members(data, nil, f)
+	return PresentMembers(data, nil, f)
 }
 
 // PresentMembers is [Members] without the members whose value is null, except those that keepsNull
-// reports.
+// reports. Nil keeps all.
 func PresentMembers(
-	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
-) error {
-	return members(data, keepsNull, f)
-}
-
-func members(
 	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
 ) error {
 	i := skipSpace(data, 0)
