@@ -197,7 +197,7 @@ func copyParams(p protocol.Params) protocol.Params {
 		return shallowCopy(p)
 	case *protocol.ListParams:
 		return shallowCopy(p)
-	case *protocol.DiscoverParams:
+	case *protocol.RequestMeta:
 		return shallowCopy(p)
 	case *protocol.CompleteParams:
 		return shallowCopy(p)

@@ -15,7 +15,7 @@ func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error)
 
 // discoverLeg returns a request of server/discover.
 func discoverLeg() leg {
-	return leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
+	return leg{method: protocol.MethodDiscover, params: &protocol.RequestMeta{}}
 }
 
 // ListTools returns one page of the server's tools. An empty cursor asks for

@@ -335,21 +335,21 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 
 // The hints of a result reach the caller as they came, and no result is reused.
 func TestCacheHintsReachTheCaller(t *testing.T) {
-	hints := func(ms int64, scope protocol.CacheScope) protocol.CacheHints {
-		return protocol.CacheHints{TTLMillis: ms, Scope: scope}
+	hints := func(ms int64, public bool) protocol.CacheHints {
+		return protocol.CacheHints{TTLMillis: ms, Public: public}
 	}
 	for _, test := range []struct {
 		sent string
 		want protocol.CacheHints
 	}{
-		{`,"ttlMs":60000,"cacheScope":"private"`, hints(60_000, protocol.CachePrivate)},
-		{`,"ttlMs":60000,"cacheScope":"public"`, hints(60_000, protocol.CachePublic)},
+		{`,"ttlMs":60000,"cacheScope":"private"`, hints(60_000, false)},
+		{`,"ttlMs":60000,"cacheScope":"public"`, hints(60_000, true)},
 		{`,"ttlMs":9223372036854775807,"cacheScope":"private"`,
-			hints(math.MaxInt64, protocol.CachePrivate)},
-		{`,"ttlMs":60000,"cacheScope":"galaxy"`, hints(60_000, protocol.CachePrivate)},
-		{`,"ttlMs":-1,"cacheScope":"public"`, hints(0, protocol.CachePublic)},
-		{`,"ttlMs":"60000","cacheScope":"public"`, hints(0, protocol.CachePublic)},
-		{``, hints(0, "")},
+			hints(math.MaxInt64, false)},
+		{`,"ttlMs":60000,"cacheScope":"galaxy"`, hints(60_000, false)},
+		{`,"ttlMs":-1,"cacheScope":"public"`, hints(0, true)},
+		{`,"ttlMs":"60000","cacheScope":"public"`, hints(0, true)},
+		{``, hints(0, false)},
 	} {
 		t.Run(test.sent, func(t *testing.T) {
 			peer := script(`{"resultType":"complete","tools":[],"prompts":[],"resources":[],` +

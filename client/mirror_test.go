@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -132,7 +133,7 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 						t.Fatalf("got %+v, %v", r, err)
 					}
 				}
-				call := fmt.Sprintf("tools/call %q", []string{protocol.EncodeHeaderValue(region)})
+				call := fmt.Sprintf("tools/call %q", []string{rules.EncodeValue(region)})
 				want := []string{"tools/list []", call, call}
 				if !listed {
 					want = append([]string{"tools/call []"}, want...)

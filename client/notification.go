@@ -14,7 +14,7 @@ import (
 // any.
 type notificationReceiver struct {
 	opts         *Options
-	token        protocol.ProgressToken                    // of the request
+	token        protocol.ID                               // of the request
 	progress     func(context.Context, *protocol.Progress) // nil: not wanted
 	subscription *subscription                             // nil: the request opens none
 
@@ -26,7 +26,7 @@ type notificationReceiver struct {
 
 // newReceiver returns the receiver for one request, nil if no handler wants its
 // notifications.
-func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context.Context,
+func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	*protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
 	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {

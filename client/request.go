@@ -147,5 +147,5 @@ func (c *Client) decodeResult(ctx context.Context, version protocol.Version, met
 	if c.opts.RelayElicit != nil {
 		return protocol.RelayResult(version, method, raw, report)
 	}
-	return protocol.DecodeResultReporting(version, method, raw, report)
+	return protocol.DecodeResult(version, method, raw, report)
 }

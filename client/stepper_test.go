@@ -101,7 +101,7 @@ func TestBeginWithoutQuestions(t *testing.T) {
 func TestBeginRefusesOtherRequests(t *testing.T) {
 	peer := script(done)
 	c := newClient(t, peer, nil)
-	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{},
+	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.RequestMeta{},
 		(*protocol.CallToolParams)(nil)} {
 		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
 			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil ||

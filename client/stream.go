@@ -243,9 +243,9 @@ func closeIfCloser(end any) error {
 type streamRequest struct {
 	id        protocol.ID
 	method    string
-	token     protocol.ProgressToken // zero: wants no progress
-	level     protocol.LoggingLevel  // empty: wants no log messages
-	back      protocol.Back          // nil: wants no notifications
+	token     protocol.ID           // zero: wants no progress
+	level     protocol.LoggingLevel // empty: wants no log messages
+	back      protocol.Back         // nil: wants no notifications
 	queue     *notificationQueue
 	sent      bool          // the server may have read it
 	cancelled bool          // abandoned; the server is told once it is sent
@@ -277,7 +277,7 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 }
 
 // readWanted returns which notifications the parameters of a request ask for.
-func readWanted(params []byte) (token protocol.ProgressToken, level protocol.LoggingLevel) {
+func readWanted(params []byte) (token protocol.ID, level protocol.LoggingLevel) {
 	meta := metadataOf(params)
 	if raw, ok := meta.Get(protocol.MetaProgressToken); ok {
 		token, _ = protocol.ParseID(raw)

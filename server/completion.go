@@ -32,7 +32,7 @@ func (s *Server) noteCompleter(c Completer) {
 // answerComplete answers completion/complete. Without a completer there are no suggestions.
 func (s *Server) answerComplete(ctx context.Context, request *Request,
 	p *protocol.CompleteParams) (result protocol.Result, err error) {
-	completer, err := s.findCompleter(request, p.Ref)
+	completer, err := s.findCompleter(request, p)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 		Principal: request.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
 		values, err := completer(ctx, &CompleteCall{
-			Call: newCall(ctx, request), Argument: p.Argument.Name, Value: p.Argument.Value,
+			Call: newCall(ctx, request), Argument: p.Argument, Value: p.Value,
 			Known: p.Context,
 		})
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 				return nil, e
 			}
 			return nil, s.reportBug(ctx, request,
-				fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
+				fmt.Errorf("completion of %q: %w", p.Argument, err))
 		}
 		return newCompleteResult(values), nil
 	})
@@ -71,19 +71,19 @@ func newCompleteResult(values []string) *protocol.CompleteResult {
 	return r
 }
 
-func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Completer, error) {
-	if ref.Prompt != "" {
-		p, err := s.findPrompt(request, ref.Prompt)
+func (s *Server) findCompleter(request *Request, p *protocol.CompleteParams) (Completer, error) {
+	if p.Prompt != "" {
+		prompt, err := s.findPrompt(request, p.Prompt)
 		if err != nil {
 			return nil, err
 		}
-		return p.complete, nil
+		return prompt.complete, nil
 	}
-	if t, ok := find(s, request, KindResourceTemplate, templatesOf, ref.Template); ok {
+	if t, ok := find(s, request, KindResourceTemplate, templatesOf, p.Template); ok {
 		return t.complete, request.checkScopes(t.scopes)
 	}
-	if _, ok := find(s, request, KindResource, resourcesOf, ref.Template); ok {
+	if _, ok := find(s, request, KindResource, resourcesOf, p.Template); ok {
 		return nil, nil
 	}
-	return nil, protocol.ResourceNotFound(ref.Template)
+	return nil, protocol.ResourceNotFound(p.Template)
 }

@@ -15,7 +15,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.ListTTL.Milliseconds(),
-			Scope:     s.cacheScope(request.private),
+			Public:    s.isPublic(request.private),
 		},
 	}
 }

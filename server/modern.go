@@ -94,8 +94,10 @@ func (m modernEra) answerOwnMethod(
 	ctx context.Context, request *Request,
 ) (protocol.Result, error, bool) {
 	switch p := request.Params.(type) {
-	case *protocol.DiscoverParams:
-		return m.server.answerDiscover(request), nil, true
+	case *protocol.RequestMeta:
+		if request.Message.Method == protocol.MethodDiscover {
+			return m.server.answerDiscover(request), nil, true
+		}
 	case *protocol.ListenParams:
 		result, err := m.server.answerListen(ctx, request, p)
 		return result, err, true

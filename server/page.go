@@ -137,13 +137,10 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 
 func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(),
-		Scope: s.cacheScope(private)}
+		Public: s.isPublic(private)}
 }
 
-// cacheScope is public only where all callers see the same.
-func (s *Server) cacheScope(private bool) protocol.CacheScope {
-	if private || s.opts.PrivateLists || s.opts.Visible != nil {
-		return protocol.CachePrivate
-	}
-	return protocol.CachePublic
+// isPublic reports whether everybody is shown the same.
+func (s *Server) isPublic(private bool) bool {
+	return !private && !s.opts.PrivateLists && s.opts.Visible == nil
 }

@@ -116,7 +116,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	return c.channel.sendLocked(ctx, n)
 }
 
-func progressNotification(token protocol.ProgressToken, progress, total float64,
+func progressNotification(token protocol.ID, progress, total float64,
 	message string) (*protocol.Notification, error) {
 	p := protocol.Progress{Token: token, Progress: progress, Message: message}
 	if total != 0 {

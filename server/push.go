@@ -119,7 +119,7 @@ func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 }
 
 // extendPush restarts the timeout of the question whose progress token is token.
-func (t *pushTable) extendPush(token protocol.ProgressToken) {
+func (t *pushTable) extendPush(token protocol.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p, ok := t.pending[token]; ok && p.extend != nil {
@@ -320,7 +320,8 @@ func (o *requestChannel) lockUnlessEnded() error {
 	return nil
 }
 
-func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
+// addProgressToken returns meta with a progress token.
+func addProgressToken(meta protocol.Meta, token protocol.ID) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)
 	}

@@ -83,7 +83,7 @@ func TestResourceResults(t *testing.T) {
 	}
 	add("x:", shared, nil)
 	add("cached:", &protocol.ReadResourceResult{Cache: protocol.CacheHints{TTLMillis: 5,
-		Scope: protocol.CachePublic}}, nil)
+		Public: true}}, nil)
 	add("gone:", nil, protocol.ResourceNotFound("gone:"))
 	add("legacy:", nil, protocol.Errorf(protocol.CodeResourceNotFound, "gone"))
 	add("broken:", nil, fmt.Errorf("disk on fire"))

@@ -103,7 +103,7 @@ func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float
 	if s.Extra == nil {
 		s.Extra = map[string]any{}
 	}
-	s.Extra[exactMark+keyword] = json.Number(n.String())
+	s.Extra[exactMark+keyword] = json.Number(*n)
 }
 
 // marshalSchema encodes a schema with its exact bounds.

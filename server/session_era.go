@@ -54,8 +54,10 @@ func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol
 	switch p := request.Params.(type) {
 	case *protocol.InitializeParams:
 		return x.answerInitialize(request), nil, true
-	case *protocol.PingParams:
-		return &protocol.EmptyResult{}, nil, true
+	case *protocol.RequestMeta:
+		if request.Message.Method == protocol.MethodPing {
+			return &protocol.EmptyResult{}, nil, true
+		}
 	case *protocol.SetLevelParams:
 		x.mu.Lock()
 		defer x.mu.Unlock()

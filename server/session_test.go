@@ -330,7 +330,7 @@ func full(t *testing.T, opts *server.Options) *harness {
 		})
 	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}},
-			Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil
+			Cache: protocol.CacheHints{TTLMillis: 5, Public: true}}, nil
 	}
 	server.AddResource(h.Server, server.Resource{URI: "test://r", Name: "r"}, read)
 	server.AddResourceTemplate(h.Server,

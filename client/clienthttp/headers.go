@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -31,14 +32,14 @@ func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.He
 	}
 	delete(h, headerName)
 	if mirror.Name != "" {
-		values[4] = protocol.EncodeHeaderValue(mirror.Name)
+		values[4] = rules.EncodeValue(mirror.Name)
 		h[headerName] = values[4:5:5]
 	}
 	for _, p := range mirror.Params {
 		if !isToken(p.Name) {
 			return nil, errPrefix.Errorf("parameter header %.64q: not a header name", p.Name)
 		}
-		h.Set(headerParamPrefix+p.Name, protocol.EncodeHeaderValue(p.Value))
+		h.Set(headerParamPrefix+p.Name, rules.EncodeValue(p.Value))
 	}
 	return h, nil
 }

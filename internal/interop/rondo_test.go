@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -177,7 +178,7 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 			}
 			messages := said()
 			conform(t, modern, both, messages, "")
-			header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
+			header := "Mcp-Param-Region: " + rules.EncodeValue(region)
 			carried := 0
 			for _, m := range messages {
 				if m.From == wiretest.Client && slices.Contains(m.Header, header) {

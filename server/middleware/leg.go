@@ -213,7 +213,7 @@ func addParams(secrets *redact.Secrets, params protocol.Params) {
 	case *protocol.ReadResourceParams:
 		retry = p.Retry
 	case *protocol.CompleteParams:
-		secrets.AddText(p.Argument.Value)
+		secrets.AddText(p.Value)
 		for _, value := range p.Context {
 			secrets.AddText(value)
 		}

@@ -92,7 +92,7 @@ func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 }
 
 func completionSize(p *protocol.CompleteParams) int {
-	n := len(p.Ref.Prompt) + len(p.Ref.Template) + len(p.Argument.Name) + len(p.Argument.Value)
+	n := len(p.Prompt) + len(p.Template) + len(p.Argument) + len(p.Value)
 	for name, value := range p.Context {
 		n += len(name) + len(value)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -79,7 +79,7 @@ func vetName(lines []string, target string) *protocol.Error {
 	if e != nil {
 		return e
 	}
-	decoded, err := protocol.DecodeHeaderValue(value)
+	decoded, err := rules.DecodeValue(value)
 	switch {
 	case err != nil:
 		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",

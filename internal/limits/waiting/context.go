@@ -1,7 +1,7 @@
 package waiting
 
-// This file has cancellable contexts that are created lazily: a real context of package
-// context is made only when a goroutine waits for the end.
+// This file has cancellable contexts that are created lazily: a real context of package context is
+// made only when a goroutine waits for the end.
 //
 // A server gives each request a context of its own, so that it can cancel the request when it shuts
 // down or the client disconnects. Most handlers only compute and never wait for the context. For

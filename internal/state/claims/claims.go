@@ -107,10 +107,9 @@ type Mark struct {
 // MaxInvalidAnswers is the largest Mark.Invalid: a flow ends at that many.
 const MaxInvalidAnswers = 3
 
-// layout is the first byte of claims. A release that changes what the
-// bytes say, or what the digest of the arguments is taken over, writes the next
-// number and still reads the number of the release before. Numbers 1 to 3 were
-// in no release, so nothing reads them.
+// layout is the first byte of claims. A release that changes what the bytes say, or what the digest
+// of the arguments is taken over, writes the next number and still reads the number of the release
+// before. Numbers 1 to 3 were in no release, so nothing reads them.
 const layout = 4
 
 // EncodedSize is an upper estimate of what AppendTo writes, so that the buffer need not grow.
@@ -153,8 +152,8 @@ func kindCode(kind protocol.InputKind) byte {
 	return 0
 }
 
-// AppendTo writes the claims. Every string is length-prefixed, so that no two
-// different claims have the same encoding.
+// AppendTo writes the claims. Every string is length-prefixed, so that no two different claims have
+// the same encoding.
 func (c *Claims) AppendTo(dst []byte) []byte {
 	dst = quota.AppendPrincipal(append(dst, layout), c.Principal)
 	dst = appendField(dst, c.Method)
@@ -209,8 +208,8 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark: one of these, and in its upper half how many
-// answers in a row were invalid.
+// The first byte of a mark: one of these, and in its upper half how many answers in a row were
+// invalid.
 const (
 	markNone = iota
 	markOnce

@@ -16,8 +16,8 @@ import (
 // ParamPrefix starts the name of every mirrored header.
 const ParamPrefix = "Mcp-Param-"
 
-// maxParams bounds the headers of one tool. Servers and proxies limit headers
-// to a few kilobytes; a schema that wants more is not honest.
+// maxParams bounds the headers of one tool. Servers and proxies limit headers to a few kilobytes; a
+// schema that wants more is not honest.
 const maxParams = 64
 
 // A Mirror is one argument that is mirrored.
@@ -46,8 +46,8 @@ func ParseMirrors(schema []byte) (Mirrors, error) {
 
 type walker struct{ table Mirrors }
 
-// walkSchema walks one schema. reachable means that only properties keywords lead
-// to it, so that an instance has exactly one value there.
+// walkSchema walks one schema. reachable means that only properties keywords lead to it, so that an
+// instance has exactly one value there.
 func (w *walker) walkSchema(raw []byte, path []string, reachable bool) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return nil // true and false are schemas too

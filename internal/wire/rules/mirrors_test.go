@@ -7,7 +7,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 func TestParse(t *testing.T) {
@@ -112,7 +111,7 @@ func TestValuesAndCheck(t *testing.T) {
 			lines := map[string][]string{}
 			for _, v := range values {
 				got = append(got, v.Name+"="+v.Value)
-				lines[rules.ParamPrefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
+				lines[rules.ParamPrefix+v.Name] = []string{rules.EncodeValue(v.Value)}
 			}
 			if got := strings.Join(got, " "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -190,7 +189,7 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := map[string][]string{}
 		for _, v := range values {
-			lines[rules.ParamPrefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
+			lines[rules.ParamPrefix+v.Name] = []string{rules.EncodeValue(v.Value)}
 		}
 		if err := table.Check(arguments,
 			func(name string) []string { return lines[name] }); err != nil {

@@ -79,8 +79,8 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One
-// that 64 bits do not hold is as good as any that is not safe.
+// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One that
+// 64 bits do not hold is as good as any that is not safe.
 func parseInteger(text string) (int64, bool) {
 	plain, err := jsonx.AppendNumber(nil, []byte(text))
 	if err != nil || bytes.Contains(plain, []byte("e-")) {
@@ -145,14 +145,14 @@ func isJSONNumber(text string) bool {
 }
 
 func (p Mirror) matchHeader(header, want string) error {
-	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
+	value, err := DecodeValue(strings.Trim(header, " \t"))
 	if err != nil {
 		return err
 	}
 	if p.Type == "integer" {
-		// 42.0 and 42 are one value to the protocol. Other spellings of numbers
-		// than those of JSON are none: whoever decides by the header, such as a
-		// proxy, may read +1 or 01 as something else.
+		// 42.0 and 42 are one value to the protocol. Other spellings of numbers than those of JSON
+		// are none: whoever decides by the header, such as a proxy, may read +1 or 01 as something
+		// else.
 		if !isJSONNumber(value) {
 			return errSpelling
 		}

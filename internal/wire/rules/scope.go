@@ -17,8 +17,8 @@ func IsScopeList(text string) bool {
 	return text != ""
 }
 
-// UniteScopes returns the scopes of all lists, each once, in the order of their first mention.
-// What is no scope is left out.
+// UniteScopes returns the scopes of all lists, each once, in the order of their first mention. What
+// is no scope is left out.
 func UniteScopes(lists ...[]string) []string {
 	var all []string
 	for _, scope := range slices.Concat(lists...) {

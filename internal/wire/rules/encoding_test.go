@@ -1,14 +1,15 @@
-package protocol_test
+package rules_test
 
 import (
 	"encoding/base64"
 	"testing"
+	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// The first five rows are the table of the specification
-// (basic/transports/streamable-http, "Value Encoding").
+// The first five rows are the table of the specification (basic/transports/streamable-http, "Value
+// Encoding").
 func TestHeaderValues(t *testing.T) {
 	for _, test := range []struct{ name, value, header string }{
 		{"plain", "us-west1", "us-west1"},
@@ -32,10 +33,10 @@ func TestHeaderValues(t *testing.T) {
 		{"no-break space", "\u00a0", "=?base64?wqA=?="},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := protocol.EncodeHeaderValue(test.value); got != test.header {
+			if got := rules.EncodeValue(test.value); got != test.header {
 				t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
 			}
-			if got, err := protocol.DecodeHeaderValue(test.header); err != nil ||
+			if got, err := rules.DecodeValue(test.header); err != nil ||
 				got != test.value {
 				t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
 			}
@@ -43,7 +44,7 @@ func TestHeaderValues(t *testing.T) {
 	}
 }
 
-func TestDecodeHeaderValue(t *testing.T) {
+func TestDecodeValue(t *testing.T) {
 	bad := "=?base64?" + base64.StdEncoding.EncodeToString([]byte{0xff}) + "?="
 	for header, want := range map[string]string{ // "error" is not among the values
 		"=?base64??=":         "",
@@ -67,9 +68,40 @@ func TestDecodeHeaderValue(t *testing.T) {
 		"a ":                  "error",
 		"a\t":                 "error",
 	} {
-		got, err := protocol.DecodeHeaderValue(header)
+		got, err := rules.DecodeValue(header)
 		if (err != nil) != (want == "error") || (err == nil && got != want) {
 			t.Errorf("%q: got %q, %v; want %q", header, got, err, want)
 		}
 	}
+}
+
+func FuzzHeaderValue(f *testing.F) {
+	for _, s := range []string{"us-west1", "Hello, 世界", " padded ", "a\tb", "=?base64?literal?=",
+		"=?base64?=", "=?base64?YQ==?=", "\xff"} {
+		f.Add(s)
+		f.Add(rules.EncodeValue(s))
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		header := rules.EncodeValue(s)
+		for i := range len(header) {
+			if header[i] < 0x20 || header[i] > 0x7e {
+				t.Fatalf("%q encodes as %q", s, header)
+			}
+		}
+		// Text that is not UTF-8 cannot come out of JSON; it must not decode as something else.
+		got, err := rules.DecodeValue(header)
+		if err == nil && got != s {
+			t.Fatalf("%q came back as %q", s, got)
+		}
+		if err != nil && utf8.ValidString(s) {
+			t.Fatalf("%q encodes as %q, which does not decode: %v", s, header, err)
+		}
+		// What decodes has one value, which encodes to something that decodes alike.
+		if value, err := rules.DecodeValue(s); err == nil {
+			again, err := rules.DecodeValue(rules.EncodeValue(value))
+			if err != nil || again != value {
+				t.Fatalf("%q is %q and then %q, %v", s, value, again, err)
+			}
+		}
+	})
 }
