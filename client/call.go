@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -77,31 +76,41 @@ func (c *Client) ReadResourceParams(ctx context.Context,
 // completeCall sends a call until it is complete and returns its result.
 func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
 	var none R
+	ctx, done := c.beginCall(ctx)
+	defer done()
 	result, err := c.driveCall(ctx, l)
-	if err != nil {
-		return none, err
+	if handle, task := result.(*protocol.CreateTaskResult); task && err == nil {
+		result, err = c.driveTask(ctx, l.target, handle)
 	}
-	if handle, task := result.(*protocol.CreateTaskResult); task {
-		ctx, done := c.beginCall(ctx)
-		defer done()
-		if result, err = c.driveTask(ctx, l.target, handle); err != nil {
-			return none, preferClosed(ctx, err)
-		}
+	if err != nil {
+		return none, preferClosed(ctx, err)
 	}
 	r, ok := result.(R)
 	if !ok {
-		return none, &ResponseError{l.method, fmt.Errorf("unexpected result %T", result)}
+		return none, unexpectedResult(l.method, result)
 	}
 	return r, nil
+}
+
+// CallExtension sends a request that an extension defines, to a server of revision 2026-07-28. p
+// are its parameters, nil for none; target is the parameter that the extension repeats in the
+// header Mcp-Name, empty for none. If the extension requires it, declare it in
+// [Options.Extensions]. P is not changed. Errors are those of [Client.CallTool].
+func (c *Client) CallExtension(ctx context.Context, method, target string,
+	p *protocol.ExtensionParams) (*protocol.ExtensionResult, error) {
+	if p == nil {
+		p = &protocol.ExtensionParams{}
+	}
+	return completeCall[*protocol.ExtensionResult](ctx, c,
+		leg{method: method, target: target, params: p})
 }
 
 // progressKey is the key of the context value of [WithProgress].
 type progressKey struct{}
 
-// WithProgress returns a context whose calls ask for progress and report it to
-// f, in the place of [Options.Progress]. A call reports its rounds one after
-// the other, and within a round progress only increases. A nil f asks for
-// none.
+// WithProgress returns a context whose calls ask for progress, under the caller's token or one of
+// the client's, and report it to f. Its context is that of the call. A call reports its rounds one
+// after the other, and within a round progress only increases.
 func WithProgress(ctx context.Context, f func(context.Context,
 	*protocol.Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, f)
@@ -109,9 +118,7 @@ func WithProgress(ctx context.Context, f func(context.Context,
 
 // progressHandler returns the function that receives the progress of a call,
 // nil if none is wanted.
-func (c *Client) progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
-	if f, ok := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress)); ok {
-		return f
-	}
-	return c.opts.Progress
+func progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
+	f, _ := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress))
+	return f
 }

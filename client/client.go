@@ -40,7 +40,8 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := peer.(protocol.LegacyPeer); !ok && o.Era == protocol.Legacy {
+	legacy, ok := peer.(protocol.LegacyPeer)
+	if !ok && o.Era == protocol.Legacy {
 		return nil, errors.New("client: options: Era is Legacy, and a server that is called in " +
 			"process serves modern revisions only: reach it over HTTP or a stream (NewStream)")
 	}
@@ -49,18 +50,18 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	c.questions = questionHandlers{&c.opts, &c.caps}
 	c.life, c.endLife = context.WithCancelCause(context.Background())
 	c.negotiator.client = c
-	c.negotiator.presetConnection()
+	if !ok || o.Era == protocol.Modern {
+		c.negotiator.current.Store(&connection{version: c.version, peer: peer})
+	} else {
+		c.negotiator.peer = legacy
+	}
 	return c, nil
 }
-
-// Capabilities returns what the client declares with every request.
-func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
 
 // Close ends every call that is running, with [ErrClosed], and the session if
 // there is one, and closes the peer. It does not wait for handlers.
 func (c *Client) Close() error {
-	c.endLife(ErrClosed)
-	c.negotiator.awaitEnd()
+	c.negotiator.close()
 	if conn := c.negotiator.current.Load(); conn.isLegacy() {
 		_ = conn.session.peer.Close() // best effort: the server may be gone
 	}

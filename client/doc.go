@@ -67,7 +67,7 @@
 // [protocol.LegacyPeer]. Before the first call it asks the server which
 // revisions it supports (server/discover). If the server does not understand
 // that, the client opens a session (initialize). Transient errors, such as 5xx,
-// 429 or a broken connection, decide nothing. [Client.Negotiated] returns the
+// 429 or a broken connection, decide nothing. [Client.Negotiate] returns the
 // outcome, and [Options.Era] spares the next client the question. A server
 // that does not answer in time is taken for a legacy one too;
 // [Options.Warn] reports that.

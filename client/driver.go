@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
@@ -18,6 +19,36 @@ type call struct {
 	retry    *protocol.Retry // answers and state for the next leg; nil: it goes out as it is
 	round    int             // number of the next questions, from 1
 	budget   budget          // the server's share of the time
+}
+
+// A budget is the time that the server may still spend on a call.
+type budget struct {
+	isLimited bool
+	remaining time.Duration
+}
+
+// runLimited runs f with a context that ends when the budget is used up, and subtracts the time
+// that f took. If the budget ended f, and not ctx, the error is a [context.DeadlineExceeded].
+func (b *budget) runLimited(ctx context.Context, c *Client, method string,
+	f func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if !b.isLimited {
+		return preferClosed(ctx, f(ctx))
+	}
+	// A legacy server asks during a request and has to wait for the person, and a transport may
+	// wait for a login. This time does not count. A client has one clock: an open question,
+	// whichever call it belongs to, stops the time of all calls. Questions of modern rounds are
+	// answered between requests.
+	limited := c.humanClock.WithTimeout(ctx, b.remaining)
+	defer limited.Release()
+	err := f(limited)
+	b.remaining -= limited.Used()
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return timeoutError(method, c.opts.Timeout)
+	}
+	return preferClosed(ctx, err)
 }
 
 // newCall returns a call in its first round.
@@ -37,21 +68,16 @@ func (c *Client) newCall(original leg) *call {
 //
 // The limit on rounds is checked before anybody is asked (basic/patterns/mrtr).
 func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
-	ctx, done := c.beginCall(ctx)
-	defer done()
 	k := c.newCall(original)
 	for {
 		result, asked, err := c.advanceCall(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		if asked == nil {
-			return result, nil
+		if err != nil || asked == nil {
+			return result, err
 		}
 		origin := QuestionOrigin{Method: original.method, Target: original.target, Round: k.round}
 		answers, err := c.questions.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
-			return nil, preferClosed(ctx, err)
+			return nil, err
 		}
 		k.recordAnswers(answers, asked.RequestState)
 	}
@@ -185,32 +211,11 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
 }
 
-// copyParams returns a copy of the parameters of a request, so that neither the
-// caller's value nor the original of a retry is changed.
+// copyParams returns a shallow copy of the parameters of a request, so that neither the caller's
+// value nor the original of a retry is changed.
 func copyParams(p protocol.Params) protocol.Params {
-	switch p := p.(type) {
-	case *protocol.CallToolParams:
-		return shallowCopy(p)
-	case *protocol.GetPromptParams:
-		return shallowCopy(p)
-	case *protocol.ReadResourceParams:
-		return shallowCopy(p)
-	case *protocol.ListParams:
-		return shallowCopy(p)
-	case *protocol.DiscoverParams:
-		return shallowCopy(p)
-	case *protocol.CompleteParams:
-		return shallowCopy(p)
-	case *protocol.TaskParams:
-		return shallowCopy(p)
-	case *protocol.ExtensionParams:
-		return shallowCopy(p)
-	}
-	// Legs are made in this package only, from the types above.
-	panic("client: internal error: parameters of unknown type")
-}
-
-func shallowCopy[T any](p *T) *T {
-	c := *p
-	return &c
+	original := reflect.ValueOf(p).Elem()
+	copied := reflect.New(original.Type())
+	copied.Elem().Set(original)
+	return copied.Interface().(protocol.Params)
 }

@@ -30,9 +30,7 @@ var (
 )
 
 var (
-	// errUndeclared is within a [*QuestionError] whose question needs a
-	// capability that this client does not declare.
-	errUndeclared = errors.New("capability is not declared by this client")
+
 	// errSubscriptionEnded means that the server ended a subscription without
 	// answering its request.
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
@@ -145,6 +143,10 @@ func (e *ResponseError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
+func unexpectedResult(method string, r protocol.Result) error {
+	return &ResponseError{method, fmt.Errorf("unexpected result %T", r)}
+}
+
 // timeoutError returns the error of a call over which the server took longer
 // than [Options.Timeout].
 func timeoutError(method string, limit time.Duration) error {
@@ -185,29 +187,30 @@ type QuestionError struct {
 	Err error
 }
 
-// An undeclaredError is an [errUndeclared] that says which capability.
+// An undeclaredError is within a [*QuestionError] whose question needs a capability that this
+// client does not declare.
 type undeclaredError struct{ missing protocol.ClientCapabilities }
 
 // Error names the capability.
-func (e *undeclaredError) Error() string { return fmt.Sprintf("%s: %v", e.missing, errUndeclared) }
+func (e *undeclaredError) Error() string {
+	return fmt.Sprintf("%s: capability is not declared by this client", e.missing)
+}
 
-// Unwrap returns [errUndeclared].
-func (e *undeclaredError) Unwrap() error { return errUndeclared }
-
-// MissingCapabilities returns the missing capabilities, for a program that passes questions on.
+// MissingCapabilities is for a program that passes questions on.
 func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { return e.missing }
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
 	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind,
 		errPrefix.Text(e.Err))
-	switch {
-	case errors.Is(e.Err, errUndeclared):
+	if _, undeclared := errors.AsType[*undeclaredError](e.Err); undeclared {
 		return text + "; give Options its handler, or Options.Manual the capability"
-	case e.Kind == protocol.KindElicitURL:
-		return text + "; nobody was asked: tell those who run the server, or see Options.AllowURL"
 	}
-	return text + "; nobody was asked: tell those who run the server"
+	text += "; nobody was asked: tell those who run the server"
+	if e.Kind == protocol.KindElicitURL {
+		text += ", or see Options.AllowURL"
+	}
+	return text
 }
 
 // Unwrap returns the reason.
@@ -273,9 +276,6 @@ type ExitError struct {
 	// Err is set when State is nil.
 	Err error
 }
-
-// Success reports whether the status is 0.
-func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
 
 // Error names the exit status and quotes the last line of standard error.
 func (e *ExitError) Error() string {

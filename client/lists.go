@@ -159,7 +159,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 // asked. Its declarations hold for the session. A modern server may have got the
 // list since it declared its capabilities.
 func undeclaredList(conn *connection, method string) protocol.Result {
-	if !conn.isLegacy() || declaresList(&conn.session.agreed.Capabilities, method) {
+	if !conn.isLegacy() || declaresList(&conn.session.agreed.Load().Capabilities, method) {
 		return nil
 	}
 	return newEmptyList(method)

@@ -38,11 +38,8 @@ func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
 // isUsable reports whether requests can be sent over the connection: it is not
 // nil, and its session, if it has one, has not ended.
 func (n *connection) isUsable() bool {
-	if n == nil {
-		return false
-	}
-	if n.session == nil {
-		return true
+	if !n.isLegacy() {
+		return n != nil
 	}
 	select {
 	case <-n.session.peer.Done():
@@ -56,6 +53,7 @@ func (n *connection) isUsable() bool {
 // keeps the connection.
 type negotiator struct {
 	client  *Client
+	peer    protocol.LegacyPeer        // nil: only modern revisions are spoken, without negotiation
 	current atomic.Pointer[connection] // nil: there is no agreement
 
 	mu      sync.Mutex
@@ -73,31 +71,10 @@ type negotiation struct {
 	waiters int
 }
 
-// presetConnection applies Options.Era. It is called before the first request.
-func (g *negotiator) presetConnection() {
-	c := g.client
-	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
-	if !canBeLegacy || c.opts.Era == protocol.Modern {
-		g.current.Store(&connection{version: c.version, peer: c.peer})
-	}
-}
-
-// Negotiated returns the revision that the client speaks with its server, empty
-// before the first call has found out. It is a property of the server, so it may
-// be stored, and its era given to a later client of the same server in
-// [Options.Era].
-func (c *Client) Negotiated() protocol.Version {
-	conn := c.negotiator.current.Load()
-	if conn == nil {
-		return ""
-	}
-	return conn.version
-}
-
-// Negotiate finds out which revision to speak with the server, opens a session
-// if that is a legacy one, and returns the revision. Calls do so by themselves;
-// it is for programs that want to know beforehand. Errors are those of
-// [Client.CallTool].
+// Negotiate finds out which revision to speak with the server, opens a session if that is a legacy
+// one, and returns the revision. After a call, which does so by itself, nothing is sent. The
+// revision is a property of the server, so it may be stored, and its era given to a later client of
+// the same server in [Options.Era]. Errors are those of [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -146,21 +123,16 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 		g.running = n
+		era := g.era
 		g.wait.Go(func() {
 			defer stop()
 			defer cancel(nil)
-			conn, err := g.chooseEra(shared, old, g.lastEra())
+			conn, err := g.chooseEra(shared, old, era)
 			g.finishNegotiation(n, conn, preferClosed(shared, err))
 		})
 	}
 	n.waiters++
 	return n
-}
-
-func (g *negotiator) lastEra() protocol.Era {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.era
 }
 
 // finishNegotiation publishes the outcome of n and wakes its waiters. A
@@ -204,15 +176,11 @@ func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*con
 	return nil, context.Cause(ctx)
 }
 
-// awaitEnd waits until no negotiation runs. It must be called after the end of
-// the client's life: then joinNegotiation starts no other.
-func (g *negotiator) awaitEnd() {
+// close ends the life of the client and waits until no negotiation runs.
+func (g *negotiator) close() {
 	g.mu.Lock() // joinNegotiation reads life under mu, so none starts after this
-	running := g.running
+	g.client.endLife(ErrClosed)
 	g.mu.Unlock()
-	if running != nil {
-		<-running.done
-	}
 	g.wait.Wait()
 }
 
@@ -233,29 +201,28 @@ func (g *negotiator) awaitEnd() {
 func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	era protocol.Era) (*connection, error) {
 	c := g.client
-	peer := c.peer.(protocol.LegacyPeer)
 	if old.isLegacy() {
 		_ = old.session.peer.Close() // it has ended; release its resources
 	}
 	if c.opts.Era == protocol.Legacy {
-		return c.openSession(ctx, peer)
+		return c.openSession(ctx, g.peer)
 	}
 	var refusedFirst error // why initialize failed, if it was tried first
 	if era == protocol.Legacy {
-		conn, err := c.openSession(ctx, peer)
+		conn, err := c.openSession(ctx, g.peer)
 		if err == nil || !isFinalRefusal(err) {
 			return conn, err
 		}
 		refusedFirst = err
 	}
-	conn, tryLegacy, err := g.probeServer(ctx, peer)
+	conn, tryLegacy, err := g.probeServer(ctx)
 	if !tryLegacy {
 		return conn, err
 	}
 	if refusedFirst != nil {
 		return nil, noCommonRevision(err, refusedFirst)
 	}
-	conn, failed := c.openSession(ctx, peer)
+	conn, failed := c.openSession(ctx, g.peer)
 	if failed == nil {
 		c.opts.warn(ctx, errPrefix.Errorf("session of revision %s is open, because the server "+
 			"is not taken for a modern one: %w", conn.version, err))
@@ -265,7 +232,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	}
 	// A modern server that was still starting when it was asked is up now.
 	if errors.Is(err, context.DeadlineExceeded) {
-		if conn, tryLegacy, again := g.probeServer(ctx, peer); !tryLegacy && again == nil {
+		if conn, tryLegacy, again := g.probeServer(ctx); !tryLegacy && again == nil {
 			return conn, nil
 		}
 	}
@@ -299,8 +266,8 @@ func isLegacyStatus(err error) bool {
 // probeServer asks the server which revisions it speaks (server/discover). If
 // tryLegacy is true the caller should try initialize, and err says why the server
 // is not taken for a modern one.
-func (g *negotiator) probeServer(ctx context.Context,
-	peer protocol.LegacyPeer) (conn *connection, tryLegacy bool, err error) {
+func (g *negotiator) probeServer(
+	ctx context.Context) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
 	l := discoverLeg()
 	id := c.nextID()
@@ -313,7 +280,7 @@ func (g *negotiator) probeServer(ctx context.Context,
 		ID: id, Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: c.version},
 	}
-	resp, tryLegacy, err := peer.Probe(ctx, req)
+	resp, tryLegacy, err := g.peer.Probe(ctx, req)
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
@@ -367,12 +334,7 @@ func containsLegacy(list []protocol.Version) bool {
 // connection over which the caller sends the refused request again. It returns
 // nil if there is nothing to send again.
 func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
-	c := g.client
-	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
-	if !canBeLegacy || c.opts.Era == protocol.Modern || conn.isLegacy() {
-		return nil
-	}
-	if err == nil || !indicatesOtherEra(err) {
+	if g.peer == nil || conn.isLegacy() || err == nil || !indicatesOtherEra(err) {
 		return nil
 	}
 	last := conn.recheckedAt.Load()

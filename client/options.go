@@ -84,18 +84,13 @@ type Options struct {
 	// ends. [Client.BeginTask] needs it, too.
 	Tasks bool
 
-	// Progress receives the progress of requests, as long as it increases.
-	// If it is set, every request asks for progress, under the caller's
-	// token or one of the client's. [WithProgress] does the same for one
-	// call.
-	Progress func(context.Context, *protocol.Progress)
 	// Log receives log messages of LogLevel or more severe.
 	Log func(context.Context, *protocol.LogMessage)
 	// LogLevel asks for log messages with every request that does not
 	// choose a level itself. Empty: none.
 	LogLevel protocol.LoggingLevel
-	// Notification receives every notification that neither Progress nor
-	// Log receives. The three may be called concurrently. Their context is
+	// Notification receives every notification that neither Log nor the function of
+	// [WithProgress] receives. The three may be called concurrently. Their context is
 	// that of the call that the notification belongs to.
 	Notification func(context.Context, *protocol.Notification)
 

@@ -64,23 +64,11 @@ func (p Pending) loadCall() *pendingCall {
 	return p.call
 }
 
-// decodeLeg returns the original request.
-func (p *pendingCall) decodeLeg() (leg, error) {
-	params, err := protocol.DecodeParams(p.method, p.params)
-	if err != nil {
-		return leg{}, errPrefix.Errorf("pending call: %w", err)
-	}
-	return leg{method: p.method, target: p.target, params: params}, nil
-}
-
 // Method returns the method of the call.
 func (p *Pending) Method() string { return p.loadCall().method }
 
 // Target returns the name of the tool or prompt, or the URI of the resource.
 func (p *Pending) Target() string { return p.loadCall().target }
-
-// Round returns the number of the round that the questions belong to, from 1.
-func (p *Pending) Round() int { return p.loadCall().round }
 
 // Questions returns the server's questions in their order, at least one. The
 // caller must not modify them.
@@ -91,17 +79,6 @@ func (p *Pending) Questions() protocol.InputRequests {
 // State returns the state that the server sent with the questions, for programs that keep less than
 // the whole Pending: a request with this state and the answers continues the call, too.
 func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
-
-// Unanswered returns the keys of the questions without an answer.
-func (p *Pending) Unanswered() []string {
-	var open []string
-	for _, q := range p.Questions() {
-		if p.call.answers[q.Key] == nil {
-			open = append(open, q.Key)
-		}
-	}
-	return open
-}
 
 // Answer sets the answer to the question at key, and replaces an earlier one.
 // Its type depends on the question: a [*protocol.ElicitResult] for a form or a
@@ -135,42 +112,36 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
-		r, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
 		f, err := form.ParsePeer(q.Schema)
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicitResult(r, (&FormQuestion{form: f}).completeContent)
+		return recode(raw, protocol.DecodeElicitResult, (&FormQuestion{form: f}).encodeAnswer)
 	case *protocol.ElicitURL:
-		r, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeElicitResult(r, dropContent)
+		return recode(raw, protocol.DecodeElicitResult, encodeVisit)
 	case *protocol.CreateMessage:
-		r, err := protocol.DecodeCreateMessageResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeMessageResult(r)
+		return recode(raw, protocol.DecodeCreateMessageResult, encodeMessage)
 	case *protocol.ListRoots:
-		r, err := protocol.DecodeListRootsResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeRoots(r.Roots)
+		return recode(raw, protocol.DecodeListRootsResult,
+			func(r *protocol.ListRootsResult) (json.RawMessage, error) { return encodeRoots(r.Roots) })
 	}
 	return nil, fmt.Errorf("unknown kind of question: %T", q)
 }
 
-// collectResponses returns the answers in the order of the questions.
-func (p *pendingCall) collectResponses() protocol.InputResponses {
-	var responses protocol.InputResponses
-	for _, q := range p.asked.InputRequests {
-		if answer := p.answers[q.Key]; answer != nil {
+func recode[R any](raw json.RawMessage, decode func([]byte) (R, error),
+	encode func(R) (json.RawMessage, error)) (json.RawMessage, error) {
+	r, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return encode(r)
+}
+
+// collectResponses returns the answers that there are to questions, in their order.
+func collectResponses(questions protocol.InputRequests,
+	answers map[string]json.RawMessage) (responses protocol.InputResponses) {
+	for _, q := range questions {
+		if answer := answers[q.Key]; answer != nil {
 			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
 		}
 	}
@@ -181,12 +152,9 @@ func (p *pendingCall) collectResponses() protocol.InputResponses {
 func (p Pending) String() string {
 	return fmt.Sprintf(
 		"pending %s %.64q, round %d, %d questions",
-		p.Method(), p.Target(), p.Round(), len(p.Questions()),
+		p.Method(), p.Target(), p.loadCall().round, len(p.Questions()),
 	)
 }
-
-// Format prints [Pending.String] for every verb.
-func (p Pending) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
 
 // LogValue returns [Pending.String].
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }

@@ -142,8 +142,7 @@ func TestPendingParamsCarryNoAnswers(t *testing.T) {
 
 func TestZeroPending(t *testing.T) {
 	var p client.Pending
-	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil ||
-		p.Unanswered() != nil {
+	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil {
 		t.Errorf("got %v", p)
 	}
 	if err := p.Answer("x", client.Decline()); err == nil {

@@ -127,7 +127,7 @@ func (p *Process) Err() error {
 	default:
 		return nil
 	}
-	if p.status.Success() || p.signalled.Load() {
+	if p.signalled.Load() || p.status.State != nil && p.status.State.Success() {
 		return nil
 	}
 	return p.status

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	if jsonx.KindOf(content) != jsonx.Object {
-		return nil, fmt.Errorf("content: must be a JSON object")
+		return nil, errors.New("content: must be a JSON object")
 	}
 	return q.form.Accept(content)
 }
@@ -254,18 +255,28 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	switch req := shown.(type) {
 	case *protocol.ElicitForm:
 		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
+		t.ask = bindHandler(h.opts.ElicitForm, q, q.encodeAnswer)
 	case *protocol.ElicitURL:
 		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
+		t.ask = bindHandler(h.opts.ElicitURL, q, encodeVisit)
 	case *protocol.CreateMessage:
-		q := &SamplingQuestion{origin, *req}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askModel(ctx, q) }
+		t.ask = bindHandler(h.opts.CreateMessage, &SamplingQuestion{origin, *req}, encodeMessage)
 	case *protocol.ListRoots:
-		q := &RootsQuestion{origin, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askRoots(ctx, q) }
+		t.ask = bindHandler(h.opts.ListRoots, &RootsQuestion{origin, req.Meta}, encodeRoots)
 	}
 	return t, nil
+}
+
+// bindHandler returns a function that calls handler with q and encodes the answer.
+func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
+	encode func(R) (json.RawMessage, error)) func(context.Context) (json.RawMessage, error) {
+	return func(ctx context.Context) (json.RawMessage, error) {
+		answer, err := handler(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return encode(answer)
+	}
 }
 
 // checkQuestion checks that a client with the given capabilities may put a
@@ -281,8 +292,11 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 		if f, err = form.ParsePeer(req.Schema); err != nil {
 			err = fmt.Errorf("requestedSchema: %w", err)
 		}
-	case *protocol.ElicitURL:
-		err = h.checkURL(req)
+	case *protocol.ElicitURL: // client/elicitation, "URL Mode", safe URL handling
+		var u *url.URL
+		if u, err = urlrule.Parse(req.URL); err == nil {
+			err = h.opts.AllowURL(u)
+		}
 	case *protocol.CreateMessage:
 		if !caps.Sampling.Context {
 			plain := *req
@@ -296,50 +310,15 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	return req, f, err
 }
 
-// checkURL decides whether the person may be asked to visit the URL
-// (client/elicitation, "URL Mode", safe URL handling).
-func (h *questionHandlers) checkURL(q *protocol.ElicitURL) error {
-	u, err := urlrule.Parse(q.URL)
-	if err != nil {
-		return err
-	}
-	return h.opts.AllowURL(u)
-}
-
-func (h *questionHandlers) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
-	r, err := h.opts.ElicitForm(ctx, q)
-	if err != nil {
-		return nil, err
-	}
+// encodeAnswer encodes the answer to a form.
+func (q *FormQuestion) encodeAnswer(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, q.completeContent)
 }
 
-func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
-	r, err := h.opts.ElicitURL(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	// URL mode has no content: the client does not learn what the person does at
-	// the URL.
-	return encodeElicitResult(r, dropContent)
-}
-
-func (h *questionHandlers) askModel(ctx context.Context,
-	q *SamplingQuestion) (json.RawMessage, error) {
-	r, err := h.opts.CreateMessage(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return encodeMessageResult(r)
-}
-
-func (h *questionHandlers) askRoots(ctx context.Context,
-	q *RootsQuestion) (json.RawMessage, error) {
-	roots, err := h.opts.ListRoots(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return encodeRoots(roots)
+// encodeVisit encodes the answer to a URL, which has no content: the client does not learn what
+// the person does there.
+func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
+	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
 // encodeElicitResult encodes a person's answer. Only an accept has content:
@@ -363,11 +342,8 @@ func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage)
 	return out.MarshalJSON()
 }
 
-// dropContent is the complete function of answers without content.
-func dropContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
-
-// encodeMessageResult encodes a model's message and checks it.
-func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, error) {
+// encodeMessage encodes a model's message and checks it.
+func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}

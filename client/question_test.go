@@ -277,7 +277,7 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 		r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
 			&client.Options{CreateMessage: answer, Sampling: declared})
 		if want == "refused" {
-			if !errors.Is(err, client.ErrUndeclared) || got != nil {
+			if !client.IsUndeclared(err) || got != nil {
 				t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 			}
 			continue

@@ -65,7 +65,7 @@ func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	}
 	id := c.nextID()
 	meta := l.params.RequestMetadata()
-	progress := c.progressHandler(ctx)
+	progress := progressHandler(ctx)
 	c.fillMetadata(meta, id, progress != nil)
 	if l.caps != nil {
 		meta.Capabilities = l.caps

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -17,7 +18,7 @@ import (
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
-	agreed      *protocol.InitializeResult // nil until the server has answered
+	agreed      atomic.Pointer[protocol.InitializeResult] // nil until the server has answered
 	pushes      pushHandler
 	subscribers subscribers
 
@@ -38,7 +39,7 @@ var _ protocol.BackCaller = (*session)(nil)
 func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
 	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
 	s.pushes.session = s
-	s.subscribers.session = s
+	s.subscribers = subscribers{session: s, uriCounts: map[string]int{}}
 	caps := c.caps
 	// Legacy revisions do not define extensions, but servers of MCP Apps read them there. Tasks are
 	// another thing in these.
@@ -67,7 +68,7 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 		}
 		return nil, err
 	}
-	return &connection{version: s.agreed.ProtocolVersion, peer: opened, session: s}, nil
+	return &connection{version: s.agreedVersion(), peer: opened, session: s}, nil
 }
 
 // finishHandshake checks the server's choice of revision, sends
@@ -81,15 +82,13 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	}
 	agreed, ok := result.(*protocol.InitializeResult)
 	if !ok || s.peer == nil {
-		return &ResponseError{req.Method, fmt.Errorf("unexpected result %T", result)}
+		return unexpectedResult(req.Method, result)
 	}
 	if v := agreed.ProtocolVersion; !v.Known() || v.Era() != protocol.Legacy {
 		err := fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)
 		return &ResponseError{req.Method, err}
 	}
-	s.mu.Lock()
-	s.agreed = agreed
-	s.mu.Unlock()
+	s.agreed.Store(agreed)
 	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
 	if err := s.peer.Notify(ctx, ready); err != nil {
 		return &TransportError{protocol.NotifyInitialized, err}
@@ -98,8 +97,8 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 		return nil
 	}
 	// A refusal only means that the server chooses the level itself.
-	level := &protocol.SetLevelParams{Level: c.opts.LogLevel}
-	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, level)
+	_, err = s.sendLeg(ctx, leg{method: protocol.MethodSetLevel,
+		params: &protocol.SetLevelParams{Level: c.opts.LogLevel}}, nil)
 	if _, said := protocol.AsError(err); said {
 		return nil
 	}
@@ -109,18 +108,10 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 // agreedVersion returns the server's choice of revision, empty until it has
 // made one.
 func (s *session) agreedVersion() protocol.Version {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.agreed == nil {
-		return ""
+	if agreed := s.agreed.Load(); agreed != nil {
+		return agreed.ProtocolVersion
 	}
-	return s.agreed.ProtocolVersion
-}
-
-// sendRequest sends a request that belongs to no call.
-func (s *session) sendRequest(ctx context.Context, method string,
-	p protocol.Params) (protocol.Result, error) {
-	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
+	return ""
 }
 
 // sendLeg sends one request in the form of legacy revisions. A nil back gets a
@@ -134,13 +125,19 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	version := s.agreedVersion()
 	req := &protocol.Request{
 		ID: s.client.nextID(), Method: l.method, Params: params,
-		Mirror: protocol.Mirror{Version: version},
+		Mirror: protocol.Mirror{Version: version, Name: l.target},
 	}
 	if back == nil {
 		back = &sessionReceiver{session: s, leg: l}
 	}
-	s.addRunning(req.ID, runningLeg{ctx, back})
-	defer s.removeRunning(req.ID)
+	s.mu.Lock()
+	s.running[req.ID] = runningLeg{ctx, back}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.running, req.ID)
+	}()
 	resp, err := s.peer.Handle(ctx, req, back)
 	if failed := back.notifications.firstError(); failed != nil {
 		return nil, failed
@@ -149,18 +146,6 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 		return nil, &TransportError{l.method, err}
 	}
 	return s.client.decodeResponse(ctx, version, req, resp)
-}
-
-func (s *session) addRunning(id protocol.ID, r runningLeg) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running[id] = r
-}
-
-func (s *session) removeRunning(id protocol.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.running, id)
 }
 
 // soleOrigin returns the origin of a pushed question that arrives outside of
@@ -209,7 +194,7 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 		return nil, err
 	}
 	meta := l.params.RequestMetadata()
-	progress := c.progressHandler(ctx)
+	progress := progressHandler(ctx)
 	if progress != nil && meta.ProgressToken.IsZero() {
 		meta.ProgressToken = protocol.StringID("p" + c.nextID().String())
 	}
@@ -288,11 +273,8 @@ func (s *session) stripModernFields(p protocol.Params) error {
 // discoverResult returns what initialize said as a result of server/discover,
 // which legacy revisions do not have.
 func (s *session) discoverResult() *protocol.DiscoverResult {
-	a := s.agreed
-	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
-	if err != nil {
-		meta = nil
-	}
+	a := s.agreed.Load()
+	meta, _ := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
 	return &protocol.DiscoverResult{
 		SupportedVersions: []protocol.Version{a.ProtocolVersion},
 		Capabilities:      a.Capabilities,

@@ -226,7 +226,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		progressed, heard := make(chan float64, 1), make(chan string, 8)
 		opts := &client.Options{
-			Progress: func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress },
+
 			Log: func(_ context.Context, m *protocol.LogMessage) {
 				heard <- "log " + string(m.Data)
 			},
@@ -256,7 +256,10 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			}
 			return legacyDone
 		}}
-		wantCall(t, s.reach(t, way, opts), "greet")
+		ctx := client.WithProgress(t.Context(),
+			func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress })
+		_, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil)
+		noError(t, err)
 		if got := <-progressed; got != 1 {
 			t.Errorf("progress %v", got)
 		}

@@ -50,19 +50,22 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 			return nil, nil, err
 		}
 	}
-	if open := p.Unanswered(); len(open) > 0 {
-		return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", open[0])
+	for _, q := range call.asked.InputRequests {
+		if call.answers[q.Key] == nil {
+			return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", q.Key)
+		}
 	}
-	l, err := call.decodeLeg()
+	params, err := protocol.DecodeParams(call.method, call.params)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errPrefix.Errorf("pending call: %w", err)
 	}
 	// The ids of a call must differ, even if several processes send its requests
 	// (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
-	k := c.newCall(l)
+	k := c.newCall(leg{method: call.method, target: call.target, params: params})
 	k.round = call.round
-	k.recordAnswers(call.collectResponses(), call.asked.RequestState)
+	k.recordAnswers(collectResponses(call.asked.InputRequests, call.answers),
+		call.asked.RequestState)
 	return c.stepCall(ctx, k)
 }
 

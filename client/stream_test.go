@@ -654,17 +654,17 @@ func newEcho(t testing.TB) *server.Server {
 func TestStreamMultiplexes(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string]int{}
-	c := streamTo(t, newEcho(t),
-		&client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard[p.Message]++
-		}})
+	c := streamTo(t, newEcho(t), nil)
+	ctx := client.WithProgress(t.Context(), func(_ context.Context, p *protocol.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard[p.Message]++
+	})
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
 			text := fmt.Sprintf("call %d", i)
-			r, err := c.CallTool(t.Context(), "echo", map[string]any{"text": text})
+			r, err := c.CallTool(ctx, "echo", map[string]any{"text": text})
 			if err != nil {
 				t.Error(err)
 			} else if got := r.Content[0].(*protocol.TextContent).Text; got != text {

@@ -105,7 +105,7 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil && !sub.isAcknowledged():
+	case err == nil && sub.honouredFilter() == nil:
 		err := errors.New("subscription ended without having been acknowledged")
 		return &ResponseError{protocol.MethodListen, err}
 	}
@@ -133,8 +133,6 @@ func (s *subscription) startRequest(id protocol.ID) {
 	defer s.mu.Unlock()
 	s.id, s.honoured = id, nil
 }
-
-func (s *subscription) isAcknowledged() bool { return s.honouredFilter() != nil }
 
 func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	s.mu.Lock()
@@ -171,26 +169,18 @@ func (s *subscription) handleNotification(ctx context.Context,
 		s.cancel(err)
 		return true, err
 	}
-	if event == nil || s.handler == nil {
+	if event == nil {
 		return true, nil
 	}
 	return true, s.callHandler(ctx, event)
 }
 
-// reportEvent calls the handler, if there is one.
-func (s *subscription) reportEvent(ctx context.Context, event ListenEvent) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// callHandler calls the handler, if there is one. A panic ends the subscription with a
+// [*PanicError]; it cancels the request here because the peer need not do so.
+func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	if s.handler == nil {
 		return nil
 	}
-	return s.callHandler(ctx, event)
-}
-
-// callHandler calls the handler. A panic ends the subscription with a
-// [*PanicError]; it cancels the request here because the peer need not do so.
-func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
@@ -290,20 +280,9 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 		ToolsListChanged:     s.wanted.ToolsListChanged && said.ToolsListChanged,
 		PromptsListChanged:   s.wanted.PromptsListChanged && said.PromptsListChanged,
 		ResourcesListChanged: s.wanted.ResourcesListChanged && said.ResourcesListChanged,
-	}
-	for _, id := range s.wanted.TaskIDs {
-		if slices.Contains(said.TaskIDs, id) {
-			honoured.TaskIDs = append(honoured.TaskIDs, id)
-		}
-	}
-	agreed := make(map[string]bool, len(said.ResourceSubscriptions))
-	for _, uri := range said.ResourceSubscriptions {
-		agreed[uri] = true
-	}
-	for _, uri := range s.wanted.ResourceSubscriptions {
-		if agreed[uri] {
-			honoured.ResourceSubscriptions = append(honoured.ResourceSubscriptions, uri)
-		}
+
+		ResourceSubscriptions: intersect(s.wanted.ResourceSubscriptions, said.ResourceSubscriptions),
+		TaskIDs:               intersect(s.wanted.TaskIDs, said.TaskIDs),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,4 +291,18 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	copied.TaskIDs = slices.Clone(honoured.TaskIDs)
 	return Acknowledged{copied}
+}
+
+// intersect returns the elements of wanted that said has too, nil for none.
+func intersect(wanted, said []string) (both []string) {
+	has := make(map[string]bool, len(said))
+	for _, s := range said {
+		has[s] = true
+	}
+	for _, w := range wanted {
+		if has[w] {
+			both = append(both, w)
+		}
+	}
+	return both
 }

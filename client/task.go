@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -80,9 +81,6 @@ func (t Task) String() string {
 	return fmt.Sprintf("task of tool %.64q", t.state.Tool)
 }
 
-// Format prints [Task.String] for every verb.
-func (t Task) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(t.String())) }
-
 // LogValue returns [Task.String].
 func (t Task) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
@@ -116,9 +114,11 @@ func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	if !c.opts.Tasks {
 		return nil, nil, errors.New("client: BeginTask: set Options.Tasks")
 	}
+	ctx, done := c.beginCall(ctx)
+	defer done()
 	result, err := c.driveCall(ctx, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, preferClosed(ctx, err)
 	}
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -126,8 +126,7 @@ func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	case *protocol.CreateTaskResult:
 		return nil, c.newTask(p.Name, r), nil
 	}
-	return nil, nil, &ResponseError{protocol.MethodCallTool,
-		fmt.Errorf("unexpected result %T", result)}
+	return nil, nil, unexpectedResult(protocol.MethodCallTool, result)
 }
 
 func (c *Client) newTask(tool string, handle *protocol.CreateTaskResult) *Task {
@@ -216,8 +215,7 @@ type taskPoll struct {
 	task     *Task
 	keep     func(*Task) error
 	wake     chan struct{} // the server has announced a change
-	mu       sync.Mutex
-	heard    bool // the server announces changes
+	heard    atomic.Bool   // the server announces changes
 	polled   time.Time
 	failures int  // polls in a row
 	repeats  int  // polls in a row that showed answered questions only
@@ -269,11 +267,9 @@ func (p *taskPoll) pause(ctx context.Context) error {
 		wait = defaultTaskPoll
 	}
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
-	p.mu.Lock()
-	if p.heard && p.failures == 0 {
+	if p.heard.Load() && p.failures == 0 {
 		wait = max(wait, maxTaskPoll/2) // in case that an announcement is lost
 	}
-	p.mu.Unlock()
 	timer := time.NewTimer(wait + rand.N(wait/8+1))
 	defer timer.Stop()
 	select {
@@ -295,7 +291,7 @@ func (p *taskPoll) listen(ctx context.Context) {
 		func(_ context.Context, e ListenEvent) {
 			switch e := e.(type) {
 			case Acknowledged:
-				p.setHeard(slices.Contains(e.Filter.TaskIDs, id))
+				p.heard.Store(slices.Contains(e.Filter.TaskIDs, id))
 			case TaskChanged:
 				select {
 				case p.wake <- struct{}{}:
@@ -303,13 +299,7 @@ func (p *taskPoll) listen(ctx context.Context) {
 				}
 			}
 		})
-	p.setHeard(false)
-}
-
-func (p *taskPoll) setHeard(heard bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = heard
+	p.heard.Store(false)
 }
 
 // get asks for the task. It returns nil where the server could not say.
@@ -323,7 +313,7 @@ func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
 	state := p.task.state
 	switch {
 	case !ok:
-		err = fmt.Errorf("unexpected result %T", result)
+		return nil, unexpectedResult(protocol.MethodGetTask, result)
 	case got.Task.ID != state.ID:
 		err = errors.New("it is another task")
 	case !got.Task.Created.Equal(state.Created):
@@ -373,12 +363,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	if err := p.ask(ctx, fresh); err != nil {
 		return err
 	}
-	var responses protocol.InputResponses
-	for _, q := range requests {
-		if answer := state.Answers[q.Key]; answer != nil {
-			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
-		}
-	}
+	responses := collectResponses(requests, state.Answers)
 	if len(responses) == 0 || p.received && p.repeats%resendTaskAnswers != 0 {
 		return nil
 	}
