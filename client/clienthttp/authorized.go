@@ -14,7 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -88,11 +88,13 @@ func (x *httpExchange) bufferRefusal() {
 	x.resp.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// canonicalHeader returns a copy of a header with canonical names.
+// canonicalHeader returns a copy of a header with canonical names. Its values have no spare
+// capacity: a round tripper that appends to one does not write into what other requests read.
 func canonicalHeader(header http.Header) http.Header {
 	h := make(http.Header, len(header))
 	for name, values := range header {
-		h[textproto.CanonicalMIMEHeaderKey(name)] = slices.Clone(values)
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		h[name] = slices.Clip(slices.Concat(h[name], values))
 	}
 	return h
 }
@@ -185,36 +187,14 @@ func isUnauthorized(err error) bool {
 	return gaveUp || errors.Is(err, errUnauthorized)
 }
 
-// outgoingOf describes a message of a session to the authorizer.
-func (t *Transport) outgoingOf(m protocol.Message) Outgoing {
+// outgoingOf describes a message to the authorizer.
+func outgoingOf(m protocol.Message) Outgoing {
 	o := Outgoing{Method: http.MethodPost}
-	if t.authorizer == nil {
-		return o
-	}
 	switch m := m.(type) {
 	case *protocol.Request:
-		o.RPC, o.Target = m.Method, targetOf(m)
+		o.RPC, o.Target = m.Method, m.Mirror.Name
 	case *protocol.Notification:
 		o.RPC = m.Method
 	}
 	return o
-}
-
-// targetOf returns the tool, prompt or resource that a request is about.
-func targetOf(req *protocol.Request) (target string) {
-	member := "name"
-	switch req.Method {
-	case protocol.MethodCallTool, protocol.MethodGetPrompt:
-	case protocol.MethodReadResource:
-		member = "uri"
-	default:
-		return ""
-	}
-	_ = jsonx.Members(req.Params, func(key, value []byte) (err error) {
-		if string(key) == member {
-			target, err = jsonx.Text(value)
-		}
-		return err
-	})
-	return target
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 )
@@ -50,20 +49,14 @@ type Outgoing struct {
 }
 
 // Format implements [fmt.Formatter]. It leaves the URL out, whatever the verb.
-func (o Outgoing) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, o.text()) }
-
-// LogValue implements [slog.LogValuer] as Format does.
-func (o Outgoing) LogValue() slog.Value { return slog.StringValue(o.text()) }
-
-func (o Outgoing) text() string {
-	text := o.Method
+func (o Outgoing) Format(s fmt.State, _ rune) {
+	_, _ = io.WriteString(s, o.Method)
 	if o.RPC != "" {
-		text += " " + o.RPC
+		_, _ = io.WriteString(s, " "+o.RPC)
 	}
 	if o.Target != "" {
-		text += fmt.Sprintf(" %.100q", o.Target)
+		_, _ = fmt.Fprintf(s, " %.100q", o.Target)
 	}
-	return text
 }
 
 // A Refusal is a response that refuses the credentials of a request.
@@ -81,11 +74,6 @@ type Refusal struct {
 }
 
 // Format implements [fmt.Formatter]. It leaves URL and headers out, whatever the verb.
-func (r Refusal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.text()) }
-
-// LogValue implements [slog.LogValuer] as Format does.
-func (r Refusal) LogValue() slog.Value { return slog.StringValue(r.text()) }
-
-func (r Refusal) text() string {
-	return fmt.Sprintf("%s: %d, attempt %d", r.Outgoing.text(), r.Status, r.Attempt)
+func (r Refusal) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "%v: %d, attempt %d", r.Outgoing, r.Status, r.Attempt)
 }

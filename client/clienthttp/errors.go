@@ -74,9 +74,8 @@ type StatusError struct {
 	Header http.Header
 	// Excerpt is the start of the body, at most 512 bytes. It is not to be
 	// trusted.
-	Excerpt string
-	// Response is the protocol's error message where there is one, else nil.
-	Response *protocol.Error
+	Excerpt  string
+	response *protocol.Error // the protocol's error message; nil: none
 }
 
 // Error names the status, and says of redirects that they are not followed. For 401 and 403
@@ -88,8 +87,8 @@ func (e *StatusError) Error() string {
 	switch {
 	case challenge == "" && e.Status >= 300 && e.Status < 400:
 		return text + ": redirects are not followed"
-	case e.Response != nil && (challenge == "" || e.Response.Message != name):
-		text += fmt.Sprintf(": %v", e.Response)
+	case e.response != nil && (challenge == "" || e.response.Message != name):
+		text += fmt.Sprintf(": %v", e.response)
 	case challenge == "" && e.Excerpt != "":
 		text += fmt.Sprintf(": %q", e.Excerpt)
 	}
@@ -111,10 +110,10 @@ func (e *StatusError) challenge() string {
 
 // Unwrap returns the protocol's error message where there is one.
 func (e *StatusError) Unwrap() error {
-	if e.Response == nil {
+	if e.response == nil {
 		return nil
 	}
-	return e.Response
+	return e.response
 }
 
 // HTTPStatus returns the status, for packages that do not import this one.

@@ -144,9 +144,8 @@ func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, cl
 // and nothing in it that a terminal would act upon.
 func TestRefusedCredentialsNameTheReason(t *testing.T) {
 	challenged := func(status int, challenge string, response *protocol.Error) string {
-		err := &clienthttp.StatusError{Status: status, Response: response,
-			Header: http.Header{"Www-Authenticate": {challenge}}}
-		return err.Error()
+		return clienthttp.NewStatusError(status, http.Header{"Www-Authenticate": {challenge}},
+			response).Error()
 	}
 	bare := &protocol.Error{Code: -32600, Message: "Unauthorized"}
 	for _, test := range []struct{ got, want string }{

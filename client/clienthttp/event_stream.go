@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -110,11 +111,7 @@ func (e *eventStream) retryDelay() time.Duration {
 		d := min(max(e.retry, minRetry), maxRetry)
 		return d + rand.N(d/10+1)
 	}
-	d := defaultRetry
-	for range min(e.idleAttempts-1, 10) {
-		d *= 2
-	}
-	d = min(d, maxBackoff)
+	d := min(defaultRetry<<min(max(e.idleAttempts-1, 0), 10), maxBackoff)
 	if e.hasRetry {
 		d = max(d, min(e.retry, maxRetry))
 		return d + rand.N(d/10+1)
@@ -202,22 +199,14 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 // ids that cannot be sent in a header.
 func (e *eventStream) noteResumePoint(events *sse.Reader) {
 	id := events.LastEventID()
-	if id != "" && id != e.lastID && len(id) <= maxEventID && isPrintable(id) {
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if id != "" && id != e.lastID && len(id) <= maxEventID &&
+		!strings.ContainsFunc(id, isControl) {
 		e.lastID, e.receivedAny = id, true
 	}
 	if d, told := events.Retry(); told {
 		e.retry, e.hasRetry = d, true
 	}
-}
-
-// isPrintable reports whether text has no control characters.
-func isPrintable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // handleEvent handles the data of one event: a message, or in revision
@@ -250,7 +239,9 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	if err != nil {
 		said, _ := protocol.AsError(err)
 		if r, ok := m.(*protocol.Request); ok && said != nil && jsonx.HasMember(data, "method") {
-			e.refuseRequest(r.ID, said)
+			e.runInSlot(func() {
+				e.session.sendAnswer(e.ctx, &protocol.Response{ID: r.ID, Error: said})
+			})
 			return nil, nil
 		}
 		return nil, e.badMessageError(data, err)
@@ -295,11 +286,6 @@ func (e *eventStream) answerRequest(req *protocol.Request) {
 			e.session.sendAnswer(e.ctx, resp)
 		}
 	})
-}
-
-// refuseRequest refuses an invalid request in a slot.
-func (e *eventStream) refuseRequest(id protocol.ID, said *protocol.Error) {
-	e.runInSlot(func() { e.session.sendAnswer(e.ctx, &protocol.Response{ID: id, Error: said}) })
 }
 
 // runInSlot calls run on another goroutine. It blocks while

@@ -139,7 +139,7 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	resp.Error = x.maskError(resp.Error)
-	failed.Response = resp.Error
+	failed.response = resp.Error
 	s := failed.Status
 	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden
 	if isAuth && failed.Header.Get("WWW-Authenticate") != "" {
@@ -155,7 +155,7 @@ func (x *httpExchange) checkAccepted() error {
 	}
 	resp, err := x.readRefusal(protocol.ID{}, x.mediaType())
 	if err == nil {
-		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header, Response: resp.Error}
+		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header, response: resp.Error}
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -35,7 +36,7 @@ func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.He
 		h[headerName] = values[4:5:5]
 	}
 	for _, p := range mirror.Params {
-		if !isToken(p.Name) {
+		if !headers.IsToken(p.Name) {
 			return nil, errPrefix.Errorf("parameter header %.64q: not a header name", p.Name)
 		}
 		h.Set(headerParamPrefix+p.Name, protocol.EncodeHeaderValue(p.Value))
@@ -48,19 +49,4 @@ func (t *Transport) callerHeader(more int) http.Header {
 	h := make(http.Header, len(t.fixedHeader)+more)
 	maps.Copy(h, t.fixedHeader)
 	return h
-}
-
-// isToken reports whether name may be part of a header name (RFC 9110, 5.6.2).
-func isToken(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case c == '!', c == '#', c == '$', c == '%', c == '&', c == '\'', c == '*', c == '+',
-			c == '-', c == '.', c == '^', c == '_', c == '`', c == '|', c == '~':
-		default:
-			return false
-		}
-	}
-	return name != ""
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,7 +89,9 @@ func (s *session) initialize(ctx context.Context,
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	if !isValidSessionID(id) {
+	// The id is repeated in a header. An empty one means none.
+	isInvisible := func(r rune) bool { return r < 0x21 || r > 0x7e }
+	if len(id) > maxSessionID || strings.ContainsFunc(id, isInvisible) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
 			"long")
 	}
@@ -99,17 +102,6 @@ func (s *session) initialize(ctx context.Context,
 		s.version = agreed.ProtocolVersion
 	}
 	return resp, nil
-}
-
-// isValidSessionID reports whether an id can be repeated in a header: it is
-// visible ASCII and not too long. An empty id, which means none, can.
-func isValidSessionID(id string) bool {
-	for i := range len(id) {
-		if id[i] < 0x21 || id[i] > 0x7e {
-			return false
-		}
-	}
-	return len(id) <= maxSessionID
 }
 
 // buildHeader returns the headers of one request of the session.
@@ -134,9 +126,12 @@ func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExc
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	x, err := s.transport.sendRequest(ctx, s.transport.outgoingOf(m), h, body)
+	x, err := s.transport.sendRequest(ctx, outgoingOf(m), h, body)
 	if err == nil && !x.isRefused {
-		s.noteAccepted()
+		select {
+		case s.accepted <- struct{}{}: // wakes awaitAccepted
+		default:
+		}
 	}
 	return x, err
 }
@@ -166,12 +161,13 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	}
 	running, cancel := s.sessionContext(ctx)
 	defer cancel(errAnswered)
+	var resp *protocol.Response
 	x, err := s.postMessage(running, req)
 	if err == nil {
-		var resp *protocol.Response
-		if resp, err = s.readResponse(running, x, req.ID, back); err == nil {
-			return resp, nil
-		}
+		resp, err = s.readResponse(running, x, req.ID, back)
+	}
+	if err == nil {
+		return resp, nil
 	}
 	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, errNoResponse)) {
 		s.notices.start(func() { s.cancelRequest(context.WithoutCancel(ctx), req.ID) })
@@ -255,7 +251,7 @@ func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, e
 		return resp.ID.IsZero()
 	}
 	said, ok := errors.AsType[*StatusError](err)
-	return ok && said.Response == nil
+	return ok && said.response == nil
 }
 
 // pingSaysGone asks the server whether it still knows the session, with a
@@ -382,14 +378,6 @@ func (s *session) awaitAccepted() bool {
 	case <-s.transport.life.Done():
 	}
 	return false
-}
-
-// noteAccepted wakes awaitAccepted.
-func (s *session) noteAccepted() {
-	select {
-	case s.accepted <- struct{}{}:
-	default:
-	}
 }
 
 // postNotice sends a message that has no response: a notification, or an answer

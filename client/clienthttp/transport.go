@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
@@ -33,7 +32,7 @@ type Transport struct {
 	// a request.
 	life    context.Context
 	endLife context.CancelCauseFunc
-	mu      sync.Mutex     // orders endLife after beginRequest
+	mu      sync.Mutex     // orders endLife after running.Add
 	running sync.WaitGroup // requests whose connection is in use
 }
 
@@ -52,19 +51,9 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	}
 	t := &Transport{endpoint: u, shownEndpoint: &shown, authorizer: opts.Authorizer,
 		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
-		fixedHeader: make(http.Header, len(opts.Header))}
+		fixedHeader: canonicalHeader(opts.Header)}
 	if t.maxBytes < 0 {
 		t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
-	}
-	for name, values := range opts.Header {
-		for _, v := range values {
-			t.fixedHeader.Add(name, v)
-		}
-	}
-	// Requests share the values: without spare capacity, a round tripper that
-	// appends to one does not write into what other requests read.
-	for name, values := range t.fixedHeader {
-		t.fixedHeader[name] = slices.Clip(values)
 	}
 	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
@@ -97,7 +86,7 @@ func (t *Transport) ServerURL() string {
 // Other error statuses are a [*StatusError].
 func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
-	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	x, err := t.postMessage(ctx, req, &req.Mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +103,7 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 // (basic/transports/streamable-http, "Backward Compatibility").
 func (t *Transport) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
-	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	x, err := t.postMessage(ctx, req, &req.Mirror)
 	if err != nil {
 		return nil, false, err
 	}
@@ -144,7 +133,7 @@ func isRequestFault(status int) bool {
 // Notify posts a notification. Modern revisions have none from client to server
 // over HTTP.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
-	x, err := t.postMessage(ctx, n, n.Method, &protocol.Mirror{})
+	x, err := t.postMessage(ctx, n, &protocol.Mirror{})
 	if err != nil {
 		return err
 	}
@@ -176,22 +165,12 @@ func newOwnTransport() *http.Transport {
 	return own
 }
 
-// beginRequest counts a request as running, unless the transport is closed.
-func (t *Transport) beginRequest() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.life.Err() != nil {
-		return errClosed
-	}
-	t.running.Add(1)
-	return nil
-}
-
 // postMessage sends one message and returns when the header of the answer has
 // arrived.
-func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string,
+func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	mirror *protocol.Mirror) (*httpExchange, error) {
-	header, err := t.buildHeader(method, mirror)
+	o := outgoingOf(m)
+	header, err := t.buildHeader(o.RPC, mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +178,6 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method 
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	o := Outgoing{Method: http.MethodPost, RPC: method, Target: mirror.Name}
 	return t.sendRequest(ctx, o, header, body)
 }
 
@@ -208,9 +186,13 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method 
 // closeWith.
 func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
 	body []byte) (*httpExchange, error) {
-	if err := t.beginRequest(); err != nil {
-		return nil, err
+	t.mu.Lock()
+	if t.life.Err() != nil {
+		t.mu.Unlock()
+		return nil, errClosed
 	}
+	t.running.Add(1)
+	t.mu.Unlock()
 	x := &httpExchange{transport: t}
 	// The context is linked to the caller's by hand, because closeWith cuts the
 	// link after the response, while the end of the stream is still read.
