@@ -6,15 +6,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// CallTool calls a tool and answers the questions it asks (server/tools). Args
-// is a struct, a map or JSON text that encodes as an object, nil for none. The
-// result of a tool that failed has IsError set: that is no Go error, which
-// means that there is no result.
+// CallTool calls a tool and answers its questions (server/tools). Args is a struct, a map or JSON
+// text that encodes as an object, nil for none. If the tool itself fails, the result has IsError
+// set and there is no Go error.
 //
-// An error of the server is a [*protocol.Error]. Other errors are
-// [*TransportError], [*ResponseError], [*QuestionError], [*AnswerError],
-// [ErrClosed], a [context.DeadlineExceeded] after [Options.Timeout], and one
-// that names [Options.MaxRounds].
+// An error of the server is a [*protocol.Error]. Other errors are [*TransportError],
+// [*ResponseError], [*QuestionError], [*AnswerError], [ErrClosed], a [context.DeadlineExceeded]
+// after [Options.Timeout], and one that names [Options.MaxRounds].
 func (c *Client) CallTool(ctx context.Context, name string,
 	args any) (*protocol.CallToolResult, error) {
 	data, err := objectOf(args)
@@ -24,23 +22,20 @@ func (c *Client) CallTool(ctx context.Context, name string,
 	return c.CallToolParams(ctx, &protocol.CallToolParams{Name: name, Arguments: data})
 }
 
-// CallToolParams is [Client.CallTool] with everything that a call may carry.
-// It changes nothing in p, which may serve several calls at once.
+// CallToolParams is [Client.CallTool] with all parameters of a call. It does not change p, which
+// concurrent calls may share.
 //
-// A progress token is sent as it is with every round of the call: the rounds
-// follow one another, so it stays unique among running requests. Answers and
-// state in p go out with the first request only; later ones carry those of
-// their own round. Version, ClientInfo and Capabilities are always the
-// client's own.
+// A progress token is sent unchanged with every round of the call: rounds do not overlap, so it
+// stays unique among running requests. Answers and state in p are sent with the first request only.
+// Version, ClientInfo and Capabilities are always the client's own.
 func (c *Client) CallToolParams(ctx context.Context,
 	p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
 	return completeCall[*protocol.CallToolResult](ctx, c,
 		leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 }
 
-// GetPrompt fills in a prompt and answers the questions on the way
-// (server/prompts). Nil arguments are left out. Errors are those of
-// [Client.CallTool].
+// GetPrompt fills in a prompt and answers the questions on the way (server/prompts). Nil arguments
+// are left out. Errors are those of [Client.CallTool].
 func (c *Client) GetPrompt(ctx context.Context, name string,
 	args map[string]string) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
@@ -50,8 +45,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string,
 	return c.GetPromptParams(ctx, &protocol.GetPromptParams{Name: name, Arguments: data})
 }
 
-// GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to
-// [Client.CallTool].
+// GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to [Client.CallTool].
 func (c *Client) GetPromptParams(ctx context.Context,
 	p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
 	return completeCall[*protocol.GetPromptResult](ctx, c,
@@ -116,8 +110,7 @@ func WithProgress(ctx context.Context, f func(context.Context,
 	return context.WithValue(ctx, progressKey{}, f)
 }
 
-// progressHandler returns the function that receives the progress of a call,
-// nil if none is wanted.
+// progressHandler returns the function that receives the progress of a call, nil if none is wanted.
 func progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
 	f, _ := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress))
 	return f

@@ -9,13 +9,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome
-// the caller of Listen does not need.
+// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome does not matter.
 const unsubscribeLimit = 5 * time.Second
 
-// subscribers are the calls of Listen in a session. Legacy servers announce
-// changes of lists to every client and changes of resources once a session, so
-// the client distributes them to its listeners.
+// subscribers are the calls of Listen in a session. Legacy servers announce changes once a session,
+// and the client distributes them.
 type subscribers struct {
 	session *session
 
@@ -78,8 +76,7 @@ func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscript
 	return context.Cause(ctx)
 }
 
-// limitFilter returns the part of a filter that the server has declared,
-// without repeated URIs.
+// limitFilter returns the part of a filter that the server declares, without repeated URIs.
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Load().Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
@@ -103,9 +100,8 @@ func (b *subscribers) locked(f func()) {
 	f()
 }
 
-// subscribeURI subscribes to a resource and counts the listener. It sends the
-// request for every listener: a second subscription does no harm, and an
-// earlier one may no longer hold.
+// subscribeURI subscribes to a resource and counts the listener. It sends a request for every
+// listener, because an earlier subscription may no longer hold.
 func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	b.locked(func() { b.uriCounts[uri]++ })
 	_, err := b.session.sendLeg(ctx, leg{method: protocol.MethodSubscribe,
@@ -116,8 +112,7 @@ func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	return err
 }
 
-// releaseURI removes one listener of a resource and reports whether it was the
-// last.
+// releaseURI removes a listener of a resource and reports whether it was the last.
 func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,9 +123,8 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribeURI removes one listener of a resource. If it was the last and the
-// session still runs, it tells the server. Failure does no harm: further
-// updates are ignored.
+// unsubscribeURI removes a listener of a resource. If it was the last and the session still runs,
+// it tells the server. Failure does no harm: updates are ignored.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return
@@ -141,9 +135,8 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 		params: &protocol.SubscribeParams{URI: uri}}, nil)
 }
 
-// publishNotification queues an event for all listeners that want it. It
-// reports false when none does. It does not block: a listener without room ends
-// with errOverrun.
+// publishNotification queues an event for the listeners that want it, and reports false if none
+// does. It does not block: a listener without room ends with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := eventOf(n)
 	if event == nil {

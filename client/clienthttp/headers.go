@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The headers of the transport in canonical spelling, so that they can be set in the map directly.
+// Headers in canonical spelling, which can be set in the map directly.
 const (
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
@@ -16,8 +16,8 @@ const (
 	headerParamPrefix = "Mcp-Param-"
 )
 
-// buildHeader returns the headers of one request: the caller's, overridden by
-// those of the protocol (basic/transports/streamable-http, "Request Metadata").
+// buildHeader returns the caller's headers, overridden by those of the protocol
+// (basic/transports/streamable-http, "Request Metadata").
 func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.Header, error) {
 	h := t.callerHeader(6 + len(mirror.Params))
 	// Five values in one allocation.
@@ -44,7 +44,6 @@ func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.He
 	return h, nil
 }
 
-// callerHeader returns the caller's headers, with room for more.
 func (t *Transport) callerHeader(more int) http.Header {
 	h := make(http.Header, len(t.fixedHeader)+more)
 	maps.Copy(h, t.fixedHeader)

@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Transport carries messages to a server over Streamable HTTP, one POST a
-// message. It is a [protocol.Peer]; all methods may be called concurrently.
+// A Transport is a [protocol.Peer] over Streamable HTTP, with one POST a message. All methods may
+// be called concurrently.
 type Transport struct {
 	endpoint     *url.URL
 	client       http.Client
@@ -27,9 +27,7 @@ type Transport struct {
 	// shownEndpoint is a copy of endpoint for the authorizer.
 	shownEndpoint *url.URL
 
-	// life is cancelled when the transport is closed, and with it every
-	// request. It is a field because it belongs to the transport and not to
-	// a request.
+	// life is cancelled when the transport is closed, and with it every request.
 	life    context.Context
 	endLife context.CancelCauseFunc
 	mu      sync.Mutex     // orders endLife after running.Add
@@ -61,8 +59,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		t.ownTransport = newOwnTransport()
 		t.client.Transport = t.ownTransport
 	}
-	// A redirect would hand credentials and arguments to whoever the response
-	// names; an endpoint that moved is for the caller to look at.
+	// A redirect would send credentials and arguments to any host.
 	t.client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
@@ -77,13 +74,12 @@ func (t *Transport) ServerURL() string {
 	return shown.String()
 }
 
-// Handle posts a request and returns the response. Notifications that come
-// before it on a stream are passed to back in order; back may be nil. The end
-// of ctx closes the stream, which tells the server to stop
-// (basic/transports/streamable-http, "Cancellation").
+// Handle posts a request and returns the response. It passes earlier notifications on the stream to
+// back, which may be nil, in order. The end of ctx closes the stream, which tells the server to
+// stop (basic/transports/streamable-http, "Cancellation").
 //
-// An error message of the protocol is a response, whatever the HTTP status.
-// Other error statuses are a [*StatusError].
+// An error message of the protocol is a response, whatever the HTTP status, with the exceptions of
+// [StatusError].
 func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	x, err := t.postMessage(ctx, req, &req.Mirror)
@@ -97,10 +93,9 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	return resp, nil
 }
 
-// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx
-// status about the request itself, whose body is no error of a modern revision;
-// such a body with status 200; and a request of the server on the stream
-// (basic/transports/streamable-http, "Backward Compatibility").
+// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx status about the
+// request itself, whose body is no error of a modern revision; such a body with status 200; and a
+// request of the server on the stream (basic/transports/streamable-http, "Backward Compatibility").
 func (t *Transport) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, &req.Mirror)
@@ -119,8 +114,8 @@ func (t *Transport) Probe(ctx context.Context,
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// isRequestFault reports whether a status reports that the request itself is
-// wrong: any 4xx, except those about credentials and timing.
+// isRequestFault reports whether a status is about the request itself: any 4xx, except those about
+// credentials and timing.
 func isRequestFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden,
@@ -130,8 +125,7 @@ func isRequestFault(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// Notify posts a notification. Modern revisions have none from client to server
-// over HTTP.
+// Notify posts a notification.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
 	x, err := t.postMessage(ctx, n, &protocol.Mirror{})
 	if err != nil {
@@ -153,8 +147,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// newOwnTransport returns a copy of the default transport, with a pool of its
-// own that is large enough for many calls to one host.
+// newOwnTransport returns a copy of the default transport, with its own and larger pool.
 func newOwnTransport() *http.Transport {
 	const idle = 32
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
@@ -165,8 +158,7 @@ func newOwnTransport() *http.Transport {
 	return own
 }
 
-// postMessage sends one message and returns when the header of the answer has
-// arrived.
+// postMessage sends one message and returns when the response header has arrived.
 func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	mirror *protocol.Mirror) (*httpExchange, error) {
 	o := outgoingOf(m)
@@ -181,9 +173,8 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	return t.sendRequest(ctx, o, header, body)
 }
 
-// sendHTTP sends one HTTP request and returns when the header of the answer has
-// arrived. A nil body means no body. The caller must end the exchange with
-// closeWith.
+// sendHTTP sends one HTTP request and returns when the response header has arrived. The caller must
+// end the exchange with closeWith.
 func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
 	body []byte) (*httpExchange, error) {
 	t.mu.Lock()
@@ -194,14 +185,13 @@ func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Hea
 	t.running.Add(1)
 	t.mu.Unlock()
 	x := &httpExchange{transport: t}
-	// The context is linked to the caller's by hand, because closeWith cuts the
-	// link after the response, while the end of the stream is still read.
+	// The context is linked to the caller's by hand, because closeWith cuts the link after the
+	// response while the end of the stream is read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(errClosed) })
-	// The request is built by hand: http.NewRequest would parse the URL again.
-	// GetBody lets net/http send the request again if an idle connection was
-	// closed before it was sent.
+	// http.NewRequest would parse the URL again. GetBody lets net/http retry if an idle connection
+	// was closed.
 	hr := &http.Request{
 		Method: method,
 		URL:    t.endpoint,
