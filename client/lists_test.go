@@ -196,9 +196,7 @@ func ExampleClient_Tools() {
 		fmt.Println(tool.Name)
 	}
 	// Output:
-	// build
-	// deploy
-	// rollback
+	// build deploy rollback
 }
 
 // lists reads all four lists and returns their lengths, -1 for an error.
@@ -221,8 +219,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each. It does not know
-// other methods.
+// listing answers the list methods in has with one entry each. It does not know other methods.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -241,9 +238,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// A list that a legacy server does not declare is empty, and nothing is sent
-// for it. A list that it declares but does not have is an error, except for
-// templates.
+// A list that a legacy server does not declare is empty, and nothing is sent for it. A list that it
+// declares but does not have is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string

@@ -110,8 +110,7 @@ func TestHostilePendingText(t *testing.T) {
 	}
 }
 
-// The highest id that may be stored is kept exactly, and the next id is above
-// it.
+// The highest id that may be stored is kept exactly, and the next id is above it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
 	noError(t, json.Unmarshal(

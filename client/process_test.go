@@ -282,8 +282,7 @@ func TestProcessThatDies(t *testing.T) {
 	}
 }
 
-// unclosed hides the Close method of a peer, so that one client of two does not
-// close it.
+// unclosed hides the Close method of a peer, so that one client of two does not close it.
 type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }
@@ -433,8 +432,5 @@ func ExampleNewStream() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// Which region?
-	// How big in eu?
-	// Who pays for 8?
-	// eu: 8 for ada@example.com
+	// Which region? How big in eu? Who pays for 8? eu: 8 for ada@example.com
 }

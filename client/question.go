@@ -37,7 +37,6 @@ type FormQuestion struct {
 	Message string
 	// Schema is the form: a flat JSON Schema object, which has been checked.
 	Schema json.RawMessage
-	Meta   protocol.Meta
 
 	form *form.Form
 }
@@ -76,7 +75,6 @@ type URLQuestion struct {
 	URL string
 	// ElicitationID names the visit in notifications/elicitation/complete of revision 2025-11-25.
 	ElicitationID string
-	Meta          protocol.Meta
 }
 
 // A SamplingQuestion asks for a message of a model.
@@ -87,10 +85,7 @@ type SamplingQuestion struct {
 }
 
 // A RootsQuestion asks which directories the server may work on.
-type RootsQuestion struct {
-	QuestionOrigin
-	Meta protocol.Meta
-}
+type RootsQuestion struct{ QuestionOrigin }
 
 // Accept returns the answer of a person who agreed. Content is a struct, a map or JSON text that
 // encodes as an object, nil for none.
@@ -241,15 +236,15 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	}
 	switch req := shown.(type) {
 	case *protocol.ElicitForm:
-		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
+		q := &FormQuestion{origin, req.Message, req.Schema, f}
 		t.ask = bindHandler(h.opts.ElicitForm, q, q.encodeAnswer)
 	case *protocol.ElicitURL:
-		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID, req.Meta}
+		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID}
 		t.ask = bindHandler(h.opts.ElicitURL, q, encodeVisit)
 	case *protocol.CreateMessage:
 		t.ask = bindHandler(h.opts.CreateMessage, &SamplingQuestion{origin, *req}, encodeMessage)
 	case *protocol.ListRoots:
-		t.ask = bindHandler(h.opts.ListRoots, &RootsQuestion{origin, req.Meta}, encodeRoots)
+		t.ask = bindHandler(h.opts.ListRoots, &RootsQuestion{origin}, encodeRoots)
 	}
 	return t, nil
 }

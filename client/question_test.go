@@ -152,9 +152,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	}
 }
 
-// The handlers of a round run concurrently, and an answer does not cancel the
-// others: the client waits for the later one, and a failure of it fails the
-// call.
+// The handlers of a round run concurrently, and an answer does not cancel the others: the client
+// waits for the later one, and a failure of it fails the call.
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {

@@ -147,9 +147,8 @@ func (s *legacyServer) params(method string) string {
 	return ""
 }
 
-// ask sends a request with write and waits for the answer; without an id it
-// only sends. It ends with ctx, that of the call in which it asks: a client that
-// has given up answers nothing any more.
+// ask sends a request with write and waits for the answer; without an id it only sends. It ends
+// with ctx, that of the call in which it asks: a client that has given up answers nothing any more.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage
 	_ = json.Unmarshal([]byte(message), &m)

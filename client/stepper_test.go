@@ -170,8 +170,7 @@ func TestStepperThroughAllKinds(t *testing.T) {
 	}
 }
 
-// The state of a stored call is sent byte for byte, and an absent one stays
-// absent.
+// The state of a stored call is sent byte for byte, and an absent one stays absent.
 func TestStoredStateIsExact(t *testing.T) {
 	for name, state := range map[string]string{
 		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`,
@@ -402,8 +401,7 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// A client that runs for long keeps no contexts of the calls that it has begun
-// and resumed.
+// A client that runs for long keeps no contexts of the calls that it has begun and resumed.
 func TestStepperKeepsNoContexts(t *testing.T) {
 	const calls = 1000
 	type key struct{}
@@ -610,7 +608,5 @@ func ExampleClient_Begin() {
 		}
 	}
 	// Output:
-	// Which region?
-	// How big?
-	// db in eu, xl
+	// Which region? How big? db in eu, xl
 }

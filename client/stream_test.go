@@ -171,8 +171,7 @@ func (s *lineServer) begin(ctx context.Context, req *protocol.Request, r *inFlig
 	}()
 }
 
-// end waits for the end of the request, and fails the test if it does not come
-// soon.
+// end waits for the end of the request, and fails the test if it does not come soon.
 func (r *inFlight) end() error {
 	r.s.Helper()
 	synctest.Wait()

@@ -452,8 +452,5 @@ func ExampleClient_Listen() {
 	})
 	fmt.Println(err)
 	// Output:
-	// listening, tools: true
-	// build <nil>
-	// deploy <nil>
-	// context canceled
+	// listening, tools: true build <nil> deploy <nil> context canceled
 }

@@ -63,10 +63,9 @@ const maxChallenge = 256
 // notifications, it wraps such a message: the caller needs the header, and a notification has no
 // response.
 type StatusError struct {
-	Status int
-	Header http.Header
-	// Excerpt is the start of the body, at most 512 bytes, and not to be trusted.
-	Excerpt  string
+	Status   int
+	Header   http.Header
+	excerpt  string          // the start of the body, at most maxExcerpt bytes
 	response *protocol.Error // the protocol's error message; nil: none
 }
 
@@ -80,8 +79,8 @@ func (e *StatusError) Error() string {
 		return text + ": redirects are not followed"
 	case e.response != nil && (challenge == "" || e.response.Message != name):
 		text += fmt.Sprintf(": %v", e.response)
-	case challenge == "" && e.Excerpt != "":
-		text += fmt.Sprintf(": %q", e.Excerpt)
+	case challenge == "" && e.excerpt != "":
+		text += fmt.Sprintf(": %q", e.excerpt)
 	}
 	if challenge != "" {
 		text += fmt.Sprintf(": challenge %+q", challenge)

@@ -73,8 +73,7 @@ var failures = []struct {
 	{"stream without an answer", events(": x\n\n"), nil, "without a response"},
 }
 
-// Every error names its package once, of modern requests and of those in a
-// session.
+// Every error names its package once, of modern requests and of those in a session.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		for _, f := range failures {

@@ -136,7 +136,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	case status == http.StatusNotFound && s.id != "":
 		err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
 	default:
-		err = &StatusError{Status: status, Header: x.resp.Header, Excerpt: x.readExcerpt()}
+		err = &StatusError{Status: status, Header: x.resp.Header, excerpt: x.readExcerpt()}
 		if x.isRefused {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {

@@ -117,7 +117,7 @@ func (x *httpExchange) newEventReader() *sse.Reader {
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
-		failed.Excerpt = x.readExcerpt()
+		failed.excerpt = x.readExcerpt()
 		return nil, failed
 	}
 	body, err := x.readBody()
@@ -127,7 +127,7 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 	m, err := protocol.DecodeMessage(body)
 	resp, ok := m.(*protocol.Response)
 	if err != nil || !ok || resp.Error == nil {
-		failed.Excerpt = x.maskCredentials(clipBody(body))
+		failed.excerpt = x.maskCredentials(clipBody(body))
 		return nil, failed
 	}
 	if err := checkResponseID(resp, id); err != nil {
