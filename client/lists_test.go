@@ -173,32 +173,6 @@ func TestMalformedPartsAreReported(t *testing.T) {
 	}
 }
 
-func ExampleClient_Tools() {
-	s, err := server.New(&server.Options{PageSize: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, name := range []string{"build", "deploy", "rollback"} {
-		addTool(s, name)
-	}
-	c, err := client.New(s, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	for tool, err := range c.Tools(context.Background()) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(tool.Name)
-	}
-	// Output:
-	// build deploy rollback
-}
-
 // lists reads all four lists and returns their lengths, -1 for an error.
 func lists(ctx context.Context, c *client.Client) (n [4]int) {
 	tools, err := c.ListTools(ctx, "")

@@ -20,13 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func serveHTTP(t *testing.T, h http.Handler) string {
-	t.Helper()
-	web := httptest.NewServer(h)
-	t.Cleanup(web.Close)
-	return web.URL
-}
-
 // overEach runs a test over each transport in legacyTransports.
 func overEach(t *testing.T, test func(t *testing.T, way string)) {
 	for _, way := range legacyTransports {
@@ -363,7 +356,9 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 
 func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthttp.Transport {
 	t.Helper()
-	tr, err := clienthttp.New(serveHTTP(t, h), opts)
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	tr, err := clienthttp.New(web.URL, opts)
 	noError(t, err)
 	return tr
 }

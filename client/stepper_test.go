@@ -608,5 +608,7 @@ func ExampleClient_Begin() {
 		}
 	}
 	// Output:
-	// Which region? How big? db in eu, xl
+	// Which region?
+	// How big?
+	// db in eu, xl
 }
