@@ -173,34 +173,6 @@ func TestMalformedPartsAreReported(t *testing.T) {
 	}
 }
 
-func ExampleClient_Tools() {
-	s, err := server.New(&server.Options{PageSize: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, name := range []string{"build", "deploy", "rollback"} {
-		addTool(s, name)
-	}
-	c, err := client.New(s, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	for tool, err := range c.Tools(context.Background()) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(tool.Name)
-	}
-	// Output:
-	// build
-	// deploy
-	// rollback
-}
-
 // lists reads all four lists and returns their lengths, -1 for an error.
 func lists(ctx context.Context, c *client.Client) (n [4]int) {
 	tools, err := c.ListTools(ctx, "")
@@ -221,8 +193,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each. It does not know
-// other methods.
+// listing answers the list methods in has with one entry each. It does not know other methods.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -241,9 +212,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// A list that a legacy server does not declare is empty, and nothing is sent
-// for it. A list that it declares but does not have is an error, except for
-// templates.
+// A list that a legacy server does not declare is empty, and nothing is sent for it. A list that it
+// declares but does not have is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string

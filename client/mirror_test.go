@@ -118,11 +118,12 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				addSQL(s)
 				var seen []string
 				inner := servertest.NewHandler(t, s, nil)
-				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				peer := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					seen = append(seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),
 						r.Header.Values("Mcp-Param-Region")))
 					inner.ServeHTTP(w, r)
-				}), nil, nil)
+				}), nil)
+				c := newClient(t, peer, &client.Options{Era: protocol.Modern})
 				if listed {
 					_, err := c.ListTools(t.Context(), "")
 					noError(t, err)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
