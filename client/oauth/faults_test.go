@@ -301,6 +301,12 @@ func TestLoginsThatAreRefused(t *testing.T) {
 			script: "search register=2 authorize=2"},
 		"a server that wants more for ever": {fault: forbidden,
 			script: "search:scopes*3 authorize=2 register=1"},
+		"a server that grants less": {fault: rewritten(oauthtest.Authorize, func(r *oauthtest.Request,
+			next oauthtest.Next) *oauthtest.Answer {
+			r.Form.Set("scope", "read")
+			return next()
+		}), script: "search write:scopes",
+			says: `needs the scopes "read write", and "read" were granted`},
 		"two logins for more scopes in ten minutes": {before: "search",
 			fault: both(forbidden, wantsMore), script: "search:scopes*3 authorize=3 " +
 				"refusals=9m59s search:error authorize=3 refusals=1s search:error authorize=5"},

@@ -83,44 +83,6 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	other.run(second, "search authorize=2 refresh=2 register=2")
 }
 
-// A slowPerson notices only when it is let go that nobody waits for the login any more.
-type slowPerson struct {
-	oauth.Interaction
-	waits, release chan struct{}
-	once           *sync.Once
-}
-
-func (p slowPerson) Open(ctx context.Context, path, last string) (oauth.Receiver, error) {
-	p.once.Do(func() {
-		close(p.waits)
-		<-p.release
-	})
-	return p.Interaction.Open(ctx, path, last)
-}
-
-// TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.
-func TestCallerThatComesWhenALoginWasGivenUp(t *testing.T) {
-	s := newSite(t, nil)
-	p := slowPerson{waits: make(chan struct{}), release: make(chan struct{}), once: new(sync.Once)}
-	source := s.source(func(o *oauth.Options) {
-		p.Interaction, o.Interaction = o.Interaction, &p
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- s.callWith(ctx, source, "search") }()
-	<-p.waits
-	cancel()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("the first caller got %v", err)
-	}
-	go func() { second <- s.call(source, "search") }()
-	for s.resource.Count(oauthtest.Call) < 2 {
-		runtime.Gosched()
-	}
-	close(p.release)
-	noError.check(t, <-second)
-}
-
 // TestLogoutEndsALogin: who waits for it is told so, and nobody is logged in.
 func TestLogoutEndsALogin(t *testing.T) {
 	s, waits, called := newSite(t, nil), make(chan struct{}), make(chan error, 1)

@@ -78,28 +78,6 @@ func awaitRenewal(ctx context.Context, source *oauth.Source,
 	return done
 }
 
-// TestCallersShareARenewal: it is not the store that keeps callers of one process apart.
-func TestCallersShareARenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, renewals, release := newSource(t), 0, make(chan struct{})
-		var all []<-chan error
-		for range 64 {
-			all = append(all, awaitRenewal(t.Context(), source, func(context.Context) error {
-				renewals++
-				<-release
-				return nil
-			}))
-		}
-		close(release)
-		for _, done := range all {
-			noError.check(t, <-done)
-		}
-		if renewals != 1 {
-			t.Errorf("there were %d renewals, want one", renewals)
-		}
-	})
-}
-
 // TestRenewalThatWasCancelledIsNotJoined: a caller that comes while it ends starts another, and
 // does not get its error.
 func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
