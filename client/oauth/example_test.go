@@ -37,8 +37,8 @@ func (s *stage) close() {
 	}
 }
 
-// openNotes starts a server with the tools list and add, of which the second needs the scope
-// notes:write, an authorization server, and the browser of a person who consents.
+// openNotes starts a server with the tools list and add, of which add needs the scope notes:write,
+// an authorization server, and a browser.
 func openNotes() (*stage, *site) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -115,8 +115,7 @@ func Example() {
 	// list: done
 }
 
-// A web application sends the browser away and finishes the login when it comes back, perhaps in
-// another process.
+// A web application finishes the login when the browser comes back, perhaps in another process.
 func ExampleSource_Begin() {
 	stage, notes := openNotes()
 	defer stage.close()
@@ -166,8 +165,7 @@ func ExampleSource_Begin() {
 	// list: done
 }
 
-// The document that describes a client is its id at every authorization server that reads such
-// documents.
+// The metadata document is the client id at authorization servers that support such documents.
 func ExampleOptions_ServeMetadata() {
 	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/",
 		MetadataURL: "https://app.example/client.json"}}

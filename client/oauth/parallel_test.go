@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// TestCallersShareALogin: 64 callers whose token has expired at the server alone lead to one
-// refresh, and those that need more scopes to one login.
+// TestCallersShareALogin: of 64, for one refresh, and for one login for more scopes.
 func TestCallersShareALogin(t *testing.T) {
 	s, source := newLogin(t)
 	s.as.Expire()
@@ -35,8 +34,7 @@ func TestCallersShareALogin(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=2 token=2 register=1")
 }
 
-// TestFirstCallersShareALogin: 64 calls lead to one browser, one registration and one login, also
-// if the first caller gives up.
+// TestFirstCallersShareALogin: also if the first of 64 gives up.
 func TestFirstCallersShareALogin(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source()
@@ -62,8 +60,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	s.run(nil, "authorize=1 token=1 register=1 opened=1")
 }
 
-// TestOverlappingLoginsAtOneAuthorizationServer: the servers of two endpoints have the same one,
-// and the logins come back to different ports. Neither disturbs the other, then or later.
+// TestOverlappingLoginsAtOneAuthorizationServer: two endpoints, with different ports.
 func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	other := &site{t: t, as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
@@ -106,7 +103,7 @@ const (
 	childRounds   = 60
 )
 
-var childKey = [32]byte{1, 2, 3}
+var childKey = [32]byte{1}
 
 // holdLock is a child process: it holds a lock until it is killed.
 func holdLock(folder string) {
@@ -123,7 +120,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 // TestLockOfADeadProcessIsFree: while the process lives nobody else gets it.
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
-	store := newFileStoreWith(t, folder, childKey)
+	store := newFileStore(t, folder, 1)
 	child := servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
@@ -159,14 +156,13 @@ func refreshOften(folder, endpoint string) {
 	fmt.Println(err)
 }
 
-// TestProcessesShareALogin: with rotation a refresh token that is used twice ends the login. The
-// authorization server revokes the whole family then.
+// TestProcessesShareALogin: a refresh token that is used twice would end the login.
 func TestProcessesShareALogin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes")
 	}
 	folder := t.TempDir()
-	s, source := newLogin(t, storedIn(newFileStoreWith(t, folder, childKey)))
+	s, source := newLogin(t, storedIn(newFileStore(t, folder, 1)))
 	var children []*servertest.Process
 	for range 8 {
 		children = append(children, servertest.StartProcess(t, servertest.Self(t,
