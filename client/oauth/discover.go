@@ -115,10 +115,7 @@ func (s *Source) resourceMetadataURLs() []string {
 		path += "?" + s.endpoint.RawQuery
 	}
 	root := s.endpointOrigin() + wellKnownResource
-	if path == "" {
-		return []string{root}
-	}
-	return []string{root + path, root}
+	return slices.Compact([]string{root + path, root})
 }
 
 // readResource checks the metadata of the endpoint (RFC 9728, section 3.3). Its resource must be

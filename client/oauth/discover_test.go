@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
-// and the one before its path is wrong. That at the root is not asked for.
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: metadata at the root is not requested then.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	faults := documentFaults(oauthtest.ResourceMetadata, "resource")
 	delete(faults, "does not answer")
@@ -61,7 +60,7 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	}
 }
 
-// TestMetadataAtTheRoot is about the origin, which is one resource with its slash and without.
+// TestMetadataAtTheRoot: an origin is one resource with its slash and without.
 func TestMetadataAtTheRoot(t *testing.T) {
 	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
 		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
@@ -82,8 +81,7 @@ func TestMetadataAtTheRoot(t *testing.T) {
 	}
 }
 
-// TestLegacyServer is one of revision 2025-03-26 without metadata: its origin is the authorization
-// server, with the endpoints of that revision.
+// TestLegacyServer: without metadata, at the endpoints of revision 2025-03-26.
 func TestLegacyServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -50,8 +50,7 @@ func (k *memoryKeyring) Set(service, user, text string) error {
 	return nil
 }
 
-// TestKeyInTheKeyring: a login outlives the program, and is never sealed with a key that the
-// keyring does not have.
+// TestKeyInTheKeyring: a login is never sealed with a key that the keyring does not have.
 func TestKeyInTheKeyring(t *testing.T) {
 	s, folder := newSite(t, nil), t.TempDir()
 	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}

@@ -46,16 +46,16 @@ func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest
 	if request.operation != "" && !s.countStepUp(request.operation) {
 		return errTooManyStepUps
 	}
-	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.issuer, Resource: d.resource,
-		Scopes: request.challenge.scopes})
+	e := LoginEvent{Kind: LoginBegan, Issuer: d.issuer, Resource: d.resource,
+		Scopes: request.challenge.scopes}
+	s.reportEvent(e)
 	run := s.runLogin
 	if s.opts.Machine != nil {
 		run = s.logInMachine
 	}
-	err := run(ctx, d, request)
-	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.issuer, Resource: d.resource,
-		Scopes: request.challenge.scopes, Err: err})
-	return err
+	e.Kind, e.Err = LoginEnded, run(ctx, d, request)
+	s.reportEvent(e)
+	return e.Err
 }
 
 // failureKey is the key of a login in Source.failures.

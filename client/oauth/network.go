@@ -232,15 +232,12 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 
 // fetchDocument gets a JSON document from a URL that a server has named. Errors are ErrMetadata.
 func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
-	if _, err := g.checkURL(at); err != nil {
-		return nil, metadataError(at, err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	u, err := g.checkURL(at)
 	if err != nil {
 		return nil, metadataError(at, err)
 	}
-	r.Header.Set("Accept", "application/json")
-	r.Header.Set("MCP-Protocol-Version", "2026-07-28")
+	r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{
+		"Accept": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}}}).WithContext(ctx)
 	body, _, err := g.sendRequest(r, http.StatusOK)
 	if err != nil {
 		return nil, metadataError(at, err)

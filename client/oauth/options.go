@@ -141,8 +141,14 @@ func (o *Options) check(endpoint string) error {
 	if err := o.checkProviders(endpoint); err != nil {
 		return err
 	}
-	if err := o.checkMachine(); err != nil {
-		return err
+	if o.Machine != nil {
+		if o.Interaction != nil || o.RedirectURI != "" {
+			return errors.New("oauth: Options.Machine is for programs without a person, and an " +
+				"Interaction or a RedirectURI for others")
+		}
+		if err := o.Machine.check(); err != nil {
+			return err
+		}
 	}
 	if o.Client.MetadataURL != "" {
 		u, err := urlrule.Check(o.Client.MetadataURL)
@@ -162,17 +168,6 @@ func (o *Options) check(endpoint string) error {
 		}
 	}
 	return nil
-}
-
-func (o *Options) checkMachine() error {
-	switch {
-	case o.Machine == nil:
-		return nil
-	case o.Interaction != nil || o.RedirectURI != "":
-		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
-			"Interaction or a RedirectURI for others")
-	}
-	return o.Machine.check()
 }
 
 func (o *Options) checkRegistrations() error {

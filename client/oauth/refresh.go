@@ -48,8 +48,8 @@ func (s *Source) hasRefreshFailedOften(token string) bool {
 
 // isUnreadable reports whether the response of the token endpoint has neither tokens nor an error.
 func isUnreadable(err error) bool {
-	failed := (*TokenError)(nil)
-	return errors.As(err, &failed) && failed.unreadable
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && failed.unreadable
 }
 
 // validFor returns the remaining lifetime of the token.
@@ -141,16 +141,16 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 // isFinalRefusal reports whether an authorization server has refused a refresh for good: the person
 // has to log in.
 func isFinalRefusal(err error) bool {
-	failed := (*TokenError)(nil)
-	return errors.As(err, &failed) && !failed.Retryable
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && !failed.Retryable
 }
 
 // isRefreshRevoked reports whether the refresh token or its client is no longer valid (RFC 6749,
 // section 5.2).
 func isRefreshRevoked(err error) bool {
-	failed := (*TokenError)(nil)
-	return isFinalRefusal(err) && errors.As(err, &failed) &&
-		(failed.Code == "invalid_grant" || failed.Code == "invalid_client")
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && !failed.Retryable && (failed.Code == "invalid_grant" ||
+		failed.Code == "invalid_client")
 }
 
 func (s *Source) dropRefreshToken(ctx context.Context, old *tokens) error {

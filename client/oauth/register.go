@@ -320,14 +320,15 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 	}
 	record := &clientRecord{ClientID: given.ClientID, Method: given.Method,
 		RedirectURI: redirectURI}
-	if given.Method != methodNone {
-		record.Secret = given.Secret
-		if given.Expiry != 0 {
-			record.Expiry = time.Unix(given.Expiry, 0)
-		}
+	if given.Method == methodNone {
+		return record, nil
 	}
-	if !record.Expiry.IsZero() && time.Now().After(record.Expiry) {
-		return nil, errors.New("the secret has expired already")
+	record.Secret = given.Secret
+	if given.Expiry != 0 {
+		record.Expiry = time.Unix(given.Expiry, 0)
+		if time.Now().After(record.Expiry) {
+			return nil, errors.New("the secret has expired already")
+		}
 	}
 	return record, nil
 }

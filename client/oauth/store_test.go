@@ -19,12 +19,7 @@ import (
 
 func newFileStore(t *testing.T, folder string, key byte) oauth.TokenStore {
 	t.Helper()
-	return newFileStoreWith(t, folder, [32]byte{key})
-}
-
-func newFileStoreWith(t *testing.T, folder string, key [32]byte) oauth.TokenStore {
-	t.Helper()
-	store, err := oauth.NewFileStore(folder, key)
+	store, err := oauth.NewFileStore(folder, [32]byte{key})
 	check(t, err)
 	return store
 }
@@ -208,8 +203,7 @@ func expiring(store oauth.TokenStore) *watchedStore {
 	})
 }
 
-// TestNothingIsLeftOfALogin after a logout, also where the server has moved to another
-// authorization server since.
+// TestNothingIsLeftOfALogin after a logout, also if the server has moved to another issuer.
 func TestNothingIsLeftOfALogin(t *testing.T) {
 	store := &watchedStore{TokenStore: oauth.NewMemoryStore(), keys: map[oauth.Key]bool{}}
 	s, source := newLogin(t, storedIn(store))
@@ -248,8 +242,7 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s.run(source, "search register=2 authorize=2 refresh=0")
 }
 
-// TestBoundTokenInTheStore: a token that an older version has bound to a key is never sent as a
-// bearer token; the person logs in anew.
+// TestBoundTokenInTheStore: a key-bound token of an older version is never sent as bearer token.
 func TestBoundTokenInTheStore(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))
