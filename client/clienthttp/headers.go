@@ -36,7 +36,7 @@ func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.He
 		h[headerName] = values[4:5:5]
 	}
 	for _, p := range mirror.Params {
-		if !headers.IsToken(p.Name) {
+		if !rules.IsToken(p.Name) {
 			return nil, errPrefix.Errorf("parameter header %.64q: not a header name", p.Name)
 		}
 		h.Set(headerParamPrefix+p.Name, rules.EncodeValue(p.Value))
