@@ -3,9 +3,9 @@ package event
 import "context"
 
 // An Observer receives the events of a funnel, for logs and metrics. Events carry no answers, state
-// or secrets, except that Err of [HandlerFailed] and Value of [HandlerPanicked] hold what the handler
-// put there. Observe is called on the goroutine of the request, with a context that holds the
-// request's values; it must return soon. Calls may overlap. New event types may come.
+// or secrets, except that Err of [HandlerFailed] and Value of [HandlerPanicked] hold what the
+// handler put there. Observe is called on the goroutine of the request, with a context that holds
+// the request's values; it must return soon. Calls may overlap. New event types may come.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// The errors of [Sealer.Open] that say why a text was refused. A custom Sealer returns or wraps them
-// so that the observer gets the same reasons as from a [Keyring]; any other error is reported as a
-// refusal by the sealer. Clients do not see which one it was.
+// The errors of [Sealer.Open] that say why a text was refused. A custom Sealer returns or wraps
+// them so that the observer gets the same reasons as from a [Keyring]; any other error is reported
+// as a refusal by the sealer. Clients do not see which one it was.
 var (
 	// ErrMalformed: the text is not in the format of the sealer. A Keyring returns more precise
 	// errors with the same meaning.

@@ -21,10 +21,10 @@ type Sealer interface {
 	Open(ctx context.Context, text string) ([]byte, error)
 }
 
-// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional. A funnel asks it
-// once, when it is made: an ephemeral key needs no Audience and is reported to the observer, and so
-// are the ids of other keys. Any other Sealer counts as one whose key other services may have, and
-// nothing is reported.
+// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional. A funnel asks
+// it once, when it is made: an ephemeral key needs no Audience and is reported to the observer, and
+// so are the ids of other keys. Any other Sealer counts as one whose key other services may have,
+// and nothing is reported.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string
@@ -37,8 +37,8 @@ type Describer interface {
 // A Key seals and opens states. It never prints its secret.
 type Key struct{ key seal.Key }
 
-// NewKey returns the key with the given id and secret. The id is public, because every token has it:
-// 1 to 32 letters, digits, dots, dashes or underscores. The secret must have at least 32 random
+// NewKey returns the key with the given id and secret. The id is public, because every token has
+// it: 1 to 32 letters, digits, dots, dashes or underscores. The secret must have at least 32 random
 // bytes.
 func NewKey(id string, secret []byte) (Key, error) {
 	k, err := seal.NewKey(id, secret)
@@ -102,9 +102,9 @@ func EphemeralKeyring() *Keyring {
 	return &Keyring{ring}
 }
 
-// Derive returns a keyring for another purpose, with the same ids and order, and secrets derived from
-// those of k. Neither keyring opens what the other seals. The same keys and purpose give the same
-// keyring on every replica. The purpose is a constant of at most 255 bytes.
+// Derive returns a keyring for another purpose, with the same ids and order, and secrets derived
+// from those of k. Neither keyring opens what the other seals. The same keys and purpose give the
+// same keyring on every replica. The purpose is a constant of at most 255 bytes.
 func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
 
 // Seal implements [Sealer]. It never fails.
@@ -139,6 +139,6 @@ func (k *Keyring) Format(f fmt.State, verb rune) { k.ring.Format(f, verb) }
 // MarshalJSON names the keys without their secrets.
 func (k *Keyring) MarshalJSON() ([]byte, error) { return k.ring.MarshalJSON() }
 
-// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. Texts of
-// clients have their own limits.
+// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. Texts
+// of clients have their own limits.
 const maxTextBytes = 2 << 20

@@ -113,8 +113,8 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// sweepExpired deletes rows of a table, named by a column, that have expired by another one. The time
-// is that of a subquery, without which PostgreSQL does not use the index.
+// sweepExpired deletes rows of a table, named by a column, that have expired by another one. The
+// time is that of a subquery, without which PostgreSQL does not use the index.
 const sweepExpired = `delete from %[1]s where service = $1 and %[2]s in (
 	select %[2]s from %[1]s where service = $2 and %[3]s < (select {now})
 	order by %[3]s limit 500 {skip locked})

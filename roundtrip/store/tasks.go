@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Task is what a [TaskStore] keeps of a task. Record, what the task is about, is sealed: the store
-// is trusted only to be available and consistent.
+// A Task is what a [TaskStore] keeps of a task. Record, what the task is about, is sealed: the
+// store is trusted only to be available and consistent.
 type Task struct {
 	// ID is a digest of the id that the client has, Flow of the flow that began the task, Owner of
 	// its principal, zero for all anonymous callers. No two tasks have the same ID or Flow.
@@ -99,8 +99,8 @@ type memoryTask struct {
 }
 
 // NewMemoryTaskStore returns an empty store. The caller of CreateTask limits the tasks that are not
-// over. Once those that are over take 256 MiB, or 64 MiB of one principal, it refuses new ones until
-// some are dropped.
+// over. Once those that are over take 256 MiB, or 64 MiB of one principal, it refuses new ones
+// until some are dropped.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
 		owned: map[[32]byte]taskUse{}}

@@ -137,8 +137,8 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// tasksAtOnce calls do twelve times at once and returns how often it succeeded. Its other calls must
-// fail with want, if there is one.
+// tasksAtOnce calls do twelve times at once and returns how often it succeeded. Its other calls
+// must fail with want, if there is one.
 func (s *Store) tasksAtOnce(t *testing.T, want error,
 	do func(n int, s store.TaskStore) error) int {
 	t.Helper()

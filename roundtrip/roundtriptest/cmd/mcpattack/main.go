@@ -1,7 +1,7 @@
-// Mcpattack calls tools of an MCP server, in any language, with refusals and invalid answers, and with
-// the attacks of package roundtriptest. It shows, for each era, which tools ask, which return the
-// result of an accept after a decline, a cancel or a forged answer, which lose answers, and which
-// ask in one era and act without asking in the other.
+// Mcpattack calls tools of an MCP server, in any language, with refusals and invalid answers, and
+// with the attacks of package roundtriptest. It shows, for each era, which tools ask, which return
+// the result of an accept after a decline, a cancel or a forged answer, which lose answers, and
+// which ask in one era and act without asking in the other.
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack \
 //		[-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
@@ -11,8 +11,8 @@
 // filled from their schemas.
 //
 // The environment variable MCPATTACK_AUTHORIZATION is sent as the header Authorization, such as
-// "Bearer" and a token. MCPATTACK_OTHER_AUTHORIZATION, the token of another user, enables the attack
-// "other user", and -single-use those that need a server whose states work once.
+// "Bearer" and a token. MCPATTACK_OTHER_AUTHORIZATION, the token of another user, enables the
+// attack "other user", and -single-use those that need a server whose states work once.
 //
 // The exit status is 1 if a tool fails open, loses answers or asks in one era alone, 2 if the
 // server could not be judged.
