@@ -10,6 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 // TestEverySeriesIsRegistered: a series that an event drives is among those that a sink gets.
 func TestEverySeriesIsRegistered(t *testing.T) {
 	source, err := os.ReadFile("entry.go")

@@ -2,24 +2,18 @@ package event
 
 import "time"
 
-// RequestForwarded: a replica passed a request of a legacy session on to the replica that
-// owns the session, or could not. The owner reports the request itself, as it does those
-// that come to it directly.
+// RequestForwarded: a replica forwarded a request of a legacy session to the replica that owns the
+// session, or failed to. The owner reports the request itself, as it does direct ones.
 type RequestForwarded struct {
 	nowhere
 	// Owner is the name of the replica that owns the session.
-	Owner   string
-	Outcome ForwardOutcome
-	// HTTPMethod is POST, GET for a stream, or DELETE.
-	HTTPMethod string
-	// Status is that of the owner's response; 0: there was none.
-	Status int
-	// RemoteAddr is as in [RequestRefused].
-	RemoteAddr string
-	// Duration is the time until the response ended: streams may be long.
-	Duration time.Duration
-	// Err says why there was no response, nil: there was one.
-	Err error
+	Owner      string
+	Outcome    ForwardOutcome
+	HTTPMethod string        // POST, GET for a stream, or DELETE
+	Status     int           // of the owner's response; 0: there was none
+	RemoteAddr string        // as in [RequestRefused]
+	Duration   time.Duration // until the response ended: streams may be long
+	Err        error         // why there was no response; nil: there was one
 }
 
 // A ForwardOutcome is the outcome of a request that was to be forwarded. The set is closed, so that

@@ -2,38 +2,34 @@ package event
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// RequestRefused: a transport refused a request, or something that should have
-// been one, before any middleware saw it. Middleware, and the log lines and
-// metrics it makes, know nothing of such a request. The exception is a request
-// over HTTP that lacks the scopes of what it calls: Err has those that it has.
+// RequestRefused: a transport refused a request, or malformed input, before any middleware saw it.
+// The logs and metrics of middleware do not have such a request. The exception is a request over
+// HTTP that lacks the scopes of what it calls: Err has those that it has.
 //
-// Everything in it may be logged: it holds no credentials, cookies, session ids
-// or arguments. RequestID and the text of Err may still repeat what a peer
-// chose, so escape and cut them.
+// Everything in it may be logged: it holds no credentials, cookies, session ids or arguments.
+// RequestID and the text of Err may repeat what a peer chose, so escape and truncate them.
 type RequestRefused struct {
 	nowhere
-	// Transport is "http", "stream" for lines on stdio and the like, or empty
-	// where the server refused whatever any of them brought, since it is closing.
+	// Transport is "http", "stream" for lines on stdio and the like, or empty if the server refuses
+	// requests of all transports because it is closing.
 	Transport string
 	Reason    RefusalReason
-	// Status is that of the HTTP response. 0 on a stream of lines; 200 where one
-	// message of a batch was refused and the others were served.
+	// Status is that of the HTTP response. 0 on a stream of lines; 200 if one message of a batch
+	// was refused and the others were served.
 	Status int
 	// Code is that of the JSON-RPC error the client got.
 	Code int64
-	// RequestID is the JSON text of the request's id; empty where it has none or
-	// it could not be read.
+	// RequestID is the JSON text of the request's id; empty if it has none or is unreadable.
 	RequestID string
-	// RemoteAddr is the address of the peer as the HTTP server knows it. Behind a
-	// proxy it is the proxy's. Empty on a stream.
+	// RemoteAddr is the address of the peer of the HTTP connection, which may be a proxy. Empty on
+	// a stream.
 	RemoteAddr string
-	// Principal is who was refused for want of room. Other refusals come before
-	// or without authentication and leave it empty.
+	// Principal is set if a limit was reached. Other refusals come before or without
+	// authentication and leave it empty.
 	Principal protocol.Principal
-	// Err says why, for the operator, and names the option that would admit the
-	// request where there is one. It is never nil, and not what the client was
-	// told. What an authentication hook returned can be found in it with
-	// errors.Is and errors.As; its text has the request's credentials masked.
+	// Err says why, for the operator, and names the option that would admit the request, if any. It
+	// is never nil, and not what the client was told. It wraps the error of an authentication hook;
+	// its text has the request's credentials masked.
 	Err error
 }
 
