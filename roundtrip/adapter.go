@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/callctx"
@@ -63,8 +62,8 @@ type Call struct {
 	// its Arguments: of the _meta of the request, for example. All calls
 	// that wait may have 256 MiB of both together, and one authenticated principal a quarter.
 	KeptBytes int32
-	// Task lets the handler begin a task, or tells that this call is a run of one. Nil: neither.
-	Task *TaskCall
+	// Task is for package server/tasks.
+	Task *callctx.TaskCall
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error
@@ -95,45 +94,6 @@ type Pusher interface {
 // the visit to a URL which was asked for under an id is finished.
 type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
-}
-
-// A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
-type TaskCall struct {
-	// Begin keeps a task that begins here, with the journal for its first run, and returns the
-	// handle for the client. flow is the id of the flow: a call that is sent again has the same,
-	// and must get the same handle. What it returns is the outcome of the call: a
-	// [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a task that was over
-	// soon. An error that is no [*protocol.Error] says that the task cannot be kept now.
-	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
-		protocol.CallToolOutcome, error)
-	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
-	// is asked where a [store.Guard] knows of a request only that it was served.
-	Find func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error)
-	// Run means that the call is a run of a task that has begun.
-	Run *TaskRun
-}
-
-// A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
-// sealed state. The answers are the Responses of the [Call].
-type TaskRun struct {
-	// Journal is what Begin, Save or Next said last.
-	Journal []byte
-	// Waited is how long each of the Responses took to come.
-	Waited []time.Duration
-	// Save keeps a journal for the case that this run does not come to its end. What the run
-	// would do next waits for it, and is not done when it fails: then the host must drop the
-	// outcome of the run. One call at a time.
-	Save func(ctx context.Context, journal []byte) error
-	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
-	// for one that it cannot.
-	Fits func(result []byte) bool
-
-	// Next is set by the funnel when the run ends with questions, or waits: the journal of the
-	// next run, which comes with the answers.
-	Next []byte
-	// WaitsFor is set when the run waits for something that is no question: its keys. The next
-	// run looks again. The result of the run means nothing then.
-	WaitsFor []string
 }
 
 // AskRequest asks a question given as the wire has it and returns the bare
@@ -206,8 +166,9 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if r.run == nil {
 		return nil, noRound(ctx)
 	}
-	q := requestQuestion("question", request).applyOptions(opts)
-	if q.err != nil {
+	var q Question
+	q.readRequest("question", request)
+	if q = q.applyOptions(opts); q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
 	u, err := r.unkeyedQuestions()
@@ -262,7 +223,9 @@ func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMe
 
 // WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
 // began them, and cannot ask with it.
-func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
+func WithoutRound(ctx context.Context) context.Context {
+	return context.WithValue(ctx, runKey{}, (*run)(nil))
+}
 
 // WithRoundOf returns ctx as part of the round that handler, the context of a
 // handler, is of: for hosts whose calls that push may be given any context.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -70,16 +71,8 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 	if err != nil || finished {
 		return err
 	}
-	if finished, err = done(ctx); err == nil && !finished {
-		finished, err = r.holdVisit(ctx, key, done)
-	}
-	switch {
-	case !finished && r.ctx.Parent().Err() != nil:
-		return r.cutOff(key)
-	case err != nil:
+	if over, err := r.lookAtVisit(ctx, key, done, true); over {
 		return err
-	case finished:
-		return r.finishVisit(ctx, key)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +89,7 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 }
 
 // taskRun returns the run of a task that the call is, nil if it is none.
-func (p *questioner) taskRun() *TaskRun {
+func (p *questioner) taskRun() *callctx.TaskRun {
 	if p.call.Task == nil {
 		return nil
 	}
@@ -234,10 +227,9 @@ func (r responder) beginCommits(ctx context.Context, result protocol.Result) boo
 		return false
 	}
 	r.mu.Lock()
-	begun := slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == committedKey })
+	begun := r.findMemoLocked(committedKey) != nil
 	if !begun {
-		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
-			claims.Memo{Key: committedKey, Value: json.RawMessage("true")})
+		r.addMemoLocked(committedKey, json.RawMessage("true"))
 	}
 	r.mu.Unlock()
 	return !begun && r.saveJournal(ctx) == nil

@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -28,7 +27,7 @@ type run struct {
 	owner [32]byte // as the store knows it
 	name  string   // the holder of the task, while it is this run's
 	stop  context.CancelCauseFunc
-	round roundtrip.TaskRun
+	round callctx.TaskRun
 	// takenOver: the process that held the task before has ended.
 	takenOver bool
 	spent     atomic.Bool // the handler's call has been entered; calls that it makes are others
@@ -47,7 +46,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	protocol.Result, error) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && tool.Request.InTask() &&
 		r.spent.CompareAndSwap(false, true) {
-		tool.Call.Task = &roundtrip.TaskCall{Run: &r.round}
+		tool.Call.Task = &callctx.TaskCall{Run: &r.round}
 		return next(ctx)
 	}
 	if tool.Task == server.TaskNever {
@@ -60,7 +59,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	missing := tool.Call.Capabilities.Lacks(server.NeedsExtension(protocol.ExtensionTasks))
 	switch {
 	case missing.IsZero():
-		tool.Call.Task = &roundtrip.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
+		tool.Call.Task = &callctx.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
 			journal []byte) (protocol.CallToolOutcome, error) {
 			return t.begin(ctx, tool, flow, journal)
 		}, Find: func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error) {
@@ -334,7 +333,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
+	r.round = callctx.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
 	for _, a := range rec.Answers {
 		params.InputResponses = append(params.InputResponses,
 			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
