@@ -65,38 +65,11 @@ type Call struct {
 	// its Arguments: of the _meta of the request, for example. All calls
 	// that wait may have 256 MiB of both together, and one authenticated principal a quarter.
 	KeptBytes int32
-	// Task lets the handler begin a task, or tells that this call is a run of one. Nil: neither.
+	// Task is for package server/tasks.
 	Task *TaskCall
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error
-}
-
-// A Handler runs one round of a request. It may be called several times in a
-// flow, each time from its start.
-type Handler func(ctx context.Context) (protocol.Result, error)
-
-// A Pusher puts a question to the client while a request runs. Connections of
-// legacy revisions have one; calls may overlap.
-type Pusher interface {
-	// Push sends the question and waits for the answer, a bare result. It
-	// calls extend whenever the client reports progress on the question. It
-	// returns when ctx ends, and then notifies the client that the question is
-	// withdrawn. An [*protocol.Error] is what the client said instead of an
-	// answer; any other error means that it could not be asked. Ctx has the
-	// values of the request, and not always those of the handler's context.
-	//
-	// Writing a question may take a while: a Pusher that knows when it was written calls
-	// written before it returns, and the last call counts. The time of Options.MinHumanTime
-	// begins then, or with Push.
-	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
-		json.RawMessage, error)
-}
-
-// A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
-// the visit to a URL which was asked for under an id is finished.
-type VisitCompleter interface {
-	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
 // A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
@@ -136,6 +109,33 @@ type TaskRun struct {
 	// WaitsFor is set when the run waits for something that is no question: its keys. The next
 	// run looks again. The result of the run means nothing then.
 	WaitsFor []string
+}
+
+// A Handler runs one round of a request. It may be called several times in a
+// flow, each time from its start.
+type Handler func(ctx context.Context) (protocol.Result, error)
+
+// A Pusher puts a question to the client while a request runs. Connections of
+// legacy revisions have one; calls may overlap.
+type Pusher interface {
+	// Push sends the question and waits for the answer, a bare result. It
+	// calls extend whenever the client reports progress on the question. It
+	// returns when ctx ends, and then notifies the client that the question is
+	// withdrawn. An [*protocol.Error] is what the client said instead of an
+	// answer; any other error means that it could not be asked. Ctx has the
+	// values of the request, and not always those of the handler's context.
+	//
+	// Writing a question may take a while: a Pusher that knows when it was written calls
+	// written before it returns, and the last call counts. The time of Options.MinHumanTime
+	// begins then, or with Push.
+	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
+		json.RawMessage, error)
+}
+
+// A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
+// the visit to a URL which was asked for under an id is finished.
+type VisitCompleter interface {
+	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
 // AskRequest asks a question given as the wire has it and returns the bare
@@ -208,8 +208,9 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if r.run == nil {
 		return nil, noRound(ctx)
 	}
-	q := requestQuestion("question", request).applyOptions(opts)
-	if q.err != nil {
+	var q Question
+	q.readRequest("question", request)
+	if q = q.applyOptions(opts); q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
 	u, err := r.unkeyedQuestions()
@@ -264,7 +265,9 @@ func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMe
 
 // WithoutRound returns ctx outside of any round: for hosts whose handlers go on after the call that
 // began them, and cannot ask with it.
-func WithoutRound(ctx context.Context) context.Context { return withoutRun(ctx) }
+func WithoutRound(ctx context.Context) context.Context {
+	return context.WithValue(ctx, runKey{}, (*run)(nil))
+}
 
 // WithRoundOf returns ctx as part of the round that handler, the context of a
 // handler, is of: for hosts whose calls that push may be given any context.

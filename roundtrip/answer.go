@@ -34,19 +34,9 @@ const (
 
 // String returns the outcome in lower case.
 func (o Outcome) String() string {
-	switch o {
-	case Missing:
-		return "missing"
-	case Accepted:
-		return "accepted"
-	case Declined:
-		return "declined"
-	case Cancelled:
-		return "cancelled"
-	case Invalid:
-		return "invalid"
-	case Unseen:
-		return "unseen"
+	names := [...]string{"missing", "accepted", "declined", "cancelled", "invalid", "unseen"}
+	if o >= 0 && int(o) < len(names) {
+		return names[o]
 	}
 	return fmt.Sprintf("outcome %d", int(o))
 }
@@ -297,29 +287,28 @@ func Visited(ctx context.Context, key string) Outcome {
 // Sampled returns the message that answers a question asked with
 // [CreateMessage]. It reports false when there is none.
 func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, bool) {
-	raw, reply := readAnswer[struct{}](ctx, key, protocol.KindCreateMessage, acceptAny)
-	if reply.Outcome != Accepted {
-		return protocol.CreateMessageResult{}, false
-	}
-	result, err := protocol.DecodeCreateMessageResult(raw)
-	if err != nil {
-		return protocol.CreateMessageResult{}, false
-	}
-	return *result, true
+	return readResult(ctx, key, protocol.KindCreateMessage, protocol.DecodeCreateMessageResult)
 }
 
 // Roots returns the directories that answer a question asked with
 // [ListRoots]. It reports false when there is no answer; an empty list is one.
 func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
-	raw, reply := readAnswer[struct{}](ctx, key, protocol.KindListRoots, acceptAny)
+	result, ok := readResult(ctx, key, protocol.KindListRoots, protocol.DecodeListRootsResult)
+	return result.Roots, ok
+}
+
+// readResult reads the answer to a question whose answer is a whole result.
+func readResult[T any](ctx context.Context, key string, kind protocol.InputKind,
+	decode func([]byte) (*T, error)) (result T, ok bool) {
+	raw, reply := readAnswer[struct{}](ctx, key, kind, acceptAny)
 	if reply.Outcome != Accepted {
-		return nil, false
+		return result, false
 	}
-	result, err := protocol.DecodeListRootsResult(raw)
+	decoded, err := decode(raw)
 	if err != nil {
-		return nil, false
+		return result, false
 	}
-	return result.Roots, true
+	return *decoded, true
 }
 
 func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
@@ -327,29 +316,16 @@ func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
 // State returns what the handler kept with [WithState] in an earlier round. It
 // reports false when there is nothing, or when it does not decode as T.
 func State[T any](ctx context.Context) (T, bool) {
-	if r := runFrom(ctx); r != nil {
-		r.mu.Lock()
-		r.fixVersionLocked()
-		r.mu.Unlock()
-	}
-	return readState[T](ctx)
-}
-
-// readState reads the state of the run, of whichever version of the application.
-func readState[T any](ctx context.Context) (T, bool) {
-	var v T
+	var v, zero T
 	r := runFrom(ctx)
 	if r == nil {
-		return v, false
+		return zero, false
 	}
 	r.mu.Lock()
+	r.fixVersionLocked()
 	state := r.state
 	r.mu.Unlock()
-	if state == nil {
-		return v, false
-	}
-	if err := jsonx.Unmarshal(state, &v); err != nil {
-		var zero T
+	if state == nil || jsonx.Unmarshal(state, &v) != nil {
 		return zero, false
 	}
 	return v, true

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,33 +67,18 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 // does not send the call again. Few clients have a model to ask: see [CanAsk].
 func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
-	var result *protocol.CreateMessageResult
-	err := askQuestion(ctx, &inquiry{CreateMessage(key, request).applyOptions(opts),
-		func(raw json.RawMessage) (err error) {
-			result, err = protocol.DecodeCreateMessageResult(raw)
-			return err
-		}})
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
+	return askDecoded(ctx, &inquiry{question: CreateMessage(key, request).applyOptions(opts)},
+		protocol.DecodeCreateMessageResult)
 }
 
 // AskRoots asks which directories the client exposes.
 func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protocol.Root, error) {
-	var roots []protocol.Root
-	err := askQuestion(ctx, &inquiry{ListRoots(key).applyOptions(opts),
-		func(raw json.RawMessage) error {
-			result, err := protocol.DecodeListRootsResult(raw)
-			if err == nil {
-				roots = result.Roots
-			}
-			return err
-		}})
+	result, err := askDecoded(ctx, &inquiry{question: ListRoots(key).applyOptions(opts)},
+		protocol.DecodeListRootsResult)
 	if err != nil {
 		return nil, err
 	}
-	return roots, nil
+	return result.Roots, nil
 }
 
 // Ask asks any question in flow style. It returns what was accepted: the
@@ -101,15 +87,8 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 // not travel in the state, since the handler brings it in every round; so Ask alone can
 // read the answer, and [RawAnswer] cannot.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
-	var content json.RawMessage
-	err := askQuestion(ctx, &inquiry{q.applyOptions(opts), func(raw json.RawMessage) error {
-		content = append(json.RawMessage(nil), raw...)
-		return nil
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return content, nil
+	return askDecoded(ctx, &inquiry{question: q.applyOptions(opts)},
+		func(raw []byte) (json.RawMessage, error) { return bytes.Clone(raw), nil })
 }
 
 // Reworded, for flow style, takes an answer for that to the question even if the message, the
@@ -117,10 +96,7 @@ func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMess
 // asked again, once: consent to one text is no consent to another. Kind and
 // form must be the same always.
 func Reworded() QuestionOption {
-	return questionOption(func(q Question) Question {
-		q.reworded = true
-		return q
-	})
+	return questionOption(func(q *Question) { q.reworded = true })
 }
 
 // IfPossible has a question of flow style fail instead of ending the flow where
@@ -134,10 +110,7 @@ func Reworded() QuestionOption {
 //
 // Where only the client's capabilities matter [CanAsk] is simpler.
 func IfPossible() QuestionOption {
-	return questionOption(func(q Question) Question {
-		q.optional = true
-		return q
-	})
+	return questionOption(func(q *Question) { q.optional = true })
 }
 
 func (q Question) applyOptions(opts []QuestionOption) Question {
@@ -154,6 +127,20 @@ func (q Question) applyOptions(opts []QuestionOption) Question {
 type inquiry struct {
 	question Question
 	decode   func(json.RawMessage) error
+}
+
+// askDecoded asks a question and returns what decode makes of the accepted content.
+func askDecoded[T any](ctx context.Context, one *inquiry,
+	decode func([]byte) (T, error)) (T, error) {
+	var content, zero T
+	one.decode = func(raw json.RawMessage) (err error) {
+		content, err = decode(raw)
+		return err
+	}
+	if err := askQuestion(ctx, one); err != nil {
+		return zero, err
+	}
+	return content, nil
 }
 
 // A formAsk is a form that is asked for and its content. It is in a piece of memory of its own,

@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -30,8 +31,12 @@ func (pushMode) checkAskable(p *questioner, question protocol.InputRequest) *Pus
 	if err := p.checkPush(question); err != nil {
 		return err
 	}
-	_, err := p.downgradePushed(question)
-	return err
+	if _, err := p.downgradeQuestion(question); err != nil {
+		return &PushError{Method: question.Kind().Method(), Cause: err.Error(),
+			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer "+
+				"revision", err)}
+	}
+	return nil
 }
 
 func (e pushMode) checkPushable(p *questioner, question protocol.InputRequest) *PushError {

@@ -82,19 +82,29 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 	if refused := r.refusalOf(key); refused != nil {
 		return refused
 	}
-	finished, err = done(ctx)
-	if err == nil && !finished && outcome == Accepted {
+	if over, err := r.lookAtVisit(ctx, key, done, outcome == Accepted); over {
+		return err
+	}
+	return r.suspendVisit(key, outcome == Accepted)
+}
+
+// lookAtVisit calls done, and holds the call if it may. It reports whether that decides what Await
+// returns.
+func (r asker) lookAtVisit(ctx context.Context, key string,
+	done func(context.Context) (bool, error), hold bool) (over bool, err error) {
+	finished, err := done(ctx)
+	if err == nil && !finished && hold {
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
 	case !finished && r.ctx.Parent().Err() != nil: // whatever done made of that
-		return r.cutOff(key)
+		return true, r.cutOff(key)
 	case err != nil:
-		return err
+		return true, err
 	case finished:
-		return r.finishVisit(ctx, key)
+		return true, r.finishVisit(ctx, key)
 	}
-	return r.suspendVisit(key, outcome == Accepted)
+	return false, nil
 }
 
 // refusalOf returns the refusal of the question key, nil if there is none.
@@ -125,8 +135,7 @@ func (r asker) beginAwait(key string, misused bool) (bool, error) {
 		return false, r.failLocked(fmt.Errorf("Await %q: nil function", key))
 	}
 	r.fixVersionLocked()
-	finished := finishedKey(key)
-	if slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == finished }) {
+	if r.findMemoLocked(finishedKey(key)) != nil {
 		return true, nil
 	}
 	if a := r.findAnswerLocked(key); a != nil && a.kind != "" && a.kind != protocol.KindElicitURL {
@@ -227,9 +236,7 @@ func (r asker) finishVisit(ctx context.Context, key string) error {
 		return ErrNoRound
 	}
 	r.acted = true // done is not called again after it has said so
-	// The states before share what they hold: grow a copy.
-	r.memos = append(r.memos[:len(r.memos):len(r.memos)],
-		claims.Memo{Key: finishedKey(key), Value: json.RawMessage("true")})
+	r.addMemoLocked(finishedKey(key), json.RawMessage("true"))
 	p := r.exchange
 	r.mu.Unlock()
 	if p.call.Version != protocol.V20251125 {

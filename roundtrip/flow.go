@@ -63,9 +63,7 @@ func (r *run) activeFlowLocked() (*flowRun, error) {
 	if r.closed {
 		return nil, errReturned()
 	}
-	if r.flow == nil {
-		r.flow = &flowRun{}
-	}
+	r.startFlowLocked()
 	if r.flow.end != nil {
 		return nil, r.flow.end.err
 	}

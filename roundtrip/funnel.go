@@ -120,7 +120,7 @@ func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Res
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}
 		return r.executeSingleRound(ctx, handler)
 	}
-	defer e.releaseClaim(ctx)
+	defer e.endClaim(ctx, nil)
 	first, recorded, err := e.openState(ctx)
 	if err != nil || recorded != nil {
 		return recorded, err

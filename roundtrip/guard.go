@@ -120,9 +120,6 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	e.endClaim(ctx, data)
 }
 
-// releaseClaim ends the claim without an outcome.
-func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
-
 // endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Without one
 // it is given up if the handler never started, or has done nothing that must not be repeated. The
 // client may have gone, so the context is not cancelled with the call's: the guard must learn
@@ -177,15 +174,6 @@ func (r responder) giveClaimUp() bool {
 	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
 	r.retriable = !r.acted && (r.held == nil || suspended)
 	return r.retriable
-}
-
-// noteActed notes that the run has begun something that must not be repeated.
-func (r *run) noteActed() {
-	if r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.acted = true
-	}
 }
 
 // answerCutOff returns the response for a run whose request ended before it had a result. A copy

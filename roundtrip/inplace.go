@@ -47,7 +47,9 @@ func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 //go:noinline
 func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 	ignored int, failed error) (missing bool, err error) {
-	r.endInPlace()
+	r.mu.Lock()
+	r.flow.answered = true // the next question begins a round
+	r.mu.Unlock()
 	if failed != nil {
 		return false, r.failInPlace(ctx, &one.question, failed)
 	}
@@ -116,14 +118,6 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 		r.lastFaultTextLocked(missing))
 	return nil, r.endLocked(&ending{err: errors.New(text),
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: words.EndRounds})
-}
-
-// endInPlace notes that a question of the current round is answered: the next one begins a
-// round.
-func (r asker) endInPlace() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flow.answered = true
 }
 
 // pushInPlace asks the question and records the answer. It reports whether that could be used.

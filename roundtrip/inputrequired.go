@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -104,10 +105,7 @@ func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
 			shortest = q.expiresIn
 		}
 	}
-	if shortest == 0 {
-		return byDefault
-	}
-	return shortest
+	return cmp.Or(shortest, byDefault)
 }
 
 // firstError returns the author's first mistake in building the result.

@@ -13,21 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// maxInvalidAnswers is after how many answers to one question that did not fit
-// it, one after the other, a flowRun is ended instead of asking again. A person who
-// read the reason twice does not find the answer the third time, or their client
-// cannot give it.
-const maxInvalidAnswers = claims.MaxInvalidAnswers
-
-// The faults that no form explains.
-func undecodableFault() *form.Fault {
-	return &form.Fault{Rule: form.RuleOther, Words: "The answer could not be used."}
-}
-
-func unreadableFault() *form.Fault {
-	return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}
-}
-
 // invalidateLocked records why the answer does not fit the form.
 func (a *answer) invalidateLocked(f *form.Form, err error) {
 	fault := f.Explain(err)
@@ -39,7 +24,7 @@ func (r *run) failDecode(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.findAnswerLocked(key); a != nil && a.fault == nil {
-		a.fault = undecodableFault()
+		a.fault = &form.Fault{Rule: form.RuleOther, Words: "The answer could not be used."}
 	}
 }
 
@@ -169,17 +154,18 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	}
 	for _, d := range r.dropped {
 		if d.Key == key && d.Reason == words.DropMalformed {
-			return unreadableFault(), before
+			return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}, before
 		}
 	}
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flowRun in which the question got 3 invalid answers
-// in a row, empty if it did not.
+// tooOftenInvalid returns the text that ends a flow in which the question got 3 invalid answers in a
+// row, empty if it did not. A person who read the reason twice does not find the answer the third
+// time, or their client cannot give it.
 func (r *run) tooOftenInvalid(q *Question) string {
 	fault, n := r.faultOf(q.key)
-	if fault == nil || n < maxInvalidAnswers {
+	if fault == nil || n < claims.MaxInvalidAnswers {
 		return ""
 	}
 	return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of "+

@@ -89,10 +89,8 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 		f.noted = map[string]bool{}
 	}
 	f.noted[key] = true
-	for _, m := range r.memos {
-		if m.Key == key {
-			return m.Value, nil
-		}
+	if value := r.findMemoLocked(key); value != nil {
+		return value, nil
 	}
 	if f.asksClient() {
 		delete(f.noted, key)
@@ -119,9 +117,23 @@ func (r *run) keepMemo(key string, value json.RawMessage) error {
 	case f.asksClient():
 		return fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
-	// The states before share what they hold: grow a copy.
-	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
+	r.addMemoLocked(key, value)
 	return nil
+}
+
+// findMemoLocked returns the value kept under key, nil for none.
+func (r *run) findMemoLocked(key string) json.RawMessage {
+	for _, m := range r.memos {
+		if m.Key == key {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// addMemoLocked keeps a value. The states before share what they hold, so a copy grows.
+func (r *run) addMemoLocked(key string, value json.RawMessage) {
+	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 }
 
 // IdempotencyKey returns a name for the effect called key in this flow, to hand

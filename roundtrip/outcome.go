@@ -229,11 +229,7 @@ func (r responder) convertURLs(
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, len(questions))
-	for i, q := range questions {
-		items[i] = q
-	}
-	return InputRequired(items...), nil
+	return (&draft{questions: questions}).buildResult(&protocol.InputRequiredResult{}), nil
 }
 
 // urlQuestions returns the questions that a URL elicitation error asks, marked so that the same

@@ -76,7 +76,8 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	case r.flow.end != nil:
 		return p, r.flow.end.err
 	case r.flow.asksClient():
-		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
+		return p, fmt.Errorf("%w: %s", ErrPending,
+			joinKeys(r.flow.pending, func(q Question) string { return q.key }))
 	}
 	p.where = r.where
 	return p, nil
@@ -108,20 +109,6 @@ func (p *questioner) unreachableText() string {
 	return ""
 }
 
-// downgradePushed is downgradeQuestion for a question that is pushed.
-func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest,
-	*PushError) {
-	downgraded, err := p.downgradeQuestion(question)
-	if err != nil {
-		return nil, &PushError{
-			Method: question.Kind().Method(), Cause: err.Error(),
-			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer "+
-				"revision", err),
-		}
-	}
-	return downgraded, nil
-}
-
 // missingPush returns the error for a client that lacks capabilities, nil for one
 // that lacks none.
 func missingPush(method string, missing protocol.ClientCapabilities) *PushError {
@@ -129,13 +116,8 @@ func missingPush(method string, missing protocol.ClientCapabilities) *PushError 
 		return nil
 	}
 	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(),
-		Missing: missing, client: missingText(missing)}
-}
-
-// missingText is the text for a client that lacks capabilities.
-func missingText(missing protocol.ClientCapabilities) string {
-	return "the client does not support: " + missing.String() +
-		", so nobody could be asked; call again from a client that does"
+		Missing: missing, client: "the client does not support: " + missing.String() +
+			", so nobody could be asked; call again from a client that does"}
 }
 
 // failQuestion reports a question that failed, and ends the run unless the handler can do without

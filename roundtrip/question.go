@@ -33,9 +33,12 @@ type Question struct {
 // its like) and in flow style ([Ask] and its like).
 type QuestionOption interface{ applyTo(Question) Question }
 
-type questionOption func(Question) Question
+type questionOption func(*Question)
 
-func (o questionOption) applyTo(q Question) Question { return o(q) }
+func (o questionOption) applyTo(q Question) Question {
+	o(&q)
+	return q
+}
 
 // AnswerWithin limits how long the client may take to answer, instead of the
 // funnel's default of an hour. With several questions in a round the shortest
@@ -43,10 +46,7 @@ func (o questionOption) applyTo(q Question) Question { return o(q) }
 // hours by default) is cut there. Where a question of flow style waits for its
 // answer, in a session, it has no effect.
 func AnswerWithin(d time.Duration) QuestionOption {
-	return questionOption(func(q Question) Question {
-		q.expiresIn = d
-		return q
-	})
+	return questionOption(func(q *Question) { q.expiresIn = d })
 }
 
 // AskAgain allows the question even though the person has declined or
@@ -57,10 +57,7 @@ func AnswerWithin(d time.Duration) QuestionOption {
 // a refusal for an answer: the question is asked again, as often as the flow may
 // ask.
 func AskAgain() QuestionOption {
-	return questionOption(func(q Question) Question {
-		q.askAgain = true
-		return q
-	})
+	return questionOption(func(q *Question) { q.askAgain = true })
 }
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
@@ -155,10 +152,11 @@ func (q Question) formDigest() [32]byte {
 	return q.form.Digest()
 }
 
-func questionKeys(questions []Question) string {
-	names := make([]string, len(questions))
-	for i, q := range questions {
-		names[i] = q.key
+// joinKeys lists keys for a message.
+func joinKeys[T any](list []T, key func(T) string) string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = key(v)
 	}
 	return strings.Join(names, ", ")
 }

@@ -62,12 +62,7 @@ func actionOf(refusal error) protocol.ElicitAction {
 	return protocol.ActionCancel
 }
 
-// requestQuestion reads a question as a gateway does its upstream's.
-func requestQuestion(key string, request protocol.InputRequest) (q Question) {
-	q.readRequest(key, request)
-	return q
-}
-
+// readRequest reads a question as a gateway does its upstream's.
 func (q *Question) readRequest(key string, request protocol.InputRequest) {
 	q.key, q.request, q.fixed = key, request, true
 	if q.err = validateRequest(key, request); q.err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,12 +81,6 @@ func askerFrom(ctx context.Context) asker { return asker{runFrom(ctx)} }
 
 type runKey struct{}
 
-// withoutRun returns a context for a handler that has no run of its own. It hides the run of
-// another handler that calls this one.
-func withoutRun(ctx context.Context) context.Context {
-	return context.WithValue(ctx, runKey{}, (*run)(nil))
-}
-
 func runFrom(ctx context.Context) *run {
 	r, _ := ctx.Value(runKey{}).(*run)
 	return r
@@ -118,11 +111,7 @@ func (r *run) findAnswerLocked(key string) *answer {
 
 // answeredKeysLocked lists the keys of all answers, for a message.
 func (r *run) answeredKeysLocked() string {
-	names := make([]string, len(r.answers))
-	for i, a := range r.answers {
-		names[i] = a.key
-	}
-	return strings.Join(names, ", ")
+	return joinKeys(r.answers, func(a *answer) string { return a.key })
 }
 
 // answeredKeys lists the keys of all answers in flow style, and nothing in guard style, whose
@@ -163,7 +152,7 @@ func (r responder) executeSingleRound(
 			result, err = r.answerPanic(ctx, v)
 		}
 	}()
-	result, err = handler(withoutRun(ctx))
+	result, err = handler(WithoutRound(ctx))
 	return r.decideSingleRound(ctx, result, err)
 }
 
@@ -197,7 +186,9 @@ func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *erro
 	}
 	if v := recover(); v != nil {
 		if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-			r.noteActed() // the handler has not come to where it wanted to
+			r.mu.Lock()
+			r.acted = true // the handler has not come to where it wanted to
+			r.mu.Unlock()
 			r.reportPanic(ctx, v)
 		}
 		*result, *err = nil, ErrPending

@@ -184,11 +184,7 @@ func requestKinds(requests protocol.InputRequests) []protocol.InputKind {
 }
 
 func requestKeys(requests protocol.InputRequests) string {
-	names := make([]string, len(requests))
-	for i, q := range requests {
-		names[i] = q.Key
-	}
-	return strings.Join(names, ", ")
+	return joinKeys(requests, func(q protocol.KeyedRequest) string { return q.Key })
 }
 
 // gaveUp returns the text for a flowRun that asks in more rounds than it may.

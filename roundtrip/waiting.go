@@ -47,18 +47,11 @@ func newWaitQuotas(o *Options) waitQuotas {
 		perSession = -1
 	}
 	return waitQuotas{
-		calls: quota.New(quota.Options[protocol.Principal]{
-			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting),
-			Share: perPrincipal,
-			Local: protocol.LocalPrincipal(),
-		}),
-		bytes: quota.New(quota.Options[protocol.Principal]{Total: maxWaitingBytes,
-			Share: quota.ShareOf(maxWaitingBytes),
-			Local: protocol.LocalPrincipal()}),
-		sessions: quota.New(quota.Options[any]{
-			Total: -1,
-			Share: perSession,
-		}),
+		calls: quota.New(quota.Options[protocol.Principal]{Local: protocol.LocalPrincipal(),
+			Total: cmp.Or(int64(o.Limits.Waiting), defaultMaxWaiting), Share: perPrincipal}),
+		bytes: quota.New(quota.Options[protocol.Principal]{Local: protocol.LocalPrincipal(),
+			Total: maxWaitingBytes, Share: quota.ShareOf(maxWaitingBytes)}),
+		sessions: quota.New(quota.Options[any]{Total: -1, Share: perSession}),
 	}
 }
 
