@@ -268,6 +268,23 @@ type TaskChanged struct {
 	Lasted time.Duration
 }
 
+// VisitServed: a browser came to the page of a visit, see package visit. The metrics count it, and
+// the log has it.
+type VisitServed struct {
+	nowhere
+	// How is "shown" or "finished", or why the browser was turned away: "stranger", that is another
+	// person or a link that leads nowhere; "token", a form of another browser or login; "origin" and
+	// "host", a page or an address that is not this one; "over" and "late", the visit has ended;
+	// "size"; "method"; "store", which could not be asked.
+	How string
+	// Visit is the start of a digest of the link's id, empty where it was not read.
+	Visit string
+	// Principal uses the browser, as far as it is known.
+	Principal protocol.Principal
+	// RemoteAddr is the peer of the connection, which may be a proxy.
+	RemoteAddr string
+}
+
 // QuestionReworded: a question is asked again because another version of the application worded
 // the one that was answered: two versions run side by side.
 type QuestionReworded struct {

@@ -58,6 +58,7 @@ const namespace = "rondo"
 //	rondo_tasks_begun_total
 //	rondo_tasks_taken_over_total               from processes that ended
 //	rondo_tasks_ended_total{how}               died: with too many processes
+//	rondo_visits_total{how}                    browsers at the page of a visit
 //	rondo_reworded_questions_total             by another version of the application
 //	rondo_sessions_evicted_total
 //	rondo_forwarded_requests_total{outcome}    to the replica that owns the session
