@@ -56,12 +56,12 @@ func InTask(ctx context.Context) bool {
 }
 
 // AwaitEvent waits for something that is neither an answer nor a visit: an approval elsewhere, a
-// job, a moment. key names it, within the flow. done reports whether it has come; its context and
-// its errors are as in [Await], and it is not called any more in later rounds once it has said so.
+// job, a moment. key names it, within the flow. done reports whether it has come; its context, its
+// errors and its calls are as in [Await].
 //
-// In a task nothing waits: the run ends, and the handler runs again after a while, or when the
-// host is told of it. Everywhere else the request is held, as by Await, and refused with a text
-// when the time is over.
+// In a task nothing waits: the run ends, and the handler runs again after a while, or when the host
+// is told of it. Everywhere else the request is held, as by Await, and refused when the time is
+// over.
 func AwaitEvent(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -88,7 +88,6 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
 }
 
-// taskRun returns the run of a task that the call is, nil if it is none.
 func (p *questioner) taskRun() *callctx.TaskRun {
 	if p.call.Task == nil {
 		return nil
@@ -109,7 +108,6 @@ func (r *run) waitLocked(key string) error {
 // maxTaskRounds is how often a task may ask: it has days, where a flow has minutes.
 const maxTaskRounds = 256
 
-// maxRounds is how often the flow may ask.
 func (r *run) maxRounds() int {
 	if r.taskRun() != nil {
 		return maxTaskRounds
@@ -124,7 +122,6 @@ type taskMode struct{ returnMode }
 // visitLimit is zero: a run of a task looks once, and runs again.
 func (taskMode) visitLimit(asker, *questioner) time.Duration { return 0 }
 
-// openJournal opens the run of a task.
 func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 	task := e.call.Task.Run
 	r := e.openRun(&e.first, e.call.Responses, protocol.RequestState{})
@@ -186,9 +183,6 @@ func (r *run) waitKeys() []string {
 	}
 	return keys
 }
-
-// resourceTasks is a resource of [event.StoreFailed].
-const resourceTasks = "tasks"
 
 // saveJournal keeps what a run of a task has noted so far.
 func (r *run) saveJournal(ctx context.Context) error {

@@ -1,8 +1,8 @@
 package callctx
 
-// This file has what packages roundtrip and server/tasks tell each other of a call, marks the context
-// of requests that a server makes to itself, to run a task, and names tasks where their ids may not
-// be shown.
+// This file has what packages roundtrip and server/tasks tell each other of a call, marks the
+// context of requests that a server makes to itself, to run a task, and names tasks where their ids
+// may not be shown.
 
 import (
 	"context"
@@ -14,13 +14,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A TaskCall is what a call of package roundtrip has to do with tasks: Run is set, or Begin and Find.
+// A TaskCall is what a call of package roundtrip has to do with tasks: Run is set, or Begin and
+// Find.
 type TaskCall struct {
 	// Begin keeps a task that begins here, with the journal for its first run, and returns the
-	// outcome of the call: a handle for the client, or the [*protocol.CallToolResult] of a task that
-	// was over soon. flow is the id of the flow: a call that is sent again has the same, and must
-	// get the same handle. An error that is no [*protocol.Error] says that the task cannot be kept
-	// now.
+	// outcome of the call: a handle for the client, or the [*protocol.CallToolResult] of a task
+	// that was over soon. flow is the id of the flow: a call that is sent again has the same, and
+	// must get the same handle. An error that is no [*protocol.Error] says that the task cannot be
+	// kept now.
 	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
 		protocol.CallToolOutcome, error)
 	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
