@@ -5,12 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Client calls a server, answering its questions on the way. All methods may
-// be called concurrently.
+// A Client calls a server and answers its questions. All methods may be called concurrently.
 type Client struct {
 	peer       protocol.Peer
 	opts       Options
@@ -19,19 +18,16 @@ type Client struct {
 	lastID     atomic.Int64
 	negotiator negotiator
 	questions  questionHandlers
-	humanClock humantime.Clock // of the time that people take
+	humanClock waiting.Clock // of the time that people take
 	mirrors    mirrors
-	// life is cancelled when the client is closed, and with it every call
-	// and negotiation. It is a field because it belongs to the client and
-	// not to a call.
+	// life is cancelled when the client is closed, and with it every call and negotiation.
 	life    context.Context
 	endLife context.CancelCauseFunc
 }
 
-// New returns a client of the server behind peer. It owns the peer from then on:
-// [Client.Close] closes it. Nil options mean defaults. Nothing is sent before
-// the first call. New fails, and leaves the peer open, if peer is nil or an
-// option is not valid.
+// New returns a client of the server behind peer, which [Client.Close] closes. Nil options mean
+// defaults. Nothing is sent before the first call. New fails, and leaves the peer open, if peer is
+// nil or an option is not valid.
 func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
 		return nil, errors.New("client: New: peer is nil")
@@ -40,7 +36,8 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := peer.(protocol.LegacyPeer); !ok && o.Era == protocol.Legacy {
+	legacy, ok := peer.(protocol.LegacyPeer)
+	if !ok && o.Era == protocol.Legacy {
 		return nil, errors.New("client: options: Era is Legacy, and a server that is called in " +
 			"process serves modern revisions only: reach it over HTTP or a stream (NewStream)")
 	}
@@ -49,18 +46,18 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	c.questions = questionHandlers{&c.opts, &c.caps}
 	c.life, c.endLife = context.WithCancelCause(context.Background())
 	c.negotiator.client = c
-	c.negotiator.presetConnection()
+	if !ok || o.Era == protocol.Modern {
+		c.negotiator.current.Store(&connection{version: c.version, peer: peer})
+	} else {
+		c.negotiator.peer = legacy
+	}
 	return c, nil
 }
 
-// Capabilities returns what the client declares with every request.
-func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
-
-// Close ends every call that is running, with [ErrClosed], and the session if
-// there is one, and closes the peer. It does not wait for handlers.
+// Close fails running calls with [ErrClosed], ends the session if there is one, and closes the
+// peer. It does not wait for handlers.
 func (c *Client) Close() error {
-	c.endLife(ErrClosed)
-	c.negotiator.awaitEnd()
+	c.negotiator.close()
 	if conn := c.negotiator.current.Load(); conn.isLegacy() {
 		_ = conn.session.peer.Close() // best effort: the server may be gone
 	}
@@ -70,9 +67,8 @@ func (c *Client) Close() error {
 // nextID returns an id that no request of the client has had.
 func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
-// beginCall derives the context of a call, which is also cancelled when the
-// client is closed. The caller must call the returned function when the call
-// has ended.
+// beginCall derives the context of a call, which is also cancelled when the client is closed. The
+// caller must call the returned function at the end of the call.
 func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {
@@ -85,9 +81,8 @@ func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// preferClosed returns [ErrClosed] in the place of err if ctx was cancelled
-// because the client was closed: transports report a cancellation in their own
-// words.
+// preferClosed returns [ErrClosed] instead of err if ctx was cancelled because the client was
+// closed: transports report a cancellation in their own words.
 func preferClosed(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == ErrClosed {
 		return ErrClosed

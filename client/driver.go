@@ -4,20 +4,51 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A call is one operation of the caller, on its way through its rounds: each
-// round is one request of the server for input, with the retry that answers it.
+// A call is one operation of the caller. Each of its rounds is a request of the server for input
+// and the retry that answers it.
 type call struct {
 	original leg             // the request of the first leg
 	retry    *protocol.Retry // answers and state for the next leg; nil: it goes out as it is
 	round    int             // number of the next questions, from 1
 	budget   budget          // the server's share of the time
+}
+
+// A budget is the time that the server may still spend on a call.
+type budget struct {
+	isLimited bool
+	remaining time.Duration
+}
+
+// runLimited runs f with a context that ends when the budget is used up, and subtracts the time
+// that f took. If the budget ended f, and not ctx, the error is a [context.DeadlineExceeded].
+func (b *budget) runLimited(ctx context.Context, c *Client, method string,
+	f func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if !b.isLimited {
+		return preferClosed(ctx, f(ctx))
+	}
+	// A legacy server asks during a request and has to wait for the person, and a transport may
+	// wait for a login. This time does not count. A client has one clock: an open question,
+	// whichever call it belongs to, stops the time of all calls. Questions of modern rounds are
+	// answered between requests.
+	limited := c.humanClock.WithTimeout(ctx, b.remaining)
+	defer limited.Release()
+	err := f(limited)
+	b.remaining -= limited.Used()
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return timeoutError(method, c.opts.Timeout)
+	}
+	return preferClosed(ctx, err)
 }
 
 // newCall returns a call in its first round.
@@ -35,23 +66,18 @@ func (c *Client) newCall(original leg) *call {
 //	   ▼                            ▼                     ▼
 //	result                      error                   wait, then retry
 //
-// The limit on rounds is checked before anybody is asked (basic/patterns/mrtr).
+// The limit on rounds is checked before a handler is called (basic/patterns/mrtr).
 func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
-	ctx, done := c.beginCall(ctx)
-	defer done()
 	k := c.newCall(original)
 	for {
 		result, asked, err := c.advanceCall(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		if asked == nil {
-			return result, nil
+		if err != nil || asked == nil {
+			return result, err
 		}
 		origin := QuestionOrigin{Method: original.method, Target: original.target, Round: k.round}
 		answers, err := c.questions.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
-			return nil, preferClosed(ctx, err)
+			return nil, err
 		}
 		k.recordAnswers(answers, asked.RequestState)
 	}
@@ -81,7 +107,7 @@ func (c *Client) advanceCall(ctx context.Context,
 			return nil, asked, nil
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return humantime.Sleep(ctx, retryDelay(idle))
+			return waiting.Sleep(ctx, retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
@@ -90,16 +116,15 @@ func (c *Client) advanceCall(ctx context.Context,
 	}
 }
 
-// recordAnswers ends a round: the retry carries the answers to its questions
-// and its state, nothing of earlier rounds.
+// recordAnswers ends a round: the retry carries its answers and state only, nothing of earlier
+// rounds.
 func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.RequestState) {
 	k.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
 	k.round++
 }
 
-// retryDelay returns how long to wait before the retry of a round without
-// questions, after idle such rounds in a row: a random time between half of a
-// bound and the bound, which doubles up to maxPause.
+// retryDelay returns the wait before the retry of a round without questions, after idle such rounds
+// in a row: a random time between half of a bound and the bound, which doubles up to maxPause.
 func retryDelay(idle int) time.Duration {
 	bound := min(minPause<<min(idle+1, 10), maxPause)
 	low := bound / 2
@@ -107,27 +132,22 @@ func retryDelay(idle int) time.Duration {
 }
 
 const (
-	// minPause and maxPause bound the wait before a request is repeated for
-	// a server that sent state and no questions: long enough not to overload
-	// a server that sheds load, short enough not to be noticed.
+	// minPause and maxPause bound the wait after state without questions: long enough for a server
+	// that sheds load, short enough not to be noticed.
 	minPause = 50 * time.Millisecond
 	maxPause = 250 * time.Millisecond
-	// maxBusyRetries is how often one request is sent again to a server
-	// that is busy. A server that is still busy then is overloaded, and
-	// more retries would add to that.
+	// maxBusyRetries limits the retries of one request. A server that is still busy then is
+	// overloaded, and more retries would add to that.
 	maxBusyRetries = 3
-	// maxRetryAfter is the longest wait that a busy server may ask for.
-	// Servers ask for seconds. If one asks for more, the call fails at
-	// once, so that the caller is not blocked for so long.
+	// maxRetryAfter is the longest wait that a busy server may ask for. If it asks for more, the
+	// call fails at once.
 	maxRetryAfter = 30 * time.Second
 )
 
-// sendWithBusyRetry sends one leg, and sends it again while the server says
-// that it is busy and when to come back ([protocol.CodeBusy] with
-// retryAfterMs). The retry assumes that a refused request has had no effect. A
-// server may also refuse when a handler is about to ask its first question; what
-// the handler did before is then done again. Options.NoBusyRetry turns the retry
-// off. It does not wait beyond the deadline of the call.
+// sendWithBusyRetry sends one leg, and retries while the server is busy and says when to retry
+// ([protocol.CodeBusy] with retryAfterMs), within the deadline of the call. It assumes that a
+// refused request has had no effect. A server may also refuse when a handler is about to ask its
+// first question; then the retry repeats what the handler did before.
 func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 	l leg) (result protocol.Result, err error) {
 	for retries := 0; ; retries++ {
@@ -139,14 +159,13 @@ func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 		if !busy || c.opts.NoBusyRetry || retries == maxBusyRetries || !k.hasTimeFor(ctx, after) {
 			return result, err
 		}
-		// The random part spreads the retries of callers that were refused at
-		// the same time.
+		// Jitter spreads the retries of callers that were refused together.
 		wait := after + rand.N(after/4+1)
 		if !k.hasTimeFor(ctx, wait) {
 			wait = after
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return humantime.Sleep(ctx, wait)
+			return waiting.Sleep(ctx, wait)
 		})
 		if err != nil {
 			return nil, err
@@ -163,9 +182,8 @@ func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	return !k.budget.isLimited || k.budget.remaining > wait
 }
 
-// retryAfter returns how long a busy server wants the client to wait. It
-// reports false when err is no such answer, does not say when, or asks for more
-// than 30 s.
+// retryAfter returns the wait that a busy server asks for. It reports false if err is another
+// error, does not say when, or asks for more than maxRetryAfter.
 func retryAfter(err error) (after time.Duration, ok bool) {
 	if _, ours := errors.AsType[*AnswerError](err); ours {
 		return 0, false // the error is a handler's, not the server's
@@ -185,32 +203,11 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
 }
 
-// copyParams returns a copy of the parameters of a request, so that neither the
-// caller's value nor the original of a retry is changed.
+// copyParams returns a shallow copy of the parameters of a request, so that neither the caller's
+// value nor the original of a retry is changed.
 func copyParams(p protocol.Params) protocol.Params {
-	switch p := p.(type) {
-	case *protocol.CallToolParams:
-		return shallowCopy(p)
-	case *protocol.GetPromptParams:
-		return shallowCopy(p)
-	case *protocol.ReadResourceParams:
-		return shallowCopy(p)
-	case *protocol.ListParams:
-		return shallowCopy(p)
-	case *protocol.DiscoverParams:
-		return shallowCopy(p)
-	case *protocol.CompleteParams:
-		return shallowCopy(p)
-	case *protocol.TaskParams:
-		return shallowCopy(p)
-	case *protocol.ExtensionParams:
-		return shallowCopy(p)
-	}
-	// Legs are made in this package only, from the types above.
-	panic("client: internal error: parameters of unknown type")
-}
-
-func shallowCopy[T any](p *T) *T {
-	c := *p
-	return &c
+	original := reflect.ValueOf(p).Elem()
+	copied := reflect.New(original.Type())
+	copied.Elem().Set(original)
+	return copied.Interface().(protocol.Params)
 }

@@ -281,9 +281,8 @@ func busy(n int, data string) *fakePeer {
 	})
 }
 
-// A call is sent again to a busy server when the server says, and not sooner.
-// It is not sent again when the server does not say, asks for too much, or
-// there is no time left.
+// A call is sent again to a busy server when the server says, and not sooner. It is not sent again
+// when the server does not say, asks for too much, or there is no time left.
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -361,8 +360,7 @@ func TestWaitsEndWithTheCall(t *testing.T) {
 	}
 }
 
-// A retry to a busy server carries the answers again, without another call of
-// the handler.
+// A retry to a busy server carries the answers again, without another call of the handler.
 func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, asked := 0, 0

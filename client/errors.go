@@ -15,40 +15,32 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is the start of every error of this package. It occurs once in each
-// text.
+// errPrefix starts every error text of this package, once.
 const errPrefix errtext.Prefix = "client: "
 
 var (
 	// ErrClosed means that the client was closed before or during the call.
 	ErrClosed = errors.New("client: closed; make a new one to go on")
-	// ErrStreamEnded is within the errors of a [Stream] whose server has
-	// closed its end, or which can no longer be read or written. Requests
-	// that ran are lost and may be repeated on another stream
+	// ErrStreamEnded is wrapped by the errors of a [Stream] that the server has closed, or that can
+	// no longer be read or written. Running requests are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
 )
 
 var (
-	// errUndeclared is within a [*QuestionError] whose question needs a
-	// capability that this client does not declare.
-	errUndeclared = errors.New("capability is not declared by this client")
-	// errSubscriptionEnded means that the server ended a subscription without
-	// answering its request.
+
+	// errSubscriptionEnded means that the server ended a subscription without a response.
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
-	// errMessageTooLong is within the error for a message above
-	// [StreamOptions.MaxLineBytes].
+	// errMessageTooLong is wrapped by the error for a message above [StreamOptions.MaxLineBytes].
 	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// errOverrun means that a subscription was ended because the client
-	// received notifications faster than it handled them. Which changes were
+	// errOverrun means that notifications arrived faster than they were handled. Which changes were
 	// lost is not known.
 	errOverrun = errors.New("client: notifications come faster than they are taken; " +
 		"subscribe again and read everything anew")
 )
 
-// A TransportError means that a request got no response because of a failure on
-// the way, as opposed to an error of the server, which is a [*protocol.Error].
-// The server may have acted on the request or not.
+// A TransportError means that a request got no response because of a failure on the way. The server
+// may have acted on the request. An error of the server is a [*protocol.Error].
 type TransportError struct {
 	Method string
 	Err    error
@@ -67,8 +59,7 @@ func (e *TransportError) Error() string {
 	return text
 }
 
-// nextStep returns what the caller can do, empty where the cause says it
-// already.
+// nextStep returns what the caller can do, empty if the cause says it.
 func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Err); step != "" {
 		return step
@@ -91,8 +82,7 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-// stepAfterStatus returns what the caller can do about an HTTP status, empty
-// where err is none.
+// stepAfterStatus returns what the caller can do about an HTTP status, empty if err has none.
 func stepAfterStatus(err error) string {
 	s, ok := httpStatus(err)
 	if !ok || errors.Is(err, protocol.ErrSessionGone) {
@@ -112,7 +102,7 @@ func stepAfterStatus(err error) string {
 	return "see that the URL is that of an MCP endpoint"
 }
 
-// httpStatus returns the HTTP status that a request was answered with, where err has one.
+// httpStatus returns the HTTP status in err, if any.
 func httpStatus(err error) (status int, ok bool) {
 	e, ok := errors.AsType[interface {
 		error
@@ -145,26 +135,26 @@ func (e *ResponseError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
-// timeoutError returns the error of a call over which the server took longer
-// than [Options.Timeout].
+func unexpectedResult(method string, r protocol.Result) error {
+	return &ResponseError{method, fmt.Errorf("unexpected result %T", r)}
+}
+
+// timeoutError returns the error of a call that took the server longer than [Options.Timeout].
 func timeoutError(method string, limit time.Duration) error {
 	return errPrefix.Errorf("%s: server took longer than %v: %w; call again, or raise "+
 		"Options.Timeout", method, limit, context.DeadlineExceeded)
 }
 
-// roundsExceeded returns the error of a call that still requires input after as
-// many rounds as [Options.MaxRounds] allows. The last questions were not put to
-// handlers.
+// roundsExceeded returns the error of a call that exceeds [Options.MaxRounds]. No handler was
+// called for the last questions.
 func roundsExceeded(rounds int) error {
 	return errPrefix.Errorf("server still requires input after %d rounds; "+
 		"start the call again, or raise Options.MaxRounds", rounds)
 }
 
-// noCommonRevision returns the error for a server that seems to speak neither a
-// modern nor a legacy revision of this client, with the reasons why
-// server/discover and initialize failed. Some bridges to legacy servers open a
-// session of their own if the first message is not initialize, and then refuse
-// the client's; with Options.Era set to Legacy they work.
+// noCommonRevision returns the error for a server that seems to speak no revision of this client.
+// Some bridges to legacy servers open a session of their own if the first message is not
+// initialize, and then refuse the client's; they work with Options.Era set to Legacy.
 func noCommonRevision(modern, legacy error) error {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
@@ -175,8 +165,8 @@ func noCommonRevision(modern, legacy error) error {
 	return errPrefix.Errorf("no common revision: legacy: %w; modern: %w; %s", legacy, modern, hint)
 }
 
-// A QuestionError means that the client refused a question of the server. No
-// handler was called for the other questions of the round either.
+// A QuestionError means that the client refused a question of the server. No handler was called for
+// any question of the round.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
@@ -185,45 +175,44 @@ type QuestionError struct {
 	Err error
 }
 
-// An undeclaredError is an [errUndeclared] that says which capability.
+// An undeclaredError is within a [*QuestionError] whose question needs a capability that this
+// client does not declare.
 type undeclaredError struct{ missing protocol.ClientCapabilities }
 
 // Error names the capability.
-func (e *undeclaredError) Error() string { return fmt.Sprintf("%s: %v", e.missing, errUndeclared) }
+func (e *undeclaredError) Error() string {
+	return fmt.Sprintf("%s: capability is not declared by this client", e.missing)
+}
 
-// Unwrap returns [errUndeclared].
-func (e *undeclaredError) Unwrap() error { return errUndeclared }
-
-// MissingCapabilities returns the missing capabilities, for a program that passes questions on.
+// MissingCapabilities is for a program that passes questions on.
 func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { return e.missing }
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
 	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind,
 		errPrefix.Text(e.Err))
-	switch {
-	case errors.Is(e.Err, errUndeclared):
+	if _, undeclared := errors.AsType[*undeclaredError](e.Err); undeclared {
 		return text + "; give Options its handler, or Options.Manual the capability"
-	case e.Kind == protocol.KindElicitURL:
-		return text + "; nobody was asked: tell those who run the server, or see Options.AllowURL"
 	}
-	return text + "; nobody was asked: tell those who run the server"
+	text += "; nobody was asked: tell those who run the server"
+	if e.Kind == protocol.KindElicitURL {
+		text += ", or see Options.AllowURL"
+	}
+	return text
 }
 
 // Unwrap returns the reason.
 func (e *QuestionError) Unwrap() error { return e.Err }
 
-// An AnswerError means that a question got no valid answer: its handler failed
-// or panicked, or its answer is not valid. Nothing was sent. The AnswerError of
-// package roundtrip is the server's: an answer arrived and does not fit.
+// An AnswerError means that a question got no valid answer: its handler failed or panicked, or its
+// answer is not valid. Nothing was sent. The AnswerError of package roundtrip is the server's, for
+// an answer that it received.
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Field is the form field that is not valid, empty when it is not one
-	// field.
+	// Field is the form field that is not valid, empty when it is not one field.
 	Field string
-	// Err is the handler's error, a [*PanicError], or what is wrong with
-	// the answer.
+	// Err is the handler's error, a [*PanicError], or what is wrong with the answer.
 	Err error
 }
 
@@ -238,7 +227,6 @@ func (e *AnswerError) Error() string {
 // Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// newAnswerError returns the error of a question without a valid answer.
 func newAnswerError(o QuestionOrigin, kind protocol.InputKind, err error) *AnswerError {
 	e := &AnswerError{Key: o.Key, Kind: kind, Err: err}
 	if f, ok := errors.AsType[*form.Error](err); ok {
@@ -262,20 +250,16 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// An ExitError means that a server's process has exited or was killed. It is an
+// An ExitError means that the process of a server has exited or was killed. It wraps
 // [ErrStreamEnded].
 type ExitError struct {
-	// State is the exit status, nil when the system did not report it.
+	// State is the exit status, nil if the system did not report it.
 	State *os.ProcessState
-	// Stderr is the end of the standard error, at most 4 KiB. It may
-	// contain anything and is not to be trusted.
+	// Stderr is the end of the standard error, at most 4 KiB. It is not to be trusted.
 	Stderr string
 	// Err is set when State is nil.
 	Err error
 }
-
-// Success reports whether the status is 0.
-func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
 
 // Error names the exit status and quotes the last line of standard error.
 func (e *ExitError) Error() string {
@@ -301,8 +285,8 @@ func (e *ExitError) Unwrap() []error {
 	return []error{ErrStreamEnded, e.Err}
 }
 
-// explainRefusal returns the server's error. Where the code alone does not tell
-// a caller what to do, it adds a hint.
+// explainRefusal returns the server's error, with a hint where the code does not tell a caller what
+// to do.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
@@ -326,14 +310,12 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	return e
 }
 
-// reasonRefusedState is the reason that servers built with this library give in
-// the data of their error when they refuse a request state. Code and message do
-// not show it.
+// reasonRefusedState is in the error data with which servers of this library refuse a request
+// state. Code and message do not show it.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether the server refuses the state of a retry, and
-// returns how to ask its operator about it, empty if the error has no
-// reference.
+// refusedState reports whether the server refuses the state of a retry. reference is for its
+// operator, empty if the error has none.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
 		Reason    string `json:"reason"`
@@ -350,7 +332,7 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 	return reference, true
 }
 
-// versionList prints at most a few of the versions that a peer supports.
+// versionList prints some of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
 	var b strings.Builder

@@ -37,8 +37,7 @@ func wantError(t *testing.T, err error, want, step string) {
 	}
 }
 
-// Every error that a person may read says what to do next, and names its
-// package once.
+// Every error that a person may read says what to do next, and names its package once.
 func TestErrorsSayWhatToDoNext(t *testing.T) {
 	lost := func(cause error) error {
 		return &client.TransportError{Method: "tools/call", Err: cause}
@@ -82,8 +81,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// refusedStateError is the error of a server for an invalid state, exactly as
-// on the wire.
+// refusedStateError is the error of a server for an invalid state, exactly as on the wire.
 const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
 // The server's error does not tell the caller what to do about a refused state.

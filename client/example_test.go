@@ -70,27 +70,6 @@ func ExampleNew() {
 	// accept {"reason":"none given"}
 }
 
-func ExampleClient_CallTool_decline() {
-	c, err := client.New(deployer{}, &client.Options{
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return client.Decline(), nil
-		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	result, err := c.CallTool(context.Background(), "deploy", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
-	// Output:
-	// decline
-}
-
 // A client without handlers declares no capability. If a server asks all the
 // same, the call fails and no handler is called.
 func ExampleQuestionError() {

@@ -1,12 +1,23 @@
 package client
 
+import (
+	"errors"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
 // Errors that callers do not tell apart, and tests do.
 var (
-	ErrUndeclared        = errUndeclared
-	ErrSubscriptionEnded = errSubscriptionEnded
-	ErrMessageTooLong    = errMessageTooLong
-	ErrOverrun           = errOverrun
+	ErrUndeclared        error = &undeclaredError{}
+	ErrSubscriptionEnded       = errSubscriptionEnded
+	ErrMessageTooLong          = errMessageTooLong
+	ErrOverrun                 = errOverrun
 )
+
+func IsUndeclared(err error) bool {
+	_, undeclared := errors.AsType[*undeclaredError](err)
+	return undeclared
+}
 
 // Waiting reports whether n calls wait for one negotiation.
 func (c *Client) Waiting(n int) bool {
@@ -14,3 +25,14 @@ func (c *Client) Waiting(n int) bool {
 	defer c.negotiator.mu.Unlock()
 	return c.negotiator.running != nil && c.negotiator.running.waiters == n
 }
+
+// Negotiated returns the revision of the connection, empty when there is none.
+func (c *Client) Negotiated() protocol.Version {
+	conn := c.negotiator.current.Load()
+	if conn == nil {
+		return ""
+	}
+	return conn.version
+}
+
+func (p *Pending) Round() int { return p.loadCall().round }

@@ -3,14 +3,12 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -191,19 +189,6 @@ func addTool(s *server.Server, name string) {
 	}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
 		return server.Text(name), nil
 	})
-}
-
-// overHTTP serves a handler and returns a modern client of it. The client does
-// not send server/discover first.
-func overHTTP(t *testing.T, h http.Handler, transport *clienthttp.Options,
-	opts *client.Options) *client.Client {
-	t.Helper()
-	modern := client.Options{}
-	if opts != nil {
-		modern = *opts
-	}
-	modern.Era, opts = protocol.Modern, &modern
-	return newClient(t, dialHTTP(t, h, transport), opts)
 }
 
 // noError ends the test if err is not nil.

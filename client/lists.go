@@ -15,14 +15,12 @@ func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error)
 
 // discoverLeg returns a request of server/discover.
 func discoverLeg() leg {
-	return leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
+	return leg{method: protocol.MethodDiscover, params: &protocol.RequestMeta{}}
 }
 
-// ListTools returns one page of the server's tools. An empty cursor asks for
-// the first page, the NextCursor of a result for the next. Tools with invalid
-// x-mcp-header annotations are left out, as the protocol requires (see
-// [Options.Warn]). If the server does not declare tools, the list is
-// empty.
+// ListTools returns one page of the server's tools. An empty cursor means the first page, the
+// NextCursor of a result the next. Tools with invalid x-mcp-header annotations are left out, as the
+// protocol requires ([Options.Warn]). If the server does not declare tools, the list is empty.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
 	if err == nil {
@@ -31,23 +29,20 @@ func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListTo
 	return r, err
 }
 
-// ListPrompts returns one page of the server's prompts, as [Client.ListTools]
-// does.
+// ListPrompts is [Client.ListTools] for prompts.
 func (c *Client) ListPrompts(ctx context.Context,
 	cursor string) (*protocol.ListPromptsResult, error) {
 	return listPage[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
 }
 
-// ListResources returns one page of the server's resources, as
-// [Client.ListTools] does.
+// ListResources is [Client.ListTools] for resources.
 func (c *Client) ListResources(ctx context.Context,
 	cursor string) (*protocol.ListResourcesResult, error) {
 	return listPage[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
 }
 
-// ListResourceTemplates returns one page of the server's resource templates, as
-// [Client.ListTools] does. If the server has resources but does not know the
-// method, the list is empty too: templates have no capability of their own.
+// ListResourceTemplates is [Client.ListTools] for resource templates. The list is also empty if the
+// server has resources but does not know the method: templates have no capability of their own.
 func (c *Client) ListResourceTemplates(ctx context.Context,
 	cursor string) (*protocol.ListResourceTemplatesResult, error) {
 	return listPage[*protocol.ListResourceTemplatesResult](ctx, c,
@@ -68,19 +63,17 @@ func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor 
 	return completeCall[R](ctx, c, l)
 }
 
-// maxPages is how many pages of one list the iterators read. Honest servers
-// have a few; without a limit a list that never ends would block the caller for
-// ever.
+// maxPages limits the pages of one list that the iterators read: a list without end must not block
+// the caller for ever.
 const maxPages = 1000
 
-// ErrListWhole is in the chain of the error with which a loop over a list ends that has no end, as
-// one whose cursor repeats. The entries before it can be used.
+// ErrListWhole is wrapped by the error that ends a loop over an endless list, for example one whose
+// cursor repeats. The entries before it can be used.
 var ErrListWhole = errors.New("the list before it is whole")
 
-// Tools returns the server's tools of all pages, as [Client.ListTools] returns
-// them. Pages are read as the loop needs them. An error comes with a zero tool
-// and ends the loop. If the list changes during the loop, a tool may come twice
-// or not at all.
+// Tools returns the tools of all pages of [Client.ListTools]. Pages are read lazily. An error comes
+// with a zero tool and ends the loop. If the list changes during the loop, a tool may come twice or
+// not at all.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
 		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
@@ -88,8 +81,7 @@ func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 		})
 }
 
-// Prompts is to [Client.ListPrompts] what [Client.Tools] is to
-// [Client.ListTools].
+// Prompts is [Client.Tools] for prompts.
 func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] {
 	return walkPages(ctx, protocol.MethodListPrompts, c.ListPrompts,
 		func(r *protocol.ListPromptsResult) ([]protocol.Prompt, string) {
@@ -97,8 +89,7 @@ func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] 
 		})
 }
 
-// Resources is to [Client.ListResources] what [Client.Tools] is to
-// [Client.ListTools].
+// Resources is [Client.Tools] for resources.
 func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, error] {
 	return walkPages(ctx, protocol.MethodListResources, c.ListResources,
 		func(r *protocol.ListResourcesResult) ([]protocol.Resource, string) {
@@ -106,8 +97,7 @@ func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, err
 		})
 }
 
-// ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
-// is to [Client.ListTools].
+// ResourceTemplates is [Client.Tools] for resource templates.
 func (c *Client) ResourceTemplates(
 	ctx context.Context) iter.Seq2[protocol.ResourceTemplate, error] {
 	return walkPages(ctx, protocol.MethodListResourceTemplates, c.ListResourceTemplates,
@@ -116,9 +106,8 @@ func (c *Client) ResourceTemplates(
 		})
 }
 
-// walkPages returns an iterator over the entries of all pages. Every loop over
-// it starts with the first page. Read returns a page, entries what it holds and
-// the next cursor.
+// walkPages returns an iterator over the entries of all pages. Read returns a page, entries its
+// entries and the next cursor.
 func walkPages[T, P any](ctx context.Context, method string, read func(context.Context, string) (P,
 	error), entries func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -154,21 +143,19 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 	}
 }
 
-// undeclaredList returns the empty result of a list that a legacy server does
-// not declare (server/tools, "Capabilities"), nil when the server is to be
-// asked. Its declarations hold for the session. A modern server may have got the
-// list since it declared its capabilities.
+// undeclaredList returns the empty result of a list that a legacy server does not declare
+// (server/tools, "Capabilities"), nil if the server is to be asked. A modern server may have added
+// the list since it declared its capabilities.
 func undeclaredList(conn *connection, method string) protocol.Result {
-	if !conn.isLegacy() || declaresList(&conn.session.agreed.Capabilities, method) {
+	if !conn.isLegacy() || declaresList(&conn.session.agreed.Load().Capabilities, method) {
 		return nil
 	}
 	return newEmptyList(method)
 }
 
-// unknownList returns an empty list in the place of err, if err means that the
-// server does not know the method and the server does not declare the list
-// either; else nil. If a modern server has not declared its capabilities yet,
-// it is asked for them now.
+// unknownList returns an empty list if err means that the server does not know the method, and it
+// does not declare the list either; else nil. If the capabilities of a modern server are not known,
+// it asks for them.
 func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
 	err error) protocol.Result {
 	said, ok := protocol.AsError(err)
@@ -200,8 +187,7 @@ func (c *Client) unknownList(ctx context.Context, conn *connection, method strin
 	return empty
 }
 
-// newEmptyList returns the empty result of a list method, nil for other
-// methods.
+// newEmptyList returns nil for methods other than lists.
 func newEmptyList(method string) protocol.Result {
 	switch method {
 	case protocol.MethodListTools:
@@ -217,7 +203,6 @@ func newEmptyList(method string) protocol.Result {
 	return nil
 }
 
-// declaresList reports whether the capabilities declare the list of a method.
 func declaresList(caps *protocol.ServerCapabilities, method string) bool {
 	switch method {
 	case protocol.MethodListTools:

@@ -173,34 +173,6 @@ func TestMalformedPartsAreReported(t *testing.T) {
 	}
 }
 
-func ExampleClient_Tools() {
-	s, err := server.New(&server.Options{PageSize: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, name := range []string{"build", "deploy", "rollback"} {
-		addTool(s, name)
-	}
-	c, err := client.New(s, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	for tool, err := range c.Tools(context.Background()) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(tool.Name)
-	}
-	// Output:
-	// build
-	// deploy
-	// rollback
-}
-
 // lists reads all four lists and returns their lengths, -1 for an error.
 func lists(ctx context.Context, c *client.Client) (n [4]int) {
 	tools, err := c.ListTools(ctx, "")
@@ -221,8 +193,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each. It does not know
-// other methods.
+// listing answers the list methods in has with one entry each. It does not know other methods.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -241,9 +212,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// A list that a legacy server does not declare is empty, and nothing is sent
-// for it. A list that it declares but does not have is an error, except for
-// templates.
+// A list that a legacy server does not declare is empty, and nothing is sent for it. A list that it
+// declares but does not have is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string
@@ -335,21 +305,21 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 
 // The hints of a result reach the caller as they came, and no result is reused.
 func TestCacheHintsReachTheCaller(t *testing.T) {
-	hints := func(ms int64, scope protocol.CacheScope) protocol.CacheHints {
-		return protocol.CacheHints{TTLMillis: ms, Scope: scope}
+	hints := func(ms int64, public bool) protocol.CacheHints {
+		return protocol.CacheHints{TTLMillis: ms, Public: public}
 	}
 	for _, test := range []struct {
 		sent string
 		want protocol.CacheHints
 	}{
-		{`,"ttlMs":60000,"cacheScope":"private"`, hints(60_000, protocol.CachePrivate)},
-		{`,"ttlMs":60000,"cacheScope":"public"`, hints(60_000, protocol.CachePublic)},
+		{`,"ttlMs":60000,"cacheScope":"private"`, hints(60_000, false)},
+		{`,"ttlMs":60000,"cacheScope":"public"`, hints(60_000, true)},
 		{`,"ttlMs":9223372036854775807,"cacheScope":"private"`,
-			hints(math.MaxInt64, protocol.CachePrivate)},
-		{`,"ttlMs":60000,"cacheScope":"galaxy"`, hints(60_000, protocol.CachePrivate)},
-		{`,"ttlMs":-1,"cacheScope":"public"`, hints(0, protocol.CachePublic)},
-		{`,"ttlMs":"60000","cacheScope":"public"`, hints(0, protocol.CachePublic)},
-		{``, hints(0, "")},
+			hints(math.MaxInt64, false)},
+		{`,"ttlMs":60000,"cacheScope":"galaxy"`, hints(60_000, false)},
+		{`,"ttlMs":-1,"cacheScope":"public"`, hints(0, true)},
+		{`,"ttlMs":"60000","cacheScope":"public"`, hints(0, true)},
+		{``, hints(0, false)},
 	} {
 		t.Run(test.sent, func(t *testing.T) {
 			peer := script(`{"resultType":"complete","tools":[],"prompts":[],"resources":[],` +

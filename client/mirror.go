@@ -5,40 +5,38 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxToolPages is how many pages of tools relearnTool reads. A server that
-// never ends its list must not block a call for ever.
+// maxToolPages limits the pages that relearnTool reads: an endless list must not block a call.
 const maxToolPages = 100
 
-// maxMirrored is how many tools with mirrored arguments are remembered, so that
-// a server cannot fill the client's memory. No model can use as many tools.
+// maxMirrored limits how many tools with mirrored arguments are remembered, so that a server cannot
+// fill the client's memory.
 const maxMirrored = 10_000
 
-// mirrors remembers which arguments of which tools are copied into HTTP
-// headers, as the server's tool list says.
+// mirrors remembers which arguments of which tools the tool list has copied into HTTP headers.
 type mirrors struct {
 	mu     sync.RWMutex
-	tables map[string]headers.Table // by tool; only those with mirrored arguments
+	tables map[string]rules.Mirrors // by tool; only those with mirrored arguments
 }
 
-func (m *mirrors) loadTable(tool string) headers.Table {
+func (m *mirrors) loadTable(tool string) rules.Mirrors {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tables[tool]
 }
 
-func (m *mirrors) storeTable(tool string, table headers.Table) {
+func (m *mirrors) storeTable(tool string, table rules.Mirrors) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case len(table) == 0:
 		delete(m.tables, tool)
 	case m.tables == nil:
-		m.tables = map[string]headers.Table{tool: table}
+		m.tables = map[string]rules.Mirrors{tool: table}
 	default:
 		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
 			// Evict any tool: a call without its headers is refused, and then
@@ -52,9 +50,8 @@ func (m *mirrors) storeTable(tool string, table headers.Table) {
 	}
 }
 
-// learnTools notes the mirrored arguments of the tools in a list, and removes
-// the tools with invalid annotations: clients must not offer them
-// (basic/transports/streamable-http, "Schema Extension").
+// learnTools notes the mirrored arguments of listed tools and removes tools with invalid
+// annotations, which clients must not offer (basic/transports/streamable-http, "Schema Extension").
 func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult) {
 	if c.negotiator.current.Load().isLegacy() {
 		return // legacy revisions mirror nothing
@@ -63,7 +60,7 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
 			return false // it has no annotations
 		}
-		table, err := headers.Parse(tool.InputSchema)
+		table, err := rules.ParseMirrors(tool.InputSchema)
 		if err != nil {
 			c.mirrors.storeTable(tool.Name, nil)
 			c.opts.warn(ctx, errPrefix.Errorf("tool %.64q is left out: %w", tool.Name, err))
@@ -74,8 +71,7 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 	})
 }
 
-// mirroredParams returns the arguments of a call that are mirrored, as far as
-// the client has learned.
+// mirroredParams returns the mirrored arguments of a call, as far as the client knows them.
 func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
 	if !ok || c.negotiator.current.Load().isLegacy() {
@@ -97,10 +93,9 @@ func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	return values, nil
 }
 
-// sendWithMirroredParams sends one leg with its mirrored arguments. If the
-// server refuses it because headers are missing or wrong, it reads the tool
-// list and sends the leg once more under a new id, if its headers have changed
-// (basic/transports/streamable-http, "Client Behavior").
+// sendWithMirroredParams sends one leg with its mirrored arguments. If the server refuses it
+// because of missing or wrong headers, it reads the tool list and, if the headers have changed,
+// sends the leg once more under a new id (basic/transports/streamable-http, "Client Behavior").
 func (c *Client) sendWithMirroredParams(ctx context.Context, l leg) (protocol.Result, error) {
 	sent, err := c.mirroredParams(l)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -117,11 +118,12 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				addSQL(s)
 				var seen []string
 				inner := servertest.NewHandler(t, s, nil)
-				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				peer := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					seen = append(seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),
 						r.Header.Values("Mcp-Param-Region")))
 					inner.ServeHTTP(w, r)
-				}), nil, nil)
+				}), nil)
+				c := newClient(t, peer, &client.Options{Era: protocol.Modern})
 				if listed {
 					_, err := c.ListTools(t.Context(), "")
 					noError(t, err)
@@ -132,7 +134,7 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 						t.Fatalf("got %+v, %v", r, err)
 					}
 				}
-				call := fmt.Sprintf("tools/call %q", []string{protocol.EncodeHeaderValue(region)})
+				call := fmt.Sprintf("tools/call %q", []string{rules.EncodeValue(region)})
 				want := []string{"tools/list []", call, call}
 				if !listed {
 					want = append([]string{"tools/call []"}, want...)

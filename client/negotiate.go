@@ -8,41 +8,33 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// recheckInterval is the minimum time between two renegotiations after an error
-// that may come from a server of the other era. Most such errors mean something
-// else, and must not double the traffic.
+// recheckInterval is the minimum time between renegotiations after errors that may come from a
+// server of the other era. Most of these errors mean something else and must not double the
+// traffic.
 const recheckInterval = time.Minute
 
-// A connection is the outcome of a negotiation: a revision, and the peer that
-// requests of this revision are sent to.
+// A connection is the outcome of a negotiation: a revision, and the peer for its requests.
 type connection struct {
 	version protocol.Version
 	peer    protocol.Peer
 	session *session // nil: the revision is modern
-	// recheckedAt is when the era was last negotiated or rechecked, in Unix
-	// nanoseconds.
+	// recheckedAt is the time of the last negotiation or recheck, in Unix nanoseconds.
 	recheckedAt atomic.Int64
-	// capabilities are the last that a modern server declared, nil when it was
-	// not asked. Those of a legacy server are in the session.
+	// capabilities are those that a modern server declared last, nil if it was not asked.
 	capabilities atomic.Pointer[protocol.ServerCapabilities]
 }
 
-// isLegacy reports whether the connection has a session of a legacy revision.
-// A nil connection has none.
+// isLegacy reports whether the connection, which may be nil, has a session of a legacy revision.
 func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
 
-// isUsable reports whether requests can be sent over the connection: it is not
-// nil, and its session, if it has one, has not ended.
+// isUsable reports whether the connection is not nil and its session, if any, has not ended.
 func (n *connection) isUsable() bool {
-	if n == nil {
-		return false
-	}
-	if n.session == nil {
-		return true
+	if !n.isLegacy() {
+		return n != nil
 	}
 	select {
 	case <-n.session.peer.Done():
@@ -52,10 +44,10 @@ func (n *connection) isUsable() bool {
 	}
 }
 
-// A negotiator finds out which revision a client speaks with its server and
-// keeps the connection.
+// A negotiator chooses the revision and keeps the connection.
 type negotiator struct {
 	client  *Client
+	peer    protocol.LegacyPeer        // nil: only modern revisions are spoken, without negotiation
 	current atomic.Pointer[connection] // nil: there is no agreement
 
 	mu      sync.Mutex
@@ -64,7 +56,7 @@ type negotiator struct {
 	wait    sync.WaitGroup
 }
 
-// A negotiation runs on a goroutine of its own, for all calls that wait for it.
+// A negotiation runs on its own goroutine for all calls that wait for it.
 type negotiation struct {
 	done    chan struct{} // closed once conn and err are set
 	conn    *connection
@@ -73,30 +65,9 @@ type negotiation struct {
 	waiters int
 }
 
-// presetConnection applies Options.Era. It is called before the first request.
-func (g *negotiator) presetConnection() {
-	c := g.client
-	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
-	if !canBeLegacy || c.opts.Era == protocol.Modern {
-		g.current.Store(&connection{version: c.version, peer: c.peer})
-	}
-}
-
-// Negotiated returns the revision that the client speaks with its server, empty
-// before the first call has found out. It is a property of the server, so it may
-// be stored, and its era given to a later client of the same server in
-// [Options.Era].
-func (c *Client) Negotiated() protocol.Version {
-	conn := c.negotiator.current.Load()
-	if conn == nil {
-		return ""
-	}
-	return conn.version
-}
-
-// Negotiate finds out which revision to speak with the server, opens a session
-// if that is a legacy one, and returns the revision. Calls do so by themselves;
-// it is for programs that want to know beforehand. Errors are those of
+// Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls do
+// this themselves; after a call nothing is sent. The revision is a property of the server: it may
+// be stored, and its era passed to later clients in [Options.Era]. Errors are those of
 // [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
@@ -108,9 +79,8 @@ func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	return conn.version, nil
 }
 
-// connect returns the current connection, after a negotiation if there is none
-// that can be used. Concurrent calls share one negotiation, which is cancelled
-// when the context of every one of them has ended.
+// connect returns a usable connection, after a negotiation if there is none. Concurrent calls share
+// one negotiation, which is cancelled when the contexts of all of them have ended.
 func (g *negotiator) connect(ctx context.Context) (*connection, error) {
 	if conn := g.current.Load(); conn.isUsable() {
 		return conn, nil
@@ -127,8 +97,8 @@ func endedNegotiation(conn *connection, err error) *negotiation {
 	return n
 }
 
-// joinNegotiation returns the running negotiation and counts the caller as a
-// waiter. It starts one if none runs and there is no connection that can be used.
+// joinNegotiation returns the running negotiation and counts the caller as a waiter. It starts one
+// if none runs and no connection is usable.
 func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	c := g.client
 	g.mu.Lock()
@@ -140,16 +110,17 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	case n == nil && old.isUsable(): // one has ended since the caller looked
 		return endedNegotiation(old, nil)
 	case n == nil:
-		// The values of the first caller's context stay, such as credentials. Its
-		// cancellation must not reach the other waiters.
+		// Keep the values of the first caller's context, such as credentials. Its cancellation must
+		// not reach the other waiters.
 		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 		g.running = n
+		era := g.era
 		g.wait.Go(func() {
 			defer stop()
 			defer cancel(nil)
-			conn, err := g.chooseEra(shared, old, g.lastEra())
+			conn, err := g.chooseEra(shared, old, era)
 			g.finishNegotiation(n, conn, preferClosed(shared, err))
 		})
 	}
@@ -157,14 +128,8 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	return n
 }
 
-func (g *negotiator) lastEra() protocol.Era {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.era
-}
-
-// finishNegotiation publishes the outcome of n and wakes its waiters. A
-// connection that nobody waits for any more is closed.
+// finishNegotiation publishes the outcome of n and wakes its waiters. A connection without waiters
+// is closed.
 func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err error) {
 	g.mu.Lock()
 	wanted := g.running == n && g.client.life.Err() == nil
@@ -187,8 +152,8 @@ func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err err
 	close(n.done)
 }
 
-// awaitNegotiation waits for the outcome of n or the end of ctx. The last waiter
-// that gives up cancels n.
+// awaitNegotiation waits for the outcome of n or the end of ctx. The last waiter that stops waiting
+// cancels n.
 func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*connection, error) {
 	select {
 	case <-n.done:
@@ -204,21 +169,16 @@ func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*con
 	return nil, context.Cause(ctx)
 }
 
-// awaitEnd waits until no negotiation runs. It must be called after the end of
-// the client's life: then joinNegotiation starts no other.
-func (g *negotiator) awaitEnd() {
+// close ends the life of the client and waits until no negotiation runs.
+func (g *negotiator) close() {
 	g.mu.Lock() // joinNegotiation reads life under mu, so none starts after this
-	running := g.running
+	g.client.endLife(ErrClosed)
 	g.mu.Unlock()
-	if running != nil {
-		<-running.done
-	}
 	g.wait.Wait()
 }
 
-// chooseEra finds out which era the server speaks and connects to it. old is the
-// connection that is replaced, era the one of the last agreement: if that is
-// Legacy, initialize is tried first.
+// chooseEra finds out which era the server speaks and connects to it. It replaces old. If era, the
+// last one agreed on, is Legacy, it tries initialize first.
 //
 //	server/discover ── result or modern error ───────────▶ modern
 //	      │ refused as legacy servers do
@@ -233,29 +193,28 @@ func (g *negotiator) awaitEnd() {
 func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	era protocol.Era) (*connection, error) {
 	c := g.client
-	peer := c.peer.(protocol.LegacyPeer)
 	if old.isLegacy() {
 		_ = old.session.peer.Close() // it has ended; release its resources
 	}
 	if c.opts.Era == protocol.Legacy {
-		return c.openSession(ctx, peer)
+		return c.openSession(ctx, g.peer)
 	}
 	var refusedFirst error // why initialize failed, if it was tried first
 	if era == protocol.Legacy {
-		conn, err := c.openSession(ctx, peer)
+		conn, err := c.openSession(ctx, g.peer)
 		if err == nil || !isFinalRefusal(err) {
 			return conn, err
 		}
 		refusedFirst = err
 	}
-	conn, tryLegacy, err := g.probeServer(ctx, peer)
+	conn, tryLegacy, err := g.probeServer(ctx)
 	if !tryLegacy {
 		return conn, err
 	}
 	if refusedFirst != nil {
 		return nil, noCommonRevision(err, refusedFirst)
 	}
-	conn, failed := c.openSession(ctx, peer)
+	conn, failed := c.openSession(ctx, g.peer)
 	if failed == nil {
 		c.opts.warn(ctx, errPrefix.Errorf("session of revision %s is open, because the server "+
 			"is not taken for a modern one: %w", conn.version, err))
@@ -265,15 +224,14 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	}
 	// A modern server that was still starting when it was asked is up now.
 	if errors.Is(err, context.DeadlineExceeded) {
-		if conn, tryLegacy, again := g.probeServer(ctx, peer); !tryLegacy && again == nil {
+		if conn, tryLegacy, again := g.probeServer(ctx); !tryLegacy && again == nil {
 			return conn, nil
 		}
 	}
 	return nil, noCommonRevision(err, failed)
 }
 
-// isFinalRefusal reports whether the server itself refused, and not only for the
-// moment.
+// isFinalRefusal reports whether the server itself refused, and not temporarily.
 func isFinalRefusal(err error) bool {
 	if said, ok := protocol.AsError(err); ok {
 		return said.Code != protocol.CodeBusy
@@ -284,9 +242,8 @@ func isFinalRefusal(err error) bool {
 	return isLegacyStatus(err)
 }
 
-// isLegacyStatus reports whether err is an HTTP status with which servers of
-// legacy revisions refuse modern requests: any 4xx, except those about
-// credentials (401, 403) and about timing (408, 429).
+// isLegacyStatus reports whether err has an HTTP status with which legacy servers refuse modern
+// requests: any 4xx, except those about credentials (401, 403) and timing (408, 429).
 func isLegacyStatus(err error) bool {
 	switch s, _ := httpStatus(err); s {
 	case 401, 403, 408, 429:
@@ -296,11 +253,10 @@ func isLegacyStatus(err error) bool {
 	}
 }
 
-// probeServer asks the server which revisions it speaks (server/discover). If
-// tryLegacy is true the caller should try initialize, and err says why the server
-// is not taken for a modern one.
-func (g *negotiator) probeServer(ctx context.Context,
-	peer protocol.LegacyPeer) (conn *connection, tryLegacy bool, err error) {
+// probeServer asks the server which revisions it speaks (server/discover). If tryLegacy is true,
+// the caller should try initialize, and err says why the server does not seem modern.
+func (g *negotiator) probeServer(
+	ctx context.Context) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
 	l := discoverLeg()
 	id := c.nextID()
@@ -313,7 +269,7 @@ func (g *negotiator) probeServer(ctx context.Context,
 		ID: id, Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: c.version},
 	}
-	resp, tryLegacy, err := peer.Probe(ctx, req)
+	resp, tryLegacy, err := g.peer.Probe(ctx, req)
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
@@ -334,8 +290,8 @@ func (g *negotiator) probeServer(ctx context.Context,
 	return conn, false, nil
 }
 
-// judgeRefusal returns the outcome of probeServer for a response without a
-// result. tryLegacy is what the peer makes of the response.
+// judgeRefusal returns the outcome of probeServer for a response without a result. tryLegacy is the
+// verdict of the peer.
 func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool, error) {
 	c := g.client
 	said, isError := protocol.AsError(err)
@@ -354,25 +310,18 @@ func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool,
 	return nil, tryLegacy, err
 }
 
-// containsLegacy reports whether the list has a legacy revision that this client
-// speaks.
+// containsLegacy reports whether the list has a legacy revision of this client.
 func containsLegacy(list []protocol.Version) bool {
 	return slices.ContainsFunc(list, func(v protocol.Version) bool {
 		return v.Known() && v.Era() == protocol.Legacy
 	})
 }
 
-// recheckEra is called with the outcome of every modern request. If err is one
-// that a legacy server gives, it negotiates again, and returns the legacy
-// connection over which the caller sends the refused request again. It returns
-// nil if there is nothing to send again.
+// recheckEra is called with the outcome of every modern request. If err may come from a legacy
+// server, it negotiates again. If it returns a legacy connection, the caller sends the request
+// again over that.
 func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
-	c := g.client
-	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
-	if !canBeLegacy || c.opts.Era == protocol.Modern || conn.isLegacy() {
-		return nil
-	}
-	if err == nil || !indicatesOtherEra(err) {
+	if g.peer == nil || conn.isLegacy() || err == nil || !indicatesOtherEra(err) {
 		return nil
 	}
 	last := conn.recheckedAt.Load()
@@ -395,12 +344,11 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 	return found
 }
 
-// indicatesOtherEra reports whether err may come from a server that does not
-// speak modern revisions.
+// indicatesOtherEra reports whether err may come from a legacy server.
 func indicatesOtherEra(err error) bool {
 	said, isError := protocol.AsError(err)
 	switch {
-	case isError && revision.ProvesModern(said):
+	case isError && rules.ProvesModern(said):
 		supported := said.SupportedVersions()
 		isModern := func(v protocol.Version) bool { return v.Era() == protocol.Modern }
 		return containsLegacy(supported) && !slices.ContainsFunc(supported, isModern)

@@ -437,8 +437,7 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	}
 }
 
-// refusing answers the first n requests with an error and the others with a
-// result.
+// refusing answers the first n requests with an error and the others with a result.
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {
 	var seen atomic.Int32
 	return answering(func(req *protocol.Request) (response, error) {
@@ -496,8 +495,7 @@ func TestRefusedVersion(t *testing.T) {
 	}
 }
 
-// Warn is called for every legacy session that follows a failed
-// server/discover, and for no other.
+// Warn is called for every legacy session that follows a failed server/discover, and for no other.
 func TestLegacySessionIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *legacyServer

@@ -9,12 +9,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A notificationReceiver passes the notifications for one request to their
-// handlers. It is the [protocol.Back] of the request; nil if no handler wants
-// any.
+// A notificationReceiver is the [protocol.Back] of a request: it passes notifications to their
+// handlers.
 type notificationReceiver struct {
 	opts         *Options
-	token        protocol.ProgressToken                    // of the request
+	token        protocol.ID                               // of the request
 	progress     func(context.Context, *protocol.Progress) // nil: not wanted
 	subscription *subscription                             // nil: the request opens none
 
@@ -24,9 +23,8 @@ type notificationReceiver struct {
 	firstErr     error    // of a notification that failed
 }
 
-// newReceiver returns the receiver for one request, nil if no handler wants its
-// notifications.
-func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context.Context,
+// newReceiver returns nil if no handler wants notifications of the request.
+func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	*protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
 	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {
@@ -35,8 +33,7 @@ func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context
 	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
-// asBack returns b as an interface value, which is nil if b is: a nil pointer
-// in an interface would not be.
+// asBack returns b as an interface value, which is nil if b is.
 func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
@@ -54,7 +51,6 @@ func (b *notificationReceiver) stopReceiving() {
 	}
 }
 
-// firstError returns the error of the first notification that failed.
 func (b *notificationReceiver) firstError() error {
 	if b == nil {
 		return nil
@@ -64,8 +60,7 @@ func (b *notificationReceiver) firstError() error {
 	return b.firstErr
 }
 
-// Notify implements [protocol.Back]. If a handler panics, the request fails
-// with a [*PanicError].
+// Notify implements [protocol.Back]. If a handler panics, the request fails with a [*PanicError].
 func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notification) (err error) {
 	b.mu.Lock()
 	ended, failed := b.ended, b.firstErr
@@ -120,8 +115,8 @@ func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *prot
 	}
 }
 
-// acceptProgress reports whether progress is higher than all before it. Other
-// values break the rules and are dropped (basic/patterns/progress).
+// acceptProgress reports whether progress has increased. Other values are dropped
+// (basic/patterns/progress).
 func (b *notificationReceiver) acceptProgress(progress float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

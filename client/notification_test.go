@@ -34,16 +34,17 @@ func TestNotifications(t *testing.T) {
 		return reply(req, done)
 	}}
 	var got []string
-	r, err := callOnce(t, peer, &client.Options{
+	ctx := client.WithProgress(t.Context(),
+		func(context.Context, *protocol.Progress) { got = append(got, "progress") })
+	r, err := newClient(t, peer, &client.Options{
 		LogLevel: protocol.LevelInfo,
-		Progress: func(_ context.Context, p *protocol.Progress) { got = append(got, "progress") },
 		Log: func(_ context.Context, m *protocol.LogMessage) {
 			got = append(got, "log "+string(m.Data))
 		},
 		Notification: func(_ context.Context, n *protocol.Notification) {
 			got = append(got, n.Method)
 		},
-	})
+	}).CallTool(ctx, "t", nil)
 	wantDone(t, r, err)
 	if want := `progress, log "hello", notifications/custom`; strings.Join(got, ", ") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
@@ -99,30 +100,16 @@ func reporting(t *testing.T, progress ...string) *fakePeer {
 	}}
 }
 
-// collect returns a handler that appends to got.
-func collect(got *[]float64) func(context.Context, *protocol.Progress) {
-	return func(_ context.Context, p *protocol.Progress) { *got = append(*got, p.Progress) }
-}
-
-func TestWithProgress(t *testing.T) {
-	var call, all []float64
-	c := newClient(t, reporting(t, "1", "2"), &client.Options{Progress: collect(&all)})
-	for _, ctx := range []context.Context{t.Context(),
-		client.WithProgress(t.Context(), collect(&call)), client.WithProgress(t.Context(), nil)} {
-		r, err := c.CallTool(ctx, "t", nil)
-		wantDone(t, r, err)
-	}
-	want := []float64{1, 2}
-	if !slices.Equal(call, want) || !slices.Equal(all, want) {
-		t.Errorf("got %v for the call and %v for the client, want %v each", call, all, want)
-	}
-}
-
 func TestProgressMustIncrease(t *testing.T) {
 	var got []float64
 	c := newClient(t, reporting(t, "0", "1", "1", "0.5", "2", "-1", "2.5"), nil)
-	r, err := c.CallTool(client.WithProgress(t.Context(), collect(&got)), "t", nil)
-	wantDone(t, r, err)
+	for _, ctx := range []context.Context{t.Context(), client.WithProgress(t.Context(), nil),
+		client.WithProgress(t.Context(), func(_ context.Context, p *protocol.Progress) {
+			got = append(got, p.Progress)
+		})} {
+		r, err := c.CallTool(ctx, "t", nil)
+		wantDone(t, r, err)
+	}
 	if want := []float64{0, 1, 2, 2.5}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -130,9 +117,9 @@ func TestProgressMustIncrease(t *testing.T) {
 
 func TestProgressTokensOfRoundsDiffer(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	r, err := callOnce(t, peer, &client.Options{
-		ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
-	})
+	c := newClient(t, peer, &client.Options{ElicitForm: acceptName})
+	r, err := c.CallTool(client.WithProgress(t.Context(),
+		func(context.Context, *protocol.Progress) {}), "t", nil)
 	wantDone(t, r, err)
 	a, b := metaOf(t, peer.requests()[0]).ProgressToken, metaOf(t, peer.requests()[1]).ProgressToken
 	if a == b || a.IsZero() || b.IsZero() {

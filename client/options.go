@@ -15,103 +15,80 @@ import (
 
 // Defaults of [Options].
 const (
-	// defaultMaxRounds is how many rounds of questions one call goes
-	// through. Honest wizards have fewer steps; the limit protects people
-	// from a server that never stops asking.
+	// defaultMaxRounds limits the rounds of one call. It protects people from a server that never
+	// stops asking.
 	defaultMaxRounds = 10
-	// defaultTimeout is how long a server may take over one call, all its
-	// rounds together, not counting the time that handlers take. It is
-	// generous: it only keeps a silent server from blocking a caller for
-	// ever.
+	// defaultTimeout limits one call, without the time of handlers. It only keeps a silent server
+	// from blocking a caller for ever.
 	defaultTimeout = 5 * time.Minute
 )
 
-// Options configure a [Client]. The zero value, and nil, is a client that
-// answers no questions. For every limit and duration, 0 is the default, and a
-// negative value has the meaning that its field documents.
+// Options configure a [Client]. The zero value, and nil, is a client that answers no questions. For
+// every limit and duration, 0 is the default.
 //
-// The client declares exactly those capabilities that it has a handler for.
-// Handlers may be called concurrently, for the questions of one round and for
-// several calls. They must return when their context ends: it is that of the
-// call, and is cancelled early when another question of the round fails or the
-// client is closed. A handler that panics or returns nil fails the call, not
-// the process.
+// The client declares exactly the capabilities that it has handlers for. Handlers may be called
+// concurrently, also for the questions of one round. They must return when their context ends: with
+// the call, or when another question of the round fails. A handler that panics or returns nil fails
+// the call, not the process.
 type Options struct {
 	// Info names the program to servers. Default: rondo-client, version 0.
 	Info protocol.Implementation
 
-	// ElicitForm asks the person to fill in a form (elicitation.form). The
-	// content of an accept is completed with the defaults of the form and
-	// validated before it is sent.
+	// ElicitForm asks the person to fill in a form (elicitation.form). Accepted content is
+	// completed with the defaults of the form and validated before it is sent.
 	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
-	// ElicitURL asks the person to visit a URL (elicitation.url). It must
-	// show the URL and get consent before it opens anything.
+	// ElicitURL asks the person to visit a URL (elicitation.url). It must show the URL and get
+	// consent before it opens it.
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
-	// Sampling declares what CreateMessage supports beside text: tools and
-	// includeContext. It has no effect without CreateMessage.
+	// Sampling declares what CreateMessage supports besides text.
 	Sampling protocol.SamplingCapability
 	// ListRoots lists the directories that the server may work on (roots).
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
-	// AllowURL decides whether the person may be asked to visit a URL. If
-	// it returns an error, the call fails with it. It replaces the default
-	// rule, but these are refused in any case: URLs with credentials, with
-	// characters that people read differently from programs, of more than 8
-	// KiB, and with the schemes javascript, vbscript, file, data and blob.
-	// Default: https, and http to loopback hosts.
+	// AllowURL decides whether the person may be asked to visit a URL. The call fails with its
+	// error. Default: https, and http to loopback hosts. These are refused in any case: URLs with
+	// credentials, with characters that people read differently from programs, of more than 8 KiB,
+	// and with the schemes javascript, vbscript, file, data and blob.
 	AllowURL func(*url.URL) error
 
-	// MaxRounds is how many times one call may be sent again. 0:
-	// 10, negative: never.
+	// MaxRounds limits the retries of one call. 0: 10, negative: none.
 	MaxRounds int
-	// Timeout is how long the server may take over one call in total,
-	// pauses included. Time spent in handlers, or in a login that the
-	// transport waits for, does not count, since people take as long as
-	// they need. 0: 5 minutes, negative: no limit.
+	// Timeout is how long the server may take over one call in total, pauses included. Time spent
+	// in handlers, or in a login that the transport waits for, does not count. 0: 5 minutes,
+	// negative: no limit.
 	Timeout time.Duration
 
-	// NoBusyRetry makes calls fail at once when the server is busy
-	// ([protocol.CodeBusy]). Otherwise a request is sent again when the
-	// server says (retryAfterMs), at most 3 times, and only
-	// if the wait fits into the caller's deadline, Timeout and
-	// 30 s.
+	// NoBusyRetry makes calls fail at once when the server is busy ([protocol.CodeBusy]). Otherwise
+	// a request is retried when the server says (retryAfterMs), at most 3 times, if the wait fits
+	// into the caller's deadline, Timeout and 30 s.
 	NoBusyRetry bool
 
-	// Tasks declares the tasks extension: [Client.CallTool] follows a task that a call becomes
-	// until it has a result, however long that takes, and cancels it when the context of the call
-	// ends. [Client.BeginTask] needs it, too.
+	// Tasks declares the tasks extension, which [Client.BeginTask] needs. If a call becomes a task,
+	// [Client.CallTool] follows it until it has a result, without time limit, and cancels it when
+	// the context of the call ends.
 	Tasks bool
 
-	// Progress receives the progress of requests, as long as it increases.
-	// If it is set, every request asks for progress, under the caller's
-	// token or one of the client's. [WithProgress] does the same for one
-	// call.
-	Progress func(context.Context, *protocol.Progress)
 	// Log receives log messages of LogLevel or more severe.
 	Log func(context.Context, *protocol.LogMessage)
-	// LogLevel asks for log messages with every request that does not
-	// choose a level itself. Empty: none.
+	// LogLevel is the level of requests that do not set one. Empty: no log messages.
 	LogLevel protocol.LoggingLevel
-	// Notification receives every notification that neither Progress nor
-	// Log receives. The three may be called concurrently. Their context is
-	// that of the call that the notification belongs to.
+	// Notification receives all other notifications but those of [WithProgress]. The three may be
+	// called concurrently, with the context of the call that the notification belongs to.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Manual are the capabilities that [Client.Begin] and [Client.Resume]
-	// declare: what their caller can answer. Nil: those that there are
-	// handlers for.
+	// Manual are the capabilities that [Client.Begin] and [Client.Resume] declare: what their
+	// caller can answer. Nil: those of the handlers.
 	Manual *protocol.ClientCapabilities
 
-	// RelayElicit is for programs that pass questions and results on: it gets the parameters of
-	// each elicitation/create that a legacy server pushes, as they came, in place of ElicitForm
-	// and ElicitURL, and forms and URLs that [Client.Begin] and [Client.Resume] return are not
-	// checked. Results are encoded as they came ([protocol.RelayResult]). The client declares
-	// Manual then.
+	// RelayElicit is for gateways. It replaces ElicitForm and ElicitURL and gets the raw parameters
+	// of each elicitation/create that a legacy server pushes. Forms and URLs that [Client.Begin]
+	// and [Client.Resume] return are not checked. Results are encoded as they came
+	// ([protocol.RelayResult]). The client declares Manual then.
 	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
-	// Warn receives what goes wrong without an error for the caller. Log it.
+	// Warn receives problems that cause no error for the caller. Log them.
 	//   - A tool is left out of a list because its definition is invalid.
 	//   - A result is malformed and read all the same: an entry of a list is
 	//     left out, or a block of text without text is read as empty.
@@ -124,23 +101,19 @@ type Options struct {
 	//     server gets an error too, without the reason why a handler failed.
 	//     With modern servers the call fails instead.
 	//
-	// Calls wait until it returns. It may be called concurrently, and may be
-	// nil. Its panics are ignored.
+	// Calls wait until it returns. It may be called concurrently. Its panics are ignored.
 	Warn func(context.Context, error)
 
-	// Era limits the client to one era. Default: both. The client then
-	// finds out what its server speaks, modern first, if the peer is a
-	// [protocol.LegacyPeer]. With Modern it opens no session, with Legacy
-	// it opens one without asking. A server in the same process is no
-	// LegacyPeer: [New] fails with Legacy then.
+	// Era limits the client to one era. By default it negotiates, modern first, if the peer is a
+	// [protocol.LegacyPeer]. With Modern it opens no session; with Legacy it opens one without
+	// asking. A server in the same process is no LegacyPeer: [New] fails with Legacy then.
 	Era protocol.Era
 
 	// Extensions are declared with the capabilities: JSON objects by name.
 	Extensions map[string]json.RawMessage
 }
 
-// withDefaults returns a copy of o in which every limit has its effective
-// value. It fails if a field is not valid.
+// withDefaults returns a checked copy of o with effective values.
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
@@ -167,8 +140,6 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, nil
 }
 
-// checkFields refuses values that would be left out of requests or make every
-// server refuse them.
 func (o *Options) checkFields() error {
 	if o.LogLevel != "" && !o.LogLevel.Valid() {
 		return errPrefix.Errorf("options: LogLevel: unknown level %.64q", o.LogLevel)
@@ -183,8 +154,7 @@ func (o *Options) checkFields() error {
 		checkSettings("Manual.Extensions", o.Manual.Extensions))
 }
 
-// checkSettings checks that the settings of capabilities, which field holds, are
-// JSON objects.
+// checkSettings checks that the settings of capabilities are JSON objects.
 func checkSettings(field string, settings map[string]json.RawMessage) error {
 	for name, value := range settings {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
@@ -194,8 +164,6 @@ func checkSettings(field string, settings map[string]json.RawMessage) error {
 	return nil
 }
 
-// warn calls Warn if it is set. It ignores panics, since no call can fail with
-// them.
 func (o *Options) warn(ctx context.Context, err error) {
 	if o.Warn == nil {
 		return
@@ -204,7 +172,6 @@ func (o *Options) warn(ctx context.Context, err error) {
 	o.Warn(ctx, err)
 }
 
-// declaredCapabilities returns what the handlers can answer.
 func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
 	if o.RelayElicit != nil && o.Manual != nil {
 		return *o.Manual

@@ -14,32 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		limit int
-		want  error
-	}{
-		{"default", 0, client.ErrMessageTooLong},
-		{"negative", -1, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{MaxLineBytes: tc.limit},
-				func(t *testing.T, s *lineServer) {
-					a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-					long := strings.Repeat("x", (4 << 20))
-					s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `"}}`)
-					if tc.want == nil {
-						a.wantResult()
-						return
-					}
-					a.wantError(tc.want)
-					s.expectCancelled("1")
-				})
-		})
-	}
-}
-
 func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 	for limit, want := range map[time.Duration]struct {
 		legacy bool

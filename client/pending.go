@@ -12,20 +12,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Pending is a call whose result requires answers to questions. It comes from
-// [Client.Begin] and goes to [Client.Resume].
+// A Pending is a call that waits for answers: [Client.Begin] returns it, [Client.Resume] continues
+// it.
 //
-// It can be stored and sent elsewhere as JSON, answers included. Protect it: it
-// holds the arguments of the call, people's answers, and the server's state,
-// which is enough to continue the call over connections without authentication.
-// Whoever can change it decides what people are asked. Printing and logging
-// show none of that.
+// It can be stored and sent elsewhere as JSON, answers included. Protect it: it holds the arguments
+// of the call, people's answers, and the server's state, which is enough to continue the call over
+// connections without authentication. Anyone who can change it decides what people are asked.
+// Printing and logging show none of that.
 //
-// Its methods must not be called concurrently.
+// Its methods are not safe for concurrent use.
 type Pending struct {
-	// call is a pointer, so that printing a struct with a Pending in it,
-	// which ignores the methods of unexported fields, does not show the
-	// contents.
+	// call is a pointer, so that no verb of package fmt shows the contents, even within other
+	// structs.
 	call *pendingCall
 }
 
@@ -38,7 +36,6 @@ type pendingCall struct {
 	answers        map[string]json.RawMessage // by key
 }
 
-// newPending returns the pending call of one round.
 func newPending(l leg, round int, lastID int64,
 	asked *protocol.InputRequiredResult) (*Pending, error) {
 	call := &pendingCall{
@@ -56,21 +53,12 @@ func newPending(l leg, round int, lastID int64,
 	return &Pending{call}, nil
 }
 
-// loadCall returns the contents of p, empty for a zero Pending.
+// loadCall returns the contents, empty for a zero Pending.
 func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
 	}
 	return p.call
-}
-
-// decodeLeg returns the original request.
-func (p *pendingCall) decodeLeg() (leg, error) {
-	params, err := protocol.DecodeParams(p.method, p.params)
-	if err != nil {
-		return leg{}, errPrefix.Errorf("pending call: %w", err)
-	}
-	return leg{method: p.method, target: p.target, params: params}, nil
 }
 
 // Method returns the method of the call.
@@ -79,37 +67,20 @@ func (p *Pending) Method() string { return p.loadCall().method }
 // Target returns the name of the tool or prompt, or the URI of the resource.
 func (p *Pending) Target() string { return p.loadCall().target }
 
-// Round returns the number of the round that the questions belong to, from 1.
-func (p *Pending) Round() int { return p.loadCall().round }
-
-// Questions returns the server's questions in their order, at least one. The
-// caller must not modify them.
+// Questions returns the server's questions in order, at least one. The caller must not modify them.
 func (p *Pending) Questions() protocol.InputRequests {
 	return p.loadCall().asked.InputRequests
 }
 
-// State returns the state that the server sent with the questions, for programs that keep less than
-// the whole Pending: a request with this state and the answers continues the call, too.
+// State returns the state that came with the questions, for programs that store less than the
+// Pending: a request with this state and the answers continues the call, too.
 func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
 
-// Unanswered returns the keys of the questions without an answer.
-func (p *Pending) Unanswered() []string {
-	var open []string
-	for _, q := range p.Questions() {
-		if p.call.answers[q.Key] == nil {
-			open = append(open, q.Key)
-		}
-	}
-	return open
-}
-
-// Answer sets the answer to the question at key, and replaces an earlier one.
-// Its type depends on the question: a [*protocol.ElicitResult] for a form or a
-// URL, as [Accept], [Decline] and [Cancel] return, a
-// [*protocol.CreateMessageResult] for sampling, a [*protocol.ListRootsResult]
-// for roots, or a [json.RawMessage] with the JSON text of one of them. The
-// content of an accepted form is completed with the form's defaults and
-// validated. The content of an accepted URL is left out.
+// Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
+// or a URL, as [Accept], [Decline] and [Cancel] return, a [*protocol.CreateMessageResult] for
+// sampling, a [*protocol.ListRootsResult] for roots, or a [json.RawMessage] with the JSON text of
+// one of them. Content of a form is completed with its defaults and validated, that of a URL left
+// out.
 //
 // An answer that may not be sent is an [*AnswerError], and changes nothing.
 func (p *Pending) Answer(key string, result json.Marshaler) error {
@@ -130,76 +101,62 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
-// encodeAnswer checks an answer and returns it as it is sent. The question
-// alone decides how raw is read.
+// encodeAnswer checks an answer to q and returns it as it is sent.
 func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
-		r, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
 		f, err := form.ParsePeer(q.Schema)
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicitResult(r, (&FormQuestion{form: f}).completeContent)
+		return recode(raw, protocol.DecodeElicitResult, (&FormQuestion{form: f}).encodeAnswer)
 	case *protocol.ElicitURL:
-		r, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeElicitResult(r, dropContent)
+		return recode(raw, protocol.DecodeElicitResult, encodeVisit)
 	case *protocol.CreateMessage:
-		r, err := protocol.DecodeCreateMessageResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeMessageResult(r)
+		return recode(raw, protocol.DecodeCreateMessageResult, encodeMessage)
 	case *protocol.ListRoots:
-		r, err := protocol.DecodeListRootsResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return encodeRoots(r.Roots)
+		return recode(raw, protocol.DecodeListRootsResult,
+			func(r *protocol.ListRootsResult) (json.RawMessage, error) { return encodeRoots(r.Roots) })
 	}
 	return nil, fmt.Errorf("unknown kind of question: %T", q)
 }
 
+func recode[R any](raw json.RawMessage, decode func([]byte) (R, error),
+	encode func(R) (json.RawMessage, error)) (json.RawMessage, error) {
+	r, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return encode(r)
+}
+
 // collectResponses returns the answers in the order of the questions.
-func (p *pendingCall) collectResponses() protocol.InputResponses {
-	var responses protocol.InputResponses
-	for _, q := range p.asked.InputRequests {
-		if answer := p.answers[q.Key]; answer != nil {
+func collectResponses(questions protocol.InputRequests,
+	answers map[string]json.RawMessage) (responses protocol.InputResponses) {
+	for _, q := range questions {
+		if answer := answers[q.Key]; answer != nil {
 			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
 		}
 	}
 	return responses
 }
 
-// String names the call and counts its questions.
 func (p Pending) String() string {
 	return fmt.Sprintf(
 		"pending %s %.64q, round %d, %d questions",
-		p.Method(), p.Target(), p.Round(), len(p.Questions()),
+		p.Method(), p.Target(), p.loadCall().round, len(p.Questions()),
 	)
 }
 
-// Format prints [Pending.String] for every verb.
-func (p Pending) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
-
-// LogValue returns [Pending.String].
+// LogValue keeps the contents out of logs.
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// pendingFormat is the version of the JSON text of a [Pending]. Other versions
-// are refused.
+// pendingFormat is the version of the JSON text of a [Pending].
 const pendingFormat = 1
 
-// maxPendingID is the highest id that a stored call may make a client skip to.
-// Not every JSON reader keeps higher ones exactly.
+// maxPendingID limits the ids of stored calls: not every JSON reader keeps higher ones exactly.
 const maxPendingID = 1 << 52
 
-// pendingText is the JSON text of a [Pending].
 type pendingText struct {
 	Format  int                        `json:"format"`
 	Method  string                     `json:"method"`
@@ -210,8 +167,8 @@ type pendingText struct {
 	Answers map[string]json.RawMessage `json:"answers"`
 }
 
-// MarshalJSON returns everything that [Client.Resume] needs. A version of this
-// package that writes another format will still read this one.
+// MarshalJSON returns everything that [Client.Resume] needs. Later versions of this package will
+// read it.
 func (p Pending) MarshalJSON() ([]byte, error) {
 	call := p.call
 	if call == nil {
@@ -226,8 +183,8 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the text of MarshalJSON. Any other text, or one with
-// answers that [Pending.Answer] would refuse, is an error and changes nothing.
+// UnmarshalJSON reads the text of MarshalJSON. An invalid text, or one with answers that
+// [Pending.Answer] would refuse, is an error and changes nothing.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {

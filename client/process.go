@@ -12,17 +12,13 @@ import (
 )
 
 const (
-	// defaultExitGrace is how long a process may take to exit after its
-	// input has been closed, and again after SIGTERM. Servers exit
-	// promptly, or after they have finished writing. Some do not notice the
-	// end of their input, and the client should not wait long for those.
+	// defaultExitGrace is how long a process may take to exit after its input is closed, and again
+	// after SIGTERM. Some servers do not notice the end of their input.
 	defaultExitGrace = 2 * time.Second
-	// maxStderrTail is how much of the end of standard error an [ExitError]
-	// keeps: enough for the reason of a failure, little enough to log.
+	// maxStderrTail is how much of the end of standard error an [ExitError] keeps.
 	maxStderrTail = 4 << 10
-	// exitDelay is the longest time between the exit of a process and the
-	// end of its output. If it takes longer, another process holds the
-	// output open, such as a child of the server.
+	// exitDelay is the longest time between the exit of a process and the end of its output. After
+	// that, another process holds the output open, such as a child of the server.
 	exitDelay = time.Second
 )
 
@@ -30,20 +26,17 @@ const (
 type CommandOptions struct {
 	// Stream configures the stream of messages.
 	Stream StreamOptions
-	// Grace is how long [Process.Close] waits for the process to exit,
-	// after closing its input and again after SIGTERM. 0:
-	// 2 s, negative: not at all.
+	// Grace is how long [Process.Close] waits for the process to exit, after closing its input and
+	// again after SIGTERM. 0: 2 s, negative: no wait.
 	Grace time.Duration
-	// OwnGroup has the process begin a process group. Its children end with it then: what
-	// [Process.Close] sends goes to all of them, and those that are left when it has exited are
-	// killed. A terminal's interrupt does not reach the group. It has no effect where there are
-	// no such groups, as on Windows.
+	// OwnGroup starts the process in its own process group, so that its children end with it: they
+	// get the signals of [Process.Close], and those left after its exit are killed. A terminal's
+	// interrupt does not reach the group. It has no effect on Windows.
 	OwnGroup bool
 }
 
-// A Process is a server that runs as a child process and is spoken to over its
-// standard input and output (basic/transports/stdio), as a [Stream] is. When it has exited,
-// the error of its Handle is an [*ExitError].
+// A Process is a server that runs as a child process: a [Stream] over its standard input and output
+// (basic/transports/stdio). After its exit, Handle returns an [*ExitError].
 type Process struct {
 	*stream   // Close, Done and Err of the process are its own
 	cmd       *exec.Cmd
@@ -55,22 +48,19 @@ type Process struct {
 	exited    chan struct{} // closed when the process has been waited for
 	status    *ExitError    // set before exited is closed
 	closeOnce sync.Once
-	// signalled: Close has sent a signal, so the exit status says nothing
-	// about the server.
+	// signalled: Close has sent a signal, so the exit status does not matter.
 	signalled atomic.Bool
 }
 
 type stream = Stream
 
-// Command starts cmd and returns the server that it runs. Nil options mean
-// defaults. Standard input and output of cmd must not be set. Standard error
-// goes to cmd.Stderr if that is set; its end is kept for [ExitError], but it
-// says nothing about success. When cmd was made with a context, the end of that
-// context kills the process. A WaitDelay of zero is set to half a second, so
-// that a process which inherited standard error cannot hide that the server has
-// exited.
+// Command starts cmd and returns the server that it runs. Nil options mean defaults. Standard input
+// and output of cmd must not be set. Standard error goes to cmd.Stderr if that is set; its end is
+// kept for [ExitError]. The end of the context of cmd, if any, kills the process. A WaitDelay of
+// zero is set to half a second, so that a process which inherited standard error cannot hide the
+// exit.
 //
-// The process is waited for as soon as it exits. [Process.Close] ends it.
+// [Process.Close] ends the process.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	var o CommandOptions
 	if opts != nil {
@@ -115,8 +105,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	return p, nil
 }
 
-// Done returns a channel that is closed when the process has exited and been
-// waited for.
+// Done is closed when the process has exited and been waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
 // Err returns nil while the process runs, when it has exited with status 0, and
@@ -127,20 +116,18 @@ func (p *Process) Err() error {
 	default:
 		return nil
 	}
-	if p.status.Success() || p.signalled.Load() {
+	if p.signalled.Load() || p.status.State != nil && p.status.State.Success() {
 		return nil
 	}
 	return p.status
 }
 
-// Close ends the process and waits until it has exited. Requests that run fail
-// with [ErrClosed]. It closes the input of the process, which tells a server to
-// exit. A process that does not is sent SIGTERM, and killed if it does not exit
-// then either. Windows has no SIGTERM: there it is killed after the first wait.
+// Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. It closes
+// the input of the process, which tells a server to exit, sends SIGTERM after Grace, and kills the
+// process after another Grace. Windows has no SIGTERM: there it is killed after the first wait.
 //
-// The error is an [*ExitError] if the process exited by itself with a status
-// other than 0. A status after a signal of Close is no error. Concurrent calls
-// all wait and return the same.
+// The error is an [*ExitError] if the process exited by itself with a status other than 0.
+// Concurrent calls return the same.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)
@@ -167,7 +154,6 @@ func (p *Process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// exitsWithin reports whether the process exits within limit.
 func (p *Process) exitsWithin(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -179,8 +165,7 @@ func (p *Process) exitsWithin(limit time.Duration) bool {
 	}
 }
 
-// awaitExit waits for the process. Output that it wrote before it exited is
-// still read, but for no longer than exitDelay.
+// awaitExit waits for the process. Its output is still read, for exitDelay at most.
 func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
 	if p.ownGroup {
@@ -200,8 +185,7 @@ func (p *Process) awaitExit() {
 	_ = p.stdout.Close()
 }
 
-// explainEnd returns the exit status if the stream has ended because the
-// process has exited, else err.
+// explainEnd returns the exit status if that ended the stream, else err.
 func (p *Process) explainEnd(err error) error {
 	if p.exitsWithin(exitDelay) {
 		return p.status
@@ -209,7 +193,7 @@ func (p *Process) explainEnd(err error) error {
 	return err
 }
 
-// A stderrTail passes on what is written to it and keeps the end.
+// A stderrTail forwards what is written to it and keeps the end.
 type stderrTail struct {
 	next io.Writer // nil: nowhere
 
@@ -217,8 +201,7 @@ type stderrTail struct {
 	kept []byte
 }
 
-// Write never fails: a process must not die because its standard error cannot
-// be passed on.
+// Write never fails: a process must not die because its standard error cannot be forwarded.
 func (t *stderrTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, b[max(0, len(b)-maxStderrTail):]...)

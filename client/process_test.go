@@ -238,14 +238,10 @@ func TestProcessThatDies(t *testing.T) {
 			hanging := make(chan error, 1)
 			if test.mode == "serve" {
 				heard := make(chan struct{})
-				h, err := client.New(unclosed{p}, &client.Options{
-					Timeout: -1, Progress: func(context.Context, *protocol.Progress) {
-						close(heard)
-					},
-				})
+				h, err := client.New(unclosed{p}, &client.Options{Timeout: -1})
 				noError(t, err)
 				go func() {
-					_, err := h.CallTool(t.Context(), "hang", nil)
+					_, err := h.CallTool(closeOnProgress(t, heard), "hang", nil)
 					hanging <- err
 				}()
 				<-heard
@@ -286,8 +282,7 @@ func TestProcessThatDies(t *testing.T) {
 	}
 }
 
-// unclosed hides the Close method of a peer, so that one client of two does not
-// close it.
+// unclosed hides the Close method of a peer, so that one client of two does not close it.
 type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }
@@ -348,6 +343,11 @@ func TestProcessThatStays(t *testing.T) {
 	}
 }
 
+func closeOnProgress(t *testing.T, heard chan struct{}) context.Context {
+	return client.WithProgress(t.Context(),
+		func(context.Context, *protocol.Progress) { close(heard) })
+}
+
 // The end of the command's context kills the process.
 func TestContextKillsChild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -356,12 +356,11 @@ func TestContextKillsChild(t *testing.T) {
 	cmd.Env = plain.Env
 	p := startChild(t, cmd, nil)
 	heard := make(chan struct{})
-	c, err := client.New(p,
-		&client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }})
+	c, err := client.New(p, nil)
 	noError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.CallTool(t.Context(), "hang", nil)
+		_, err := c.CallTool(closeOnProgress(t, heard), "hang", nil)
 		done <- err
 	}()
 	<-heard
@@ -395,7 +394,7 @@ func TestExitErrorWithoutState(t *testing.T) {
 	cause := errors.New("no such process")
 	err := &client.ExitError{Err: cause, Stderr: "\n \n"}
 	if !errors.Is(err, cause) ||
-		!strings.HasSuffix(err.Error(), ": no such process; start it again") || err.Success() {
+		!strings.HasSuffix(err.Error(), ": no such process; start it again") {
 		t.Errorf("got %q", err)
 	}
 }

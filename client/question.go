@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -15,41 +16,34 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionOrigin says where a question comes from, so that a person can be told
-// which server asks, and for which call. The QuestionOrigin of package elicitation is the
-// request of a client that a gateway passes on.
+// A QuestionOrigin is the call that a question belongs to, to be shown to the person. The
+// QuestionOrigin of package elicitation is the request of a client that a gateway passes on.
 type QuestionOrigin struct {
-	// Key is the server's name for the question, unique within its round.
-	// For a question of a legacy server it is the id of the server's
-	// request, or the elicitationId of a URL that it wants visited.
+	// Key is the server's name for the question, unique within its round. With a legacy server it
+	// is the id of the server's request, or the elicitationId of a URL.
 	Key string
-	// Method and Target name the request that the server does not complete
-	// without an answer: its method, and the tool, prompt or resource URI.
-	// Both are empty when a legacy server does not say.
+	// Method and Target name the request that waits for the answer: its method, and the tool,
+	// prompt or resource URI. Both are empty if a legacy server does not say.
 	Method, Target string
-	// Round counts the rounds of the call from 1. With a legacy server it
-	// counts the questions of the request, and is 0 when the server does
-	// not say which request they belong to.
+	// Round counts the rounds of the call from 1. With a legacy server it counts the questions of
+	// the request, and is 0 if the request is not known.
 	Round int
 }
 
 // A FormQuestion asks the person to fill in a form.
 type FormQuestion struct {
 	QuestionOrigin
-	// Message is the server's text, and is not to be trusted.
+	// Message is the server's text and not to be trusted.
 	Message string
-	// Schema is the form: a flat JSON Schema object that has been checked.
+	// Schema is the form: a flat JSON Schema object, which has been checked.
 	Schema json.RawMessage
-	Meta   protocol.Meta
 
 	form *form.Form
 }
 
-// Check reports why content, a JSON object, may not be sent as the answer to q:
-// the error names the field. Fields that are left out and have a default count
-// as filled in. Fields that are not required may be as an input gives them: null,
-// or "" that the schema refuses, is left out of what is sent, and a string that
-// spells a number or a boolean is sent as that.
+// Check reports why content, a JSON object, is no valid answer; the error names the field. Defaults
+// replace absent fields. Optional fields may have the values of an input: null, or "" that the
+// schema refuses, is left out, and a string that spells a number or a boolean is converted.
 func (q *FormQuestion) Check(content json.RawMessage) error {
 	_, err := q.completeContent(content)
 	return err
@@ -64,45 +58,37 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	if jsonx.KindOf(content) != jsonx.Object {
-		return nil, fmt.Errorf("content: must be a JSON object")
+		return nil, errors.New("content: must be a JSON object")
 	}
 	return q.form.Accept(content)
 }
 
-// A URLQuestion asks the person to visit a URL. The answer reports whether the
-// person agreed, not what happened there. Servers of revision 2025-11-25 may
-// refuse a request until the person has visited a URL (-32042). The client
-// sends that request again as soon as the handler accepts, once for each visit,
-// so a handler that can tell when the person is done should return then.
+// A URLQuestion asks the person to visit a URL. The answer reports whether the person agreed, not
+// what happened there. Servers of revision 2025-11-25 may refuse a request until the person has
+// visited a URL (-32042). The client sends that request again as soon as the handler accepts, once
+// for each visit, so a handler should return when the visit is complete, if it can tell.
 type URLQuestion struct {
 	QuestionOrigin
-	// Message is the server's text, and is not to be trusted.
+	// Message is the server's text and not to be trusted.
 	Message string
 	// URL has passed [Options.AllowURL].
 	URL string
-	// ElicitationID names the visit in notifications/elicitation/complete of revision
-	// 2025-11-25. Empty in others.
+	// ElicitationID names the visit in notifications/elicitation/complete of revision 2025-11-25.
 	ElicitationID string
-	Meta          protocol.Meta
 }
 
 // A SamplingQuestion asks for a message of a model.
 type SamplingQuestion struct {
 	QuestionOrigin
-	// Request is the server's request. Its IncludeContext is empty unless
-	// [Options.Sampling] has Context.
+	// The IncludeContext of Request is empty unless [Options.Sampling] has Context.
 	Request protocol.CreateMessage
 }
 
 // A RootsQuestion asks which directories the server may work on.
-type RootsQuestion struct {
-	QuestionOrigin
-	Meta protocol.Meta
-}
+type RootsQuestion struct{ QuestionOrigin }
 
-// Accept returns the answer of a person who agreed. Content is the form's
-// values as a struct, a map or JSON text, nil for none; it must encode as a
-// JSON object.
+// Accept returns the answer of a person who agreed. Content is a struct, a map or JSON text that
+// encodes as an object, nil for none.
 func Accept(content any) (*protocol.ElicitResult, error) {
 	data, err := objectOf(content)
 	if err != nil {
@@ -121,9 +107,8 @@ func Cancel() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionCancel}
 }
 
-// objectOf encodes the value of a caller or a handler as a JSON object. Nil,
-// which includes nil maps and pointers, gives nil. A json.RawMessage is checked
-// and returned as it is.
+// objectOf encodes a value as a JSON object. Nil, also a nil map or pointer, gives nil. A
+// json.RawMessage is checked and returned as it is.
 func objectOf(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -154,20 +139,18 @@ func requireObject(data json.RawMessage) error {
 	return nil
 }
 
-// questionHandlers checks the questions of a server and puts them to the
-// handlers of Options. Rounds of modern calls and pushed questions share it.
+// questionHandlers checks questions and passes them to the handlers of Options, for rounds and for
+// pushed questions.
 type questionHandlers struct {
 	opts *Options
 	caps *protocol.ClientCapabilities // what the handlers can answer
 }
 
-// maxQuestions is how many questions a server may ask in one round, and how many
-// of a legacy server are open at the same time: as many as a form may have
-// fields. Each of them is put to a person. The rest of protocol.MaxBackCalls is
-// for refusals: a transport that runs out of it stops reading.
+// maxQuestions limits the questions of one round, and the open questions of a legacy server: as
+// many as a form may have fields. Each of them interrupts a person. The rest of
+// protocol.MaxBackCalls is for refusals: a transport that runs out of it stops reading.
 const maxQuestions = 100
 
-// checkQuestionCount refuses rounds of more than 100.
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	if len(questions) > maxQuestions {
 		err := fmt.Errorf("inputRequests: %d questions, at most %d are answered", len(questions),
@@ -177,9 +160,9 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	return nil
 }
 
-// answerQuestions answers the questions of one round. It checks all of them
-// before it calls a handler. Then it calls the handlers concurrently, and the
-// first failure cancels the others. It returns when every handler has returned.
+// answerQuestions answers the questions of one round. It checks all of them, then calls the
+// handlers concurrently. The first failure cancels the others. It returns when every handler has
+// returned.
 func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionOrigin,
 	questions protocol.InputRequests) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
@@ -220,15 +203,15 @@ func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionO
 	return answers, failed
 }
 
-// A questionTask is one question that has passed all checks, with its handler.
+// A questionTask is a question that has passed all checks, with its handler.
 type questionTask struct {
 	origin QuestionOrigin
 	kind   protocol.InputKind
 	ask    func(context.Context) (json.RawMessage, error)
 }
 
-// runHandler calls the handler and calls report exactly once, even if the
-// handler panics or ends its goroutine (as testing.T.FailNow does).
+// runHandler calls the handler, and report exactly once, even if the handler panics or ends its
+// goroutine (as testing.T.FailNow does).
 func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessage, error)) {
 	result, err := json.RawMessage(nil), errors.New("handler did not return")
 	defer func() {
@@ -253,24 +236,33 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	}
 	switch req := shown.(type) {
 	case *protocol.ElicitForm:
-		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
+		q := &FormQuestion{origin, req.Message, req.Schema, f}
+		t.ask = bindHandler(h.opts.ElicitForm, q, q.encodeAnswer)
 	case *protocol.ElicitURL:
-		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
+		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID}
+		t.ask = bindHandler(h.opts.ElicitURL, q, encodeVisit)
 	case *protocol.CreateMessage:
-		q := &SamplingQuestion{origin, *req}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askModel(ctx, q) }
+		t.ask = bindHandler(h.opts.CreateMessage, &SamplingQuestion{origin, *req}, encodeMessage)
 	case *protocol.ListRoots:
-		q := &RootsQuestion{origin, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askRoots(ctx, q) }
+		t.ask = bindHandler(h.opts.ListRoots, &RootsQuestion{origin}, encodeRoots)
 	}
 	return t, nil
 }
 
-// checkQuestion checks that a client with the given capabilities may put a
-// question to a person. It returns the question as it may be shown, and the form
-// that it asks for, if any.
+// bindHandler returns a function that calls handler with q and encodes the answer.
+func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
+	encode func(R) (json.RawMessage, error)) func(context.Context) (json.RawMessage, error) {
+	return func(ctx context.Context) (json.RawMessage, error) {
+		answer, err := handler(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return encode(answer)
+	}
+}
+
+// checkQuestion checks that a client with caps may ask a person. It returns the question as it may
+// be shown, and its form, if any.
 func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
@@ -281,8 +273,11 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 		if f, err = form.ParsePeer(req.Schema); err != nil {
 			err = fmt.Errorf("requestedSchema: %w", err)
 		}
-	case *protocol.ElicitURL:
-		err = h.checkURL(req)
+	case *protocol.ElicitURL: // client/elicitation, "URL Mode", safe URL handling
+		var u *url.URL
+		if u, err = urlrule.Parse(req.URL); err == nil {
+			err = h.opts.AllowURL(u)
+		}
 	case *protocol.CreateMessage:
 		if !caps.Sampling.Context {
 			plain := *req
@@ -296,54 +291,18 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	return req, f, err
 }
 
-// checkURL decides whether the person may be asked to visit the URL
-// (client/elicitation, "URL Mode", safe URL handling).
-func (h *questionHandlers) checkURL(q *protocol.ElicitURL) error {
-	u, err := urlrule.Parse(q.URL)
-	if err != nil {
-		return err
-	}
-	return h.opts.AllowURL(u)
-}
-
-func (h *questionHandlers) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
-	r, err := h.opts.ElicitForm(ctx, q)
-	if err != nil {
-		return nil, err
-	}
+func (q *FormQuestion) encodeAnswer(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, q.completeContent)
 }
 
-func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
-	r, err := h.opts.ElicitURL(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	// URL mode has no content: the client does not learn what the person does at
-	// the URL.
-	return encodeElicitResult(r, dropContent)
+// encodeVisit encodes the answer to a URL, which has no content: the client does not learn what
+// the person does there.
+func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
+	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-func (h *questionHandlers) askModel(ctx context.Context,
-	q *SamplingQuestion) (json.RawMessage, error) {
-	r, err := h.opts.CreateMessage(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return encodeMessageResult(r)
-}
-
-func (h *questionHandlers) askRoots(ctx context.Context,
-	q *RootsQuestion) (json.RawMessage, error) {
-	roots, err := h.opts.ListRoots(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return encodeRoots(roots)
-}
-
-// encodeElicitResult encodes a person's answer. Only an accept has content:
-// what complete returns for the handler's. It does not change r.
+// encodeElicitResult encodes an answer without changing it. Only an accept has content, which
+// complete returns.
 func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
 	error)) (json.RawMessage, error) {
 	if r == nil {
@@ -363,11 +322,8 @@ func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage)
 	return out.MarshalJSON()
 }
 
-// dropContent is the complete function of answers without content.
-func dropContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
-
-// encodeMessageResult encodes a model's message and checks it.
-func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, error) {
+// encodeMessage encodes and checks a model's message.
+func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}
@@ -375,7 +331,7 @@ func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	// Check it by reading it as the server will.
+	// Read it as the server will.
 	if _, err := protocol.DecodeCreateMessageResult(data); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 			string(text) + `}}`
 	}
 	cases := []struct{ name, question, want string }{
+		{"no house of mine", link("https://example.net/"), "not in my house"},
 		{"javascript", link("javascript:alert(1)"), "never opened"},
 		{"credentials", link("https://user:hunter2@example.com/"), "credentials"},
 		{"http elsewhere", link("http://example.com/"), "loopback"},
@@ -62,7 +63,14 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 				prompts.Add(1)
 				return client.Accept(nil)
 			}
+			no := errors.New("not in my house")
+			if tc.want == no.Error() {
+				opts.AllowURL = func(*url.URL) error { return no }
+			}
 			_, err := callOnce(t, peer, opts)
+			if opts.AllowURL != nil && !errors.Is(err, no) {
+				t.Errorf("got %v, want %v", err, no)
+			}
 			refused, ok := errors.AsType[*client.QuestionError](err)
 			if !ok || refused.Key != "bad" || !strings.Contains(err.Error(), tc.want) ||
 				strings.Contains(err.Error(), "hunter2") {
@@ -72,21 +80,6 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 				t.Errorf("got %d prompts and %d requests, want none and 1", n, len(peer.requests()))
 			}
 		})
-	}
-}
-
-func TestAllowURLDecides(t *testing.T) {
-	no := errors.New("not in my house")
-	peer := script(ask(`"inputRequests":{"in":` + visitURL + `}`))
-	_, err := callOnce(t, peer, &client.Options{
-		ElicitURL: func(context.Context, *client.URLQuestion) (elicited, error) {
-			t.Error("asked")
-			return client.Decline(), nil
-		},
-		AllowURL: func(*url.URL) error { return no },
-	})
-	if !errors.Is(err, no) {
-		t.Errorf("got %v, want %v", err, no)
 	}
 }
 
@@ -152,9 +145,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	}
 }
 
-// The handlers of a round run concurrently, and an answer does not cancel the
-// others: the client waits for the later one, and a failure of it fails the
-// call.
+// The handlers of a round run concurrently, and an answer does not cancel the others: the client
+// waits for the later one, and a failure of it fails the call.
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
@@ -240,22 +232,6 @@ func TestUnusableModelAndRoots(t *testing.T) {
 	})
 }
 
-func TestQuestionCheck(t *testing.T) {
-	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
-		q *client.FormQuestion) (elicited, error) {
-		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil ||
-			!strings.Contains(err.Error(), "name") {
-			t.Errorf("got %v, want an error naming the field", err)
-		}
-		if err := q.Check(json.RawMessage(`{"name":"Ada"}`)); err != nil {
-			t.Errorf("got %v for a valid form", err)
-		}
-		return acceptName(ctx, q)
-	}})
-	wantDone(t, r, err)
-}
-
 func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 	tools := strings.Replace(
 		sampling, `"maxTokens"`, `"toolChoice":{"mode":"auto"},"includeContext":"allServers","maxTokens"`,
@@ -277,7 +253,7 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 		r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
 			&client.Options{CreateMessage: answer, Sampling: declared})
 		if want == "refused" {
-			if !errors.Is(err, client.ErrUndeclared) || got != nil {
+			if !client.IsUndeclared(err) || got != nil {
 				t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 			}
 			continue
@@ -368,9 +344,11 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
 		noError(t, q.Check(content))
-		for _, wrong := range []string{`{"n":"five"}`, `{"n":" 5"}`, `{"e":"me"}`} {
-			if q.Check(json.RawMessage(wrong)) == nil {
-				t.Errorf("%s is valid", wrong)
+		for wrong, field := range map[string]string{`{"n":"five"}`: `"n"`, `{"n":" 5"}`: `"n"`,
+			`{"e":"me"}`: `"e"`} {
+			if err := q.Check(json.RawMessage(wrong)); err == nil ||
+				!strings.Contains(err.Error(), field) {
+				t.Errorf("%s: got %v, want an error naming the field", wrong, err)
 			}
 		}
 		return client.Accept(content)

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A leg is one request of a call that may take several.
+// A leg is one of the requests of a call.
 type leg struct {
 	method       string
 	target       string // tool, prompt or URI; empty where the method has none
@@ -18,8 +18,8 @@ type leg struct {
 	subscription *subscription                // of subscriptions/listen only
 }
 
-// sendNegotiated sends one leg over the negotiated connection. A list that the
-// server does not have is answered here with an empty one.
+// sendNegotiated sends one leg over the negotiated connection. A list that the server does not have
+// is empty.
 func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
@@ -36,10 +36,9 @@ func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	return result, err
 }
 
-// sendOverConnection sends one leg over conn, and once more under a new id if
-// the server refused it before it did anything: because of its version,
-// although it names one that this client speaks (basic/versioning), or because
-// it speaks the other era.
+// sendOverConnection sends one leg over conn, and once more under a new id if the server refused it
+// before it did anything: because of its version, although it names one that this client speaks
+// (basic/versioning), or because it speaks the other era.
 func (c *Client) sendOverConnection(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	result, err := c.sendOnce(ctx, conn, l, mirrored)
@@ -56,8 +55,7 @@ func (c *Client) sendOverConnection(ctx context.Context, conn *connection, l leg
 	return result, err
 }
 
-// sendOnce sends one leg under a new id and returns the decoded result. It
-// fills in the metadata of l's parameters, so they must be a copy.
+// sendOnce sends one leg under a new id. It changes the parameters of l, which must be a copy.
 func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	if conn.isLegacy() {
@@ -65,7 +63,7 @@ func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	}
 	id := c.nextID()
 	meta := l.params.RequestMetadata()
-	progress := c.progressHandler(ctx)
+	progress := progressHandler(ctx)
 	c.fillMetadata(meta, id, progress != nil)
 	if l.caps != nil {
 		meta.Capabilities = l.caps
@@ -102,8 +100,7 @@ func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	return result, nil
 }
 
-// fillMetadata declares version, name and capabilities. It overwrites what the
-// caller of the call put there: the client answers for what it declares.
+// fillMetadata sets version, name and capabilities, also over those that the caller set.
 func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info
@@ -116,16 +113,13 @@ func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progre
 	}
 }
 
-// decodeResponse checks that a response answers the request and returns its
-// result.
 func (c *Client) decodeResponse(ctx context.Context, version protocol.Version,
 	req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
 	switch {
 	case resp == nil:
 		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}
 	case resp.Error != nil && resp.ID.IsZero():
-		// The server could not read the id. The peer has one request of this call
-		// in flight, so the error belongs to it.
+		// The server could not read the id. Only one request of this call is in flight.
 		return nil, c.explainRefusal(resp.Error)
 	case resp.ID != req.ID:
 		err := fmt.Errorf("it has id %.64s, the request %s", resp.ID, req.ID)
@@ -147,5 +141,5 @@ func (c *Client) decodeResult(ctx context.Context, version protocol.Version, met
 	if c.opts.RelayElicit != nil {
 		return protocol.RelayResult(version, method, raw, report)
 	}
-	return protocol.DecodeResultReporting(version, method, raw, report)
+	return protocol.DecodeResult(version, method, raw, report)
 }

@@ -11,33 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func TestUnusableResponses(t *testing.T) {
-	result := json.RawMessage(done)
-	for name, resp := range map[string]protocol.Response{ // no id: that of the request
-		"other id":                  {ID: protocol.IntID(99), Result: result},
-		"id of another type":        {ID: protocol.StringID("1"), Result: result},
-		"error for another id":      {ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")},
-		"nothing":                   {},
-		"null":                      {Result: json.RawMessage(`null`)},
-		"content of the wrong type": {Result: json.RawMessage(`{"content":"x"}`)},
-		"duplicate member":          {Result: json.RawMessage(`{"content":[],"content":[]}`)},
-		"no JSON":                   {Result: json.RawMessage(`{`)},
-		"result without id":         {Result: result},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := callOnce(t, answering(func(req *protocol.Request) (response, error) {
-				if resp.ID.IsZero() && name != "result without id" {
-					resp.ID = req.ID
-				}
-				return &resp, nil
-			}), nil)
-			if !isResponseError(err) || r != nil {
-				t.Errorf("got %v, %v, want a response error", r, err)
-			}
-		})
-	}
-}
-
 func TestPeerErrors(t *testing.T) {
 	said := func(code int64, text string) func(error) bool {
 		return func(err error) bool {
@@ -51,6 +24,10 @@ func TestPeerErrors(t *testing.T) {
 			_, said := protocol.AsError(err) // as if the server had said it
 			return ok && !said && (cause == nil || errors.Is(err, cause))
 		}
+	}
+	result := json.RawMessage(done)
+	answered := func(result string) response {
+		return &protocol.Response{ID: protocol.IntID(1), Result: json.RawMessage(result)}
 	}
 	cut := errors.New("cable cut")
 	others := protocol.UnsupportedVersion("2026-07-28", []protocol.Version{"2027-01-01"})
@@ -72,13 +49,26 @@ func TestPeerErrors(t *testing.T) {
 			}},
 		{"on the way", nil, cut, lost(cut)},
 		{"nil from the peer", nil, nil, lost(nil)},
+
+		{"other id", &protocol.Response{ID: protocol.IntID(99), Result: result}, nil,
+			isResponseError},
+		{"id of another type", &protocol.Response{ID: protocol.StringID("1"), Result: result}, nil,
+			isResponseError},
+		{"error for another id", &protocol.Response{ID: protocol.IntID(99),
+			Error: protocol.Errorf(1, "x")}, nil, isResponseError},
+		{"nothing", answered(""), nil, isResponseError},
+		{"null", answered(`null`), nil, isResponseError},
+		{"content of the wrong type", answered(`{"content":"x"}`), nil, isResponseError},
+		{"duplicate member", answered(`{"content":[],"content":[]}`), nil, isResponseError},
+		{"no JSON", answered(`{`), nil, isResponseError},
+		{"result without id", &protocol.Response{Result: result}, nil, isResponseError},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := callOnce(t, answering(func(*protocol.Request) (response, error) {
+			r, err := callOnce(t, answering(func(*protocol.Request) (response, error) {
 				return test.resp, test.err
 			}), nil)
-			if !test.want(err) {
-				t.Errorf("got %v", err)
+			if !test.want(err) || r != nil {
+				t.Errorf("got %v, %v", r, err)
 			}
 		})
 	}

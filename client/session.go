@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A session is a connection of a legacy revision: opened by initialize, and
-// used by both sides (basic/lifecycle of revision 2025-11-25). As the
+// A session is a connection of a legacy revision (basic/lifecycle of revision 2025-11-25). As the
 // [protocol.BackCaller] of the peer it receives what belongs to no request.
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
-	agreed      *protocol.InitializeResult // nil until the server has answered
+	agreed      atomic.Pointer[protocol.InitializeResult] // nil until the server has answered
 	pushes      pushHandler
 	subscribers subscribers
 
@@ -33,15 +33,14 @@ type runningLeg struct {
 
 var _ protocol.BackCaller = (*session)(nil)
 
-// openSession opens a session. It offers the newest legacy revision and accepts
-// any other that the server chooses and this client speaks.
+// openSession opens a session. It offers the newest legacy revision and accepts any other.
 func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
 	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
 	s.pushes.session = s
-	s.subscribers.session = s
+	s.subscribers = subscribers{session: s, uriCounts: map[string]int{}}
 	caps := c.caps
-	// Legacy revisions do not define extensions, but servers of MCP Apps read them there. Tasks are
-	// another thing in these.
+	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ in
+	// these revisions.
 	caps.Extensions = maps.Clone(caps.Extensions)
 	if delete(caps.Extensions, protocol.ExtensionTasks); len(caps.Extensions) == 0 {
 		caps.Extensions = nil
@@ -67,11 +66,10 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 		}
 		return nil, err
 	}
-	return &connection{version: s.agreed.ProtocolVersion, peer: opened, session: s}, nil
+	return &connection{version: s.agreedVersion(), peer: opened, session: s}, nil
 }
 
-// finishHandshake checks the server's choice of revision, sends
-// notifications/initialized and sets the log level.
+// finishHandshake checks the revision, sends notifications/initialized and sets the log level.
 func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	resp *protocol.Response) error {
 	c := s.client
@@ -81,15 +79,13 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	}
 	agreed, ok := result.(*protocol.InitializeResult)
 	if !ok || s.peer == nil {
-		return &ResponseError{req.Method, fmt.Errorf("unexpected result %T", result)}
+		return unexpectedResult(req.Method, result)
 	}
 	if v := agreed.ProtocolVersion; !v.Known() || v.Era() != protocol.Legacy {
 		err := fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)
 		return &ResponseError{req.Method, err}
 	}
-	s.mu.Lock()
-	s.agreed = agreed
-	s.mu.Unlock()
+	s.agreed.Store(agreed)
 	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
 	if err := s.peer.Notify(ctx, ready); err != nil {
 		return &TransportError{protocol.NotifyInitialized, err}
@@ -98,33 +94,24 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 		return nil
 	}
 	// A refusal only means that the server chooses the level itself.
-	level := &protocol.SetLevelParams{Level: c.opts.LogLevel}
-	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, level)
+	_, err = s.sendLeg(ctx, leg{method: protocol.MethodSetLevel,
+		params: &protocol.SetLevelParams{Level: c.opts.LogLevel}}, nil)
 	if _, said := protocol.AsError(err); said {
 		return nil
 	}
 	return err
 }
 
-// agreedVersion returns the server's choice of revision, empty until it has
-// made one.
+// agreedVersion returns the revision, empty until the server has chosen one.
 func (s *session) agreedVersion() protocol.Version {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.agreed == nil {
-		return ""
+	if agreed := s.agreed.Load(); agreed != nil {
+		return agreed.ProtocolVersion
 	}
-	return s.agreed.ProtocolVersion
+	return ""
 }
 
-// sendRequest sends a request that belongs to no call.
-func (s *session) sendRequest(ctx context.Context, method string,
-	p protocol.Params) (protocol.Result, error) {
-	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
-}
-
-// sendLeg sends one request in the form of legacy revisions. A nil back gets a
-// receiver that has no handlers for notifications.
+// sendLeg sends one request in the form of legacy revisions. A nil back means no handlers for
+// notifications.
 func (s *session) sendLeg(ctx context.Context, l leg,
 	back *sessionReceiver) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
@@ -134,13 +121,19 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	version := s.agreedVersion()
 	req := &protocol.Request{
 		ID: s.client.nextID(), Method: l.method, Params: params,
-		Mirror: protocol.Mirror{Version: version},
+		Mirror: protocol.Mirror{Version: version, Name: l.target},
 	}
 	if back == nil {
 		back = &sessionReceiver{session: s, leg: l}
 	}
-	s.addRunning(req.ID, runningLeg{ctx, back})
-	defer s.removeRunning(req.ID)
+	s.mu.Lock()
+	s.running[req.ID] = runningLeg{ctx, back}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.running, req.ID)
+	}()
 	resp, err := s.peer.Handle(ctx, req, back)
 	if failed := back.notifications.firstError(); failed != nil {
 		return nil, failed
@@ -151,21 +144,8 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
-func (s *session) addRunning(id protocol.ID, r runningLeg) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running[id] = r
-}
-
-func (s *session) removeRunning(id protocol.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.running, id)
-}
-
-// soleOrigin returns the origin of a pushed question that arrives outside of
-// any request. If exactly one request runs, the question must belong to it;
-// else the origin is empty.
+// soleOrigin returns the origin of a question that arrives outside of any request: the only running
+// request; empty if there are several.
 func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,9 +157,8 @@ func (s *session) soleOrigin() (o QuestionOrigin) {
 	return o
 }
 
-// findByProgress returns the running leg that n reports the progress of. Some
-// servers send progress on the session's own stream instead of that of the
-// request.
+// findByProgress returns the running leg that n reports the progress of. Some servers send progress
+// on the stream of the session.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
@@ -196,9 +175,8 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 	return runningLeg{}, false
 }
 
-// sendInSession sends one leg in a session. If the server refuses it until the
-// person has visited a URL (-32042), it asks for the visit and sends the leg
-// again.
+// sendInSession sends one leg in a session. If the server requires a visit to a URL first (-32042),
+// it asks for the visit and sends the leg again.
 func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	l leg) (protocol.Result, error) {
 	s := conn.session
@@ -209,7 +187,7 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 		return nil, err
 	}
 	meta := l.params.RequestMetadata()
-	progress := c.progressHandler(ctx)
+	progress := progressHandler(ctx)
 	if progress != nil && meta.ProgressToken.IsZero() {
 		meta.ProgressToken = protocol.StringID("p" + c.nextID().String())
 	}
@@ -237,11 +215,10 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	}
 }
 
-// visitURLs asks the person to visit what the server wants visited before it
-// serves a request (-32042; client/elicitation of revision 2025-11-25, "URL
-// Elicitation Required Error"). It returns said if the server wants the same
-// visit a second time: the person did not complete it, and the caller must call
-// again. Visited holds the visits of the call so far.
+// visitURLs asks the person for the visits that the server requires (-32042; client/elicitation of
+// revision 2025-11-25, "URL Elicitation Required Error"). It returns said if the server requires a
+// visit in visited, those of the call so far: the person did not complete it, and the caller must
+// call again.
 func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
 	visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
@@ -271,8 +248,7 @@ func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []
 	return nil
 }
 
-// stripModernFields removes what legacy revisions do not have. It refuses
-// retries, which legacy revisions cannot express.
+// stripModernFields removes what legacy revisions do not have, and refuses retries.
 func (s *session) stripModernFields(p protocol.Params) error {
 	if retry := protocol.RetryOf(p); retry != nil {
 		if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
@@ -285,14 +261,10 @@ func (s *session) stripModernFields(p protocol.Params) error {
 	return nil
 }
 
-// discoverResult returns what initialize said as a result of server/discover,
-// which legacy revisions do not have.
+// discoverResult returns the result of initialize as one of server/discover.
 func (s *session) discoverResult() *protocol.DiscoverResult {
-	a := s.agreed
-	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
-	if err != nil {
-		meta = nil
-	}
+	a := s.agreed.Load()
+	meta, _ := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
 	return &protocol.DiscoverResult{
 		SupportedVersions: []protocol.Version{a.ProtocolVersion},
 		Capabilities:      a.Capabilities,
@@ -320,9 +292,9 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return back.Notify(ctx, n)
 }
 
-// handleOwnNotification handles the notifications that belong to the session on
-// whichever stream they arrive: withdrawn questions and changes. It reports
-// false for all others, and for changes that nobody listens for.
+// handleOwnNotification handles the notifications of the session, on whichever stream they arrive:
+// withdrawn questions and changes. It reports false for others, and for changes without a
+// subscriber.
 func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
@@ -340,8 +312,7 @@ func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Re
 	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
 }
 
-// A sessionReceiver receives the notifications and pushed questions for one
-// request of a session.
+// A sessionReceiver receives the notifications and pushed questions for one request.
 type sessionReceiver struct {
 	session       *session
 	leg           leg
@@ -374,7 +345,6 @@ func (b *sessionReceiver) Call(ctx context.Context,
 	return b.session.pushes.answerPush(ctx, origin, req)
 }
 
-// clearCacheHints takes the hints out of a result, if its type has some.
 func clearCacheHints(r protocol.Result) {
 	none := protocol.CacheHints{}
 	switch r := r.(type) {

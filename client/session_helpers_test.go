@@ -20,13 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func serveHTTP(t *testing.T, h http.Handler) string {
-	t.Helper()
-	web := httptest.NewServer(h)
-	t.Cleanup(web.Close)
-	return web.URL
-}
-
 // overEach runs a test over each transport in legacyTransports.
 func overEach(t *testing.T, test func(t *testing.T, way string)) {
 	for _, way := range legacyTransports {
@@ -147,9 +140,8 @@ func (s *legacyServer) params(method string) string {
 	return ""
 }
 
-// ask sends a request with write and waits for the answer; without an id it
-// only sends. It ends with ctx, that of the call in which it asks: a client that
-// has given up answers nothing any more.
+// ask sends a request with write and waits for the answer; without an id it only sends. It ends
+// with ctx, that of the call in which it asks: a client that has given up answers nothing any more.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage
 	_ = json.Unmarshal([]byte(message), &m)
@@ -364,7 +356,9 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 
 func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthttp.Transport {
 	t.Helper()
-	tr, err := clienthttp.New(serveHTTP(t, h), opts)
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	tr, err := clienthttp.New(web.URL, opts)
 	noError(t, err)
 	return tr
 }

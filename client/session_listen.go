@@ -9,13 +9,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome
-// the caller of Listen does not need.
+// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome does not matter.
 const unsubscribeLimit = 5 * time.Second
 
-// subscribers are the calls of Listen in a session. Legacy servers announce
-// changes of lists to every client and changes of resources once a session, so
-// the client distributes them to its listeners.
+// subscribers are the calls of Listen in a session. Legacy servers announce changes once a session,
+// and the client distributes them.
 type subscribers struct {
 	session *session
 
@@ -40,47 +38,47 @@ func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscript
 	me.honoured = s.limitFilter(sub.wanted)
 	uris := me.honoured.ResourceSubscriptions
 	me.honoured.ResourceSubscriptions = nil
-	s.subscribers.addSubscriber(me)
-	defer s.subscribers.removeSubscriber(me)
+	b := &s.subscribers
+	b.locked(func() { b.list = append(b.list, me) })
+	defer b.locked(func() {
+		b.list = slices.DeleteFunc(b.list, func(other *subscriber) bool { return other == me })
+	})
 	for _, uri := range uris {
-		switch err := s.subscribers.subscribeURI(ctx, uri); {
-		case err == nil:
-			defer s.subscribers.unsubscribeURI(context.WithoutCancel(ctx), uri)
-			s.subscribers.addHonouredURI(me, uri)
-		case !isServerError(err):
+		err := b.subscribeURI(ctx, uri)
+		if err == nil {
+			defer b.unsubscribeURI(context.WithoutCancel(ctx), uri)
+			b.locked(func() {
+				me.honoured.ResourceSubscriptions = append(me.honoured.ResourceSubscriptions, uri)
+			})
+		} else if _, refused := protocol.AsError(err); !refused {
 			return preferClosed(ctx, err)
 		}
 	}
-	honoured := s.subscribers.honouredFilter(me)
+	honoured := me.honoured // which only this function changes
+	honoured.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	sub.acknowledgeFilter(&honoured)
-	if err := sub.reportEvent(ctx, Acknowledged{honoured}); err != nil {
+	if err := sub.callHandler(ctx, Acknowledged{honoured}); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil {
 		select {
 		case event := <-me.events:
-			if err := sub.reportEvent(ctx, event); err != nil {
+			if err := sub.callHandler(ctx, event); err != nil {
 				return err
 			}
 		case <-me.overflowed:
 			return &TransportError{protocol.MethodListen, errOverrun}
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case <-s.peer.Done():
 			return preferClosed(ctx, &TransportError{protocol.MethodListen, s.peer.Err()})
 		}
 	}
+	return context.Cause(ctx)
 }
 
-func isServerError(err error) bool {
-	_, said := protocol.AsError(err)
-	return said
-}
-
-// limitFilter returns the part of a filter that the server has declared,
-// without repeated URIs.
+// limitFilter returns the part of a filter that the server declares, without repeated URIs.
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
-	has := s.agreed.Capabilities
+	has := s.agreed.Load().Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
 	f.PromptsListChanged = wanted.PromptsListChanged && has.Prompts != nil &&
 		has.Prompts.ListChanged
@@ -96,52 +94,25 @@ func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.Su
 	return f
 }
 
-func (b *subscribers) addSubscriber(me *subscriber) {
+func (b *subscribers) locked(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.list = append(b.list, me)
+	f()
 }
 
-func (b *subscribers) removeSubscriber(me *subscriber) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.list = slices.DeleteFunc(b.list, func(other *subscriber) bool { return other == me })
-}
-
-func (b *subscribers) addHonouredURI(me *subscriber, uri string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	me.honoured.ResourceSubscriptions = append(me.honoured.ResourceSubscriptions, uri)
-}
-
-func (b *subscribers) honouredFilter(me *subscriber) protocol.SubscriptionFilter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f := me.honoured
-	f.ResourceSubscriptions = slices.Clone(f.ResourceSubscriptions)
-	return f
-}
-
-// subscribeURI subscribes to a resource and counts the listener. It sends the
-// request for every listener: a second subscription does no harm, and an
-// earlier one may no longer hold.
+// subscribeURI subscribes to a resource and counts the listener. It sends a request for every
+// listener, because an earlier subscription may no longer hold.
 func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
-	b.mu.Lock()
-	if b.uriCounts == nil {
-		b.uriCounts = map[string]int{}
-	}
-	b.uriCounts[uri]++
-	b.mu.Unlock()
-	_, err := b.session.sendRequest(ctx, protocol.MethodSubscribe,
-		&protocol.SubscribeParams{URI: uri})
+	b.locked(func() { b.uriCounts[uri]++ })
+	_, err := b.session.sendLeg(ctx, leg{method: protocol.MethodSubscribe,
+		params: &protocol.SubscribeParams{URI: uri}}, nil)
 	if err != nil {
 		b.releaseURI(uri)
 	}
 	return err
 }
 
-// releaseURI removes one listener of a resource and reports whether it was the
-// last.
+// releaseURI removes a listener of a resource and reports whether it was the last.
 func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,22 +123,20 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribeURI removes one listener of a resource. If it was the last and the
-// session still runs, it tells the server. Failure does no harm: further
-// updates are ignored.
+// unsubscribeURI removes a listener of a resource. If it was the last and the session still runs,
+// it tells the server. Failure does no harm: updates are ignored.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, unsubscribeLimit)
 	defer cancel()
-	_, _ = b.session.sendRequest(ctx, protocol.MethodUnsubscribe,
-		&protocol.SubscribeParams{URI: uri})
+	_, _ = b.session.sendLeg(ctx, leg{method: protocol.MethodUnsubscribe,
+		params: &protocol.SubscribeParams{URI: uri}}, nil)
 }
 
-// publishNotification queues an event for all listeners that want it. It
-// reports false when none does. It does not block: a listener without room ends
-// with errOverrun.
+// publishNotification queues an event for the listeners that want it, and reports false if none
+// does. It does not block: a listener without room ends with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := eventOf(n)
 	if event == nil {

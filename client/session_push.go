@@ -12,25 +12,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errQuestionWithdrawn is the cause with which the context of a handler ends
-// when the server withdraws its question.
+// errQuestionWithdrawn ends the context of a handler when the server withdraws its question.
 var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
-// A pushHandler answers the questions that a legacy server pushes: requests of
-// its own, while a call runs. They pass the same checks and go to the same
-// handlers as the questions of modern servers.
+// A pushHandler answers the questions that a legacy server pushes: requests of its own, while a
+// call runs.
 type pushHandler struct {
 	session *session
 
-	// mu orders beginPush with cancelPush, so that a withdrawal is either found by the
-	// one or finds the request in the other.
+	// mu orders addPush and cancelPush, so that no withdrawal is lost between them.
 	mu      sync.Mutex
 	running inflight.Set[protocol.ID]
 	early   inflight.EarlyCancels // withdrawals that arrived before their questions
 }
 
-// answerPush answers one request of the server. An error means that no response
-// is to be sent.
+// answerPush answers one request of the server. After an error no response is sent.
 func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	req *protocol.Request) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
@@ -59,7 +55,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	var result json.RawMessage
 	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
 	if ctx.Err() != nil {
-		// Withdrawn, or the client or the connection is closing: no response is due.
+		// Withdrawn, or the client or the connection is closing.
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -69,8 +65,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	return &protocol.Response{ID: req.ID, Result: result}, nil
 }
 
-// idText returns an id as a question key: the text of a string, the digits of a
-// number.
+// idText returns an id as a question key: the text of a string, the digits of a number.
 func idText(id protocol.ID) string {
 	if text, err := jsonx.Text([]byte(id.String())); err == nil {
 		return text
@@ -78,9 +73,8 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// errorForServer returns what the server is told when a question gets no
-// answer. Errors of handlers stay on this side, unless they are protocol
-// errors, which are made to be sent.
+// errorForServer returns the error that the server gets for a question without an answer. Errors of
+// handlers are not sent, except protocol errors.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
@@ -91,9 +85,8 @@ func errorForServer(err error) *protocol.Error {
 		"internal error: question could not be answered")
 }
 
-// preparePush checks a request and binds it to its handler. The refusal, if any, is
-// for the server; err, nil for malformed or undeclared requests, is for
-// Options.Warn.
+// preparePush checks a request and binds it to its handler. The refusal, if any, is for the server;
+// err, nil for malformed or undeclared requests, is for Options.Warn.
 func (p *pushHandler) preparePush(origin QuestionOrigin,
 	req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
@@ -133,17 +126,16 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
-		// Undeclared modes are invalid parameters, and so are questions that must
-		// not be shown to a person (client/elicitation, "Error Handling").
+		// Undeclared modes and questions that must not be shown are invalid parameters
+		// (client/elicitation, "Error Handling").
 		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
 			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
 	}
 	return t, nil, nil
 }
 
-// declaresMethod reports whether the client has declared the capability for a
-// method, in a revision that has it. Until the server has chosen a revision (v
-// is empty) none is declared.
+// declaresMethod reports whether the client has declared the capability for a method that v has. An
+// empty v, before the server has chosen one, has none.
 func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
@@ -156,8 +148,8 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 	return false
 }
 
-// beginPush counts a request as running under its id. The returned function
-// must be called when it has been answered.
+// beginPush counts a request as running. The returned function must be called when it has been
+// answered.
 func (p *pushHandler) beginPush(ctx context.Context,
 	id protocol.ID) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
@@ -177,7 +169,7 @@ func (p *pushHandler) beginPush(ctx context.Context,
 	}, nil
 }
 
-// addPush adds a request to those that run, or says why not.
+// addPush registers a running request, or says why not.
 func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +191,7 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	return nil
 }
 
-// cancelPush cancels the handler of a question that the server withdraws. It
-// ignores params that cannot be decoded.
+// cancelPush cancels the handler of a question that the server withdraws.
 func (p *pushHandler) cancelPush(params []byte) {
 	var said protocol.Cancelled
 	if jsonx.Decode(params, &said) != nil {

@@ -190,8 +190,7 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 	})
 }
 
-// A server that floods its client gets an answer to every question, and the
-// call its result.
+// A server that floods its client gets an answer to every question, and the call its result.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		flood := 2000

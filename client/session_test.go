@@ -63,8 +63,7 @@ func TestLegacyWire(t *testing.T) {
 	})
 }
 
-// In a legacy session a result that looks like a round is complete, and retries
-// cannot be sent.
+// In a legacy session a result that looks like a round is complete, and retries cannot be sent.
 func TestLegacyHasNoRounds(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		s := &legacyServer{call: func(legacyMessage, pusher) string {
@@ -90,8 +89,7 @@ func TestLegacyHasNoRounds(t *testing.T) {
 	})
 }
 
-// The timeout does not count the time in which people answer, and counts all
-// other time.
+// The timeout does not count the time in which people answer, and counts all other time.
 func TestLegacyTimeout(t *testing.T) {
 	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
@@ -129,8 +127,7 @@ func TestLegacyTimeout(t *testing.T) {
 	})
 }
 
-// When the caller gives up during a question, no goroutine stays that waits for
-// the answer.
+// When the caller gives up during a question, no goroutine stays that waits for the answer.
 func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +223,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		progressed, heard := make(chan float64, 1), make(chan string, 8)
 		opts := &client.Options{
-			Progress: func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress },
+
 			Log: func(_ context.Context, m *protocol.LogMessage) {
 				heard <- "log " + string(m.Data)
 			},
@@ -256,7 +253,10 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			}
 			return legacyDone
 		}}
-		wantCall(t, s.reach(t, way, opts), "greet")
+		ctx := client.WithProgress(t.Context(),
+			func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress })
+		_, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil)
+		noError(t, err)
 		if got := <-progressed; got != 1 {
 			t.Errorf("progress %v", got)
 		}

@@ -7,20 +7,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Begin sends a request and stops at the first questions instead of calling
-// handlers. It is for programs that cannot wait while a person thinks: web
-// servers, queues, jobs. P is a [*protocol.CallToolParams],
-// [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is not
-// changed.
+// Begin sends a request and returns the first questions instead of calling handlers, for programs
+// that cannot block while a person thinks: web servers, queues, jobs. P is a
+// [*protocol.CallToolParams], [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is
+// not changed.
 //
-// Without an error, either the result or the pending call is not nil. The
-// result is of the type that the method has, for example a
-// [*protocol.CallToolResult]. Answer a pending call with [Pending.Answer] and
-// continue it with [Client.Resume], in this process or in another.
+// Without an error, either the result or the pending call is not nil. The result has the type of
+// the method, for example [*protocol.CallToolResult]. Answer a pending call with [Pending.Answer]
+// and continue it with [Client.Resume], in this process or in another.
 //
-// The questions have been checked as [Client.CallTool] checks them, against the
-// capabilities in [Options.Manual]. A server that sends state and no questions
-// is called again here. Errors are those of [Client.CallTool].
+// The questions have been checked as in [Client.CallTool], against the capabilities in
+// [Options.Manual]. Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {
@@ -29,14 +26,12 @@ func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result,
 	return c.stepCall(ctx, c.newCall(l))
 }
 
-// Resume sends a pending call again with its answers, its state and a new id,
-// and returns what [Client.Begin] does. Every question must have been answered.
-// P is not changed. Whether it may be resumed twice, for example after a
-// [*TransportError], is up to the server.
+// Resume sends a pending call again with its answers, its state and a new id, and returns what
+// [Client.Begin] does. Every question must be answered. P is not changed. Whether it may be resumed
+// twice, for example after a [*TransportError], is up to the server.
 //
-// The questions are checked again, since p may come from elsewhere.
-// [Options.MaxRounds] limits the rounds of all processes together,
-// [Options.Timeout] each resumption.
+// The questions are checked again, because p may come from another process. [Options.MaxRounds]
+// limits the rounds of all processes together, [Options.Timeout] each resumption.
 func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pending, error) {
 	if p == nil || p.call == nil {
 		return nil, nil, errors.New("client: pending call: nil or empty")
@@ -50,23 +45,25 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 			return nil, nil, err
 		}
 	}
-	if open := p.Unanswered(); len(open) > 0 {
-		return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", open[0])
+	for _, q := range call.asked.InputRequests {
+		if call.answers[q.Key] == nil {
+			return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", q.Key)
+		}
 	}
-	l, err := call.decodeLeg()
+	params, err := protocol.DecodeParams(call.method, call.params)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errPrefix.Errorf("pending call: %w", err)
 	}
 	// The ids of a call must differ, even if several processes send its requests
 	// (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
-	k := c.newCall(l)
+	k := c.newCall(leg{method: call.method, target: call.target, params: params})
 	k.round = call.round
-	k.recordAnswers(call.collectResponses(), call.asked.RequestState)
+	k.recordAnswers(collectResponses(call.asked.InputRequests, call.answers),
+		call.asked.RequestState)
 	return c.stepCall(ctx, k)
 }
 
-// stepCall takes a call to its result or to its next questions.
 func (c *Client) stepCall(ctx context.Context, k *call) (protocol.Result, *Pending, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -87,7 +84,6 @@ func (c *Client) stepCall(ctx context.Context, k *call) (protocol.Result, *Pendi
 	return nil, p, err
 }
 
-// manualCapabilities returns the capabilities that Begin and Resume declare.
 func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 	if c.opts.Manual != nil {
 		return c.opts.Manual
@@ -95,8 +91,7 @@ func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 	return &c.caps
 }
 
-// checkQuestion checks that a question may be put to a person, and returns it
-// in the form in which it may be shown.
+// checkQuestion checks a question and returns it as it may be shown.
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
 	if c.opts.RelayElicit != nil && q.Request.Kind().Method() == protocol.MethodElicit {
 		return q.Request, nil
@@ -118,7 +113,7 @@ func (c *Client) skipIDs(n int64) {
 	}
 }
 
-// newLeg returns the request that p are the parameters of.
+// newLeg returns the request with the parameters p.
 func newLeg(p protocol.Params) (leg, error) {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:

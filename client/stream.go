@@ -14,45 +14,35 @@ import (
 )
 
 const (
-	// defaultMaxLineBytes is the longest message that a server may send on
-	// a line stream, the same as over HTTP.
+	// defaultMaxLineBytes is the limit of a message, the same as over HTTP.
 	defaultMaxLineBytes = 4 << 20
-	// maxQueuedNotifications is how many notifications may wait for one
-	// receiver, and [StreamOptions.MaxLineBytes] how many bytes of them.
-	// Honest servers send a few a second.
+	// maxQueuedNotifications limits the queue of one receiver, and [StreamOptions.MaxLineBytes] its
+	// bytes.
 	maxQueuedNotifications = 1024
-	// resultGrace is how long a subscription that the server cancelled
-	// waits for its result. Servers that send one send it right after the
-	// cancellation.
+	// resultGrace is how long a subscription that the server cancelled waits for its result, which
+	// follows at once if at all.
 	resultGrace = time.Second
 )
 
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
-	// MaxLineBytes limits one message of the server. 0:
-	// 4 MiB, negative: no limit.
+	// MaxLineBytes limits one message of the server. 0: 4 MiB, negative: no limit.
 	MaxLineBytes int
-	// ProbeTimeout is how long the server may take to answer
-	// server/discover before it is taken for a legacy one. The time
-	// includes its start: a modern server that is downloaded first (npx,
-	// uvx) needs more, or it is spoken to in a legacy revision (see
-	// [Options.Warn]). 0: 5 s, negative: no
-	// limit, so that a legacy server must answer.
+	// ProbeTimeout is how long the server may take to answer server/discover before it is taken for
+	// a legacy one ([Options.Warn]). The time includes its start: a modern server that is
+	// downloaded first (npx, uvx) needs more. 0: 5 s, negative: no limit, so that a legacy server
+	// must answer.
 	ProbeTimeout time.Duration
-	// Violation is called for messages that the server must not send or
-	// that have no receiver, and says what was done about them: lines that
-	// are no messages or too long, requests, floods, notifications that
-	// belong to no request, other than progress. A log message
-	// does not say which request it belongs to: while several requests that
-	// asked for one run, it is dropped and reported rather than passed to
-	// the wrong caller. The stream goes on. Violation is called by the
-	// goroutine that reads and must be quick. It may be nil.
+	// Violation reports messages that the server must not send or that have no receiver, and how
+	// they were handled: invalid or too long lines, requests, floods, notifications that belong to
+	// no request, other than progress. A log message does not name its request: if it may belong to
+	// several, it is dropped and reported. The stream continues. Violation is called by the
+	// goroutine that reads and must be quick.
 	Violation func(error)
 }
 
 // A Stream is a server at the other end of a stream of lines, one message each
-// (basic/transports/stdio): a process, a Unix socket, a TCP connection.
-// Requests run concurrently and are told apart by their ids.
+// (basic/transports/stdio): a process, a Unix socket, a TCP connection. Requests run concurrently.
 //
 //	Handle ─▶ lines ─▶ w
 //	Handle ◀─ streamRequest ◀─ receiveLine ◀─ lines ◀─ r
@@ -63,8 +53,7 @@ type Stream struct {
 	lines *lineio.Stream
 	life  context.Context // ends, under mu, with why the stream has ended
 	end   context.CancelCauseFunc
-	// explainEnd, if not nil, replaces the error with which reading or
-	// writing failed by one that says more.
+	// explainEnd, if not nil, replaces the error of reading or writing by one that says more.
 	explainEnd func(error) error
 
 	mu             sync.Mutex
@@ -78,9 +67,8 @@ type Stream struct {
 
 var _ protocol.Peer = (*Stream)(nil)
 
-// NewStream returns the server that reads w and writes r. Nil options mean
-// defaults. [Stream.Close] closes those of r and w that have a Close method. If
-// r has none, one goroutine stays until r ends.
+// NewStream returns the server that reads w and writes r. Nil options mean defaults. [Stream.Close]
+// closes r and w if they are an [io.Closer]. If r is not, one goroutine stays until r ends.
 func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 	return newStream(r, w, opts, nil)
 }
@@ -110,14 +98,12 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	return s
 }
 
-// Handle implements [protocol.Peer]. If ctx ends first, it returns at once and
-// tells the server that the request is cancelled. The id of the request must
-// differ from those of running requests.
+// Handle implements [protocol.Peer]. If ctx ends first, it returns at once and cancels the request
+// on the server. The id of the request must differ from those of running requests.
 //
-// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded], a
-// [*ResponseError], and the error of back, which abandons the request. A
-// message that is too long fails the requests that run, and a subscription ends
-// when the server says so or sends notifications faster than back takes them.
+// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded], a [*ResponseError], and the error of
+// back, which abandons the request. A message that is too long fails all running requests. A
+// subscription ends if the server sends notifications faster than back handles them.
 func (s *Stream) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	line, err := encodeLine(req)
@@ -161,22 +147,20 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 	return s.sendLine(ctx, line)
 }
 
-// Close ends the stream. Requests that run fail with [ErrClosed]. The error is
-// that of closing r and w; further calls return the same.
+// Close ends the stream. Running requests fail with [ErrClosed]. The error is that of closing r and
+// w; further calls return the same.
 func (s *Stream) Close() error {
 	s.endStream(ErrClosed)
 	return s.closeEnds()
 }
 
-// Done returns a channel that is closed when the stream has ended, for whatever
-// reason.
+// Done is closed when the stream has ended.
 func (s *Stream) Done() <-chan struct{} { return s.life.Done() }
 
 // Err returns why the stream has ended, nil while it has not.
 func (s *Stream) Err() error { return context.Cause(s.life) }
 
-// encodeLine returns the line of a message, which it checks, since the caller of Handle
-// chooses the parameters.
+// encodeLine checks a message, whose parameters may come from the user, and returns its line.
 func encodeLine(m protocol.Message) ([]byte, error) {
 	line, err := lineio.Encode(m)
 	if err != nil {
@@ -185,7 +169,7 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// sendLine hands a line to the writer, unless ctx or the stream ends first.
+// sendLine passes a line to the writer, unless ctx or the stream ends first.
 func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -201,7 +185,7 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	}
 }
 
-// failStream ends the stream after reading has ended, or reading or writing has failed.
+// failStream ends the stream after the end of reading, or after an error.
 func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
@@ -217,7 +201,7 @@ func (s *Stream) failStream(err error) {
 	s.endStream(err)
 }
 
-// endStream ends the stream, once, and fails every request that runs.
+// endStream ends the stream, once, and fails all running requests.
 func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,14 +222,13 @@ func closeIfCloser(end any) error {
 	return nil
 }
 
-// A streamRequest is a request that runs on a stream. Whoever removes it from
-// Stream.requests decides its outcome.
+// A streamRequest is a running request. Its outcome is set when it is removed from Stream.requests.
 type streamRequest struct {
 	id        protocol.ID
 	method    string
-	token     protocol.ProgressToken // zero: wants no progress
-	level     protocol.LoggingLevel  // empty: wants no log messages
-	back      protocol.Back          // nil: wants no notifications
+	token     protocol.ID           // zero: wants no progress
+	level     protocol.LoggingLevel // empty: wants no log messages
+	back      protocol.Back         // nil: wants no notifications
 	queue     *notificationQueue
 	sent      bool          // the server may have read it
 	cancelled bool          // abandoned; the server is told once it is sent
@@ -255,7 +238,6 @@ type streamRequest struct {
 	err       error
 }
 
-// addRequest registers a request before it is sent.
 func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamRequest, error) {
 	e := &streamRequest{
 		id: req.ID, method: req.Method, back: back,
@@ -276,8 +258,7 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 	return e, nil
 }
 
-// readWanted returns which notifications the parameters of a request ask for.
-func readWanted(params []byte) (token protocol.ProgressToken, level protocol.LoggingLevel) {
+func readWanted(params []byte) (token protocol.ID, level protocol.LoggingLevel) {
 	meta := metadataOf(params)
 	if raw, ok := meta.Get(protocol.MetaProgressToken); ok {
 		token, _ = protocol.ParseID(raw)
@@ -289,7 +270,7 @@ func readWanted(params []byte) (token protocol.ProgressToken, level protocol.Log
 	return token, level
 }
 
-// metadataOf returns the _meta of parameters, nil when there is none.
+// metadataOf returns the _meta of parameters, nil for none.
 func metadataOf(params []byte) (meta protocol.Meta) {
 	if params == nil {
 		return nil
@@ -303,7 +284,6 @@ func metadataOf(params []byte) (meta protocol.Meta) {
 	return meta
 }
 
-// deliverQueued passes the queued notifications to back, in order.
 func (e *streamRequest) deliverQueued(ctx context.Context) error {
 	for {
 		n := e.queue.dequeue()
@@ -319,8 +299,7 @@ func (e *streamRequest) deliverQueued(ctx context.Context) error {
 	}
 }
 
-// finishRequestLocked sets the outcome of a request, once. The caller holds
-// s.mu.
+// finishRequestLocked sets the outcome of a request, once.
 func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {
 	e := s.requests[id]
 	if e == nil {
@@ -334,8 +313,7 @@ func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response
 	close(e.answered)
 }
 
-// markSent notes that a request has been written, and cancels it if it was
-// abandoned meanwhile.
+// markSent notes that a request has been written, and cancels it if it was abandoned.
 func (s *Stream) markSent(e *streamRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,8 +323,7 @@ func (s *Stream) markSent(e *streamRequest) {
 	}
 }
 
-// abandonRequest ends a request that has no answer and cancels it on the server
-// (basic/patterns/cancellation).
+// abandonRequest ends a request and cancels it on the server (basic/patterns/cancellation).
 func (s *Stream) abandonRequest(e *streamRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,10 +334,8 @@ func (s *Stream) abandonRequest(e *streamRequest) {
 	s.cancelRequestLocked(e)
 }
 
-// cancelRequestLocked tells the server that a request is cancelled, after the
-// request itself: markSent calls it again if the request is not sent yet. It
-// does not wait for the writer. An initialize request cannot be cancelled. The
-// caller holds s.mu.
+// cancelRequestLocked sends the cancellation of a request, which markSent does later if the request
+// is not sent yet. It does not wait for the writer. An initialize request cannot be cancelled.
 func (s *Stream) cancelRequestLocked(e *streamRequest) {
 	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// receiveLine passes a line, nil for one that was too long, to its receivers.
+// receiveLine routes a line. Nil is one that was too long.
 func (s *Stream) receiveLine(line []byte) error {
 	if line == nil {
 		s.failAfterLongLine()
@@ -18,9 +18,8 @@ func (s *Stream) receiveLine(line []byte) error {
 	return nil
 }
 
-// failAfterLongLine fails all running requests except subscriptions, whose
-// results are short: the line that was too long was probably the response to
-// one of them, and which one cannot be known.
+// failAfterLongLine fails all running requests except subscriptions, whose results are short: the
+// line was probably the response to one of them.
 func (s *Stream) failAfterLongLine() {
 	err := errPrefix.Errorf("%w: longer than %d bytes", errMessageTooLong, s.opts.MaxLineBytes)
 	s.mu.Lock()
@@ -34,7 +33,6 @@ func (s *Stream) failAfterLongLine() {
 	s.reportViolation(err)
 }
 
-// reportViolation calls StreamOptions.Violation if err is not nil.
 func (s *Stream) reportViolation(err error) {
 	if err != nil && s.opts.Violation != nil {
 		s.opts.Violation(err)
@@ -77,8 +75,7 @@ func (s *Stream) routeLine(line []byte) {
 	}
 }
 
-// failRequest fails the request whose id an invalid message has. It reports
-// false when there is no such request.
+// failRequest fails the request with the id of an invalid message, and reports whether it exists.
 func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +87,7 @@ func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	return true
 }
 
-// deliverResponse finishes the request that a response answers. It drops
-// responses to requests that do not run any more.
+// deliverResponse finishes the request of a response. Late responses are dropped.
 func (s *Stream) deliverResponse(r *protocol.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +95,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 		s.finishRequestLocked(r.ID, r, nil)
 		return
 	}
-	// The server could not read the id. If only one request runs, it must be that
-	// one; else the response cannot be assigned.
+	// The server could not read the id. Only if one request runs, the response can be assigned.
 	if len(s.requests) == 1 {
 		for id := range s.requests {
 			s.finishRequestLocked(id, r, nil)
@@ -108,8 +103,8 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification of size bytes for the session or the
-// requests it belongs to, and reports one that belongs to none, unless it is progress.
+// routeNotification queues a notification for the session or its requests, and reports one that
+// belongs to none, unless it is progress.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -129,9 +124,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification for requests. If a queue is
-// full, the notification is lost; that ends a subscription, whose listener
-// would miss a change, but no other request. The caller holds s.mu.
+// queueNotificationLocked queues a notification for requests. If a queue is full, the notification
+// is lost, which ends a subscription, but no other request.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {
@@ -147,8 +141,7 @@ func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol
 	return report
 }
 
-// findReceiversLocked returns the requests that a notification belongs to. The
-// caller holds s.mu.
+// findReceiversLocked returns the requests that a notification belongs to.
 func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
 	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
 		id, err := protocol.ParseID(raw)
@@ -188,9 +181,8 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 	return receivers
 }
 
-// handleCancelledLocked handles the server's end of a subscription. It waits
-// resultGrace for the result, which says that the subscription ended in good
-// order. The caller holds s.mu.
+// handleCancelledLocked ends a subscription that the server has cancelled, unless its result, which
+// means a graceful end, arrives within resultGrace.
 func (s *Stream) handleCancelledLocked(params []byte) error {
 	var c protocol.Cancelled
 	if err := jsonx.Decode(params, &c); err != nil {
@@ -213,8 +205,8 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	return nil
 }
 
-// A notificationQueue decouples a receiver from receiveLine, which must not
-// block: the receiver may itself wait for a response.
+// A notificationQueue decouples a receiver, which may itself wait for a response, from receiveLine,
+// which must not block.
 type notificationQueue struct {
 	maxBytes int           // bytes
 	wake     chan struct{} // holds one: the queue is not empty
@@ -233,8 +225,7 @@ func newNotificationQueue(max int) *notificationQueue {
 	return &notificationQueue{maxBytes: max, wake: make(chan struct{}, 1)}
 }
 
-// enqueue reports whether there was room. An empty queue takes a notification
-// of any size.
+// enqueue reports whether there was room. An empty queue accepts any size.
 func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +241,7 @@ func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
 	return true
 }
 
-// dequeue returns the oldest notification, nil when there is none.
+// dequeue returns the oldest notification, nil for none.
 func (b *notificationQueue) dequeue() *protocol.Notification {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,14 +8,12 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/lineio"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// defaultProbeTimeout is how long the server at the end of a line stream may
-// take to start and to answer server/discover. Legacy servers may not answer at
-// all, and then every connection takes that long, unless [Options.Era] makes the
-// question unnecessary.
+// defaultProbeTimeout limits the start of a server and its answer to server/discover. Every
+// connection to a legacy server that does not answer takes that long, unless [Options.Era] is set.
 const defaultProbeTimeout = 5 * time.Second
 
 var (
@@ -23,9 +21,8 @@ var (
 	_ protocol.LegacyPeer = (*Process)(nil)
 )
 
-// Probe implements [protocol.LegacyPeer]. On a stream every error that is not
-// one of a modern revision indicates a legacy server, and so does silence
-// (basic/transports/stdio, "Backward Compatibility").
+// Probe implements [protocol.LegacyPeer]. On a stream, silence and every error that is not one of a
+// modern revision indicate a legacy server (basic/transports/stdio, "Backward Compatibility").
 func (s *Stream) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
 	limited := ctx
@@ -37,7 +34,7 @@ func (s *Stream) Probe(ctx context.Context,
 	resp, err := s.Handle(limited, req, nil)
 	switch {
 	case err == nil:
-		return resp, resp.Error != nil && !revision.ProvesModern(resp.Error), nil
+		return resp, resp.Error != nil && !rules.ProvesModern(resp.Error), nil
 	case limited.Err() != nil && ctx.Err() == nil:
 		return nil, true, errPrefix.Errorf(
 			"no answer within %v, the StreamOptions.ProbeTimeout; "+
@@ -49,8 +46,8 @@ func (s *Stream) Probe(ctx context.Context,
 	return nil, garbled, err
 }
 
-// OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
-// time: OpenSession waits until an earlier one is closed.
+// OpenSession implements [protocol.LegacyPeer]. It waits until an earlier session of the stream is
+// closed.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
@@ -86,10 +83,9 @@ type initialization struct {
 	err      error
 }
 
-// sendInitialize sends an initialize request and returns its response. If a
-// request with the same parameters was sent before, it returns the response to
-// that one: initialize cannot be cancelled (basic/lifecycle), so the server may
-// already have opened the session for a caller that has given up.
+// sendInitialize returns the response to an initialize request. If one with the same parameters was
+// sent before, it returns the response to that: initialize cannot be cancelled (basic/lifecycle),
+// so the server may already have opened the session for a caller that has given up.
 func (s *Stream) sendInitialize(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
@@ -113,8 +109,8 @@ func (s *Stream) sendInitialize(ctx context.Context,
 	return &resp, nil
 }
 
-// awaitInitialize waits for the response as long as the stream lasts. After a
-// failure or refusal the next sendInitialize sends a new request.
+// awaitInitialize waits for the response. After an error the next sendInitialize sends a new
+// request.
 func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
@@ -127,9 +123,8 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	close(o.done)
 }
 
-// A streamSession is the session of a stream. It receives all requests of the
-// server: on a stream they do not say to which request of the client they
-// relate.
+// A streamSession is the session of a stream. It receives all requests of the server, which do not
+// say to which request of the client they relate.
 type streamSession struct {
 	stream *Stream
 	back   protocol.BackCaller
@@ -156,8 +151,8 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 	return x.stream.Notify(ctx, n)
 }
 
-// Close ends the session, not the stream, and the server is not told. It does
-// not wait for handlers, which may be what calls Close.
+// Close ends the session, not the stream, and sends nothing. It does not wait for handlers, which
+// may call it.
 func (x *streamSession) Close() error {
 	x.end(ErrClosed)
 	x.stream.mu.Lock()
@@ -173,8 +168,8 @@ func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
 func (x *streamSession) Err() error { return context.Cause(x.life) }
 
-// deliverNotifications passes queued notifications to back, on a goroutine of
-// its own, so that handlers do not block the reader.
+// deliverNotifications passes queued notifications to back, on its own goroutine, so that handlers
+// do not block the reader.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -191,8 +186,7 @@ func (x *streamSession) deliverNotifications() {
 	}
 }
 
-// queueNotification queues a notification for back. It passes cancellations on
-// at once: they must not wait behind others.
+// queueNotification queues a notification for back. Cancellations skip the queue.
 func (x *streamSession) queueNotification(n *protocol.Notification, size int) error {
 	if n.Method == protocol.NotifyCancelled {
 		return x.back.Notify(x.life, n)
@@ -212,8 +206,8 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine, unless the session ends first. It
-// blocks the reader while protocol.MaxBackCalls of them run.
+// runInSlot calls run on another goroutine. It blocks the reader while protocol.MaxBackCalls of
+// them run.
 func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
@@ -232,13 +226,13 @@ func (x *streamSession) runInSlot(run func()) {
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
 	if err != nil { // what replaces it is an internal error
-		line = lineio.AppendResponse(nil, &protocol.Response{ID: resp.ID})
+		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request in a slot. It reports false if line is no
-// request, because it names no method.
+// refuseMalformed refuses an invalid request in a slot. It reports false if line names no method
+// and is no request.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {
@@ -248,7 +242,7 @@ func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) 
 	return true
 }
 
-// currentSession returns the session of the stream, nil when there is none.
+// currentSession returns the session of the stream, nil for none.
 func (s *Stream) currentSession() *streamSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -171,8 +171,7 @@ func (s *lineServer) begin(ctx context.Context, req *protocol.Request, r *inFlig
 	}()
 }
 
-// end waits for the end of the request, and fails the test if it does not come
-// soon.
+// end waits for the end of the request, and fails the test if it does not come soon.
 func (r *inFlight) end() error {
 	r.s.Helper()
 	synctest.Wait()
@@ -451,6 +450,21 @@ func TestLongLines(t *testing.T) {
 	})
 }
 
+func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
+	for limit, want := range map[int]error{0: client.ErrMessageTooLong, -1: nil} {
+		bubble(t, client.StreamOptions{MaxLineBytes: limit}, func(t *testing.T, s *lineServer) {
+			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+			s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`)
+			if err := a.end(); !errors.Is(err, want) || (a.resp == nil) != (want != nil) {
+				t.Errorf("got %+v, %v, want %v", a.resp, err, want)
+			}
+			if want != nil {
+				s.expectCancelled("1")
+			}
+		})
+	}
+}
+
 func TestEndOfStream(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
@@ -654,17 +668,17 @@ func newEcho(t testing.TB) *server.Server {
 func TestStreamMultiplexes(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string]int{}
-	c := streamTo(t, newEcho(t),
-		&client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard[p.Message]++
-		}})
+	c := streamTo(t, newEcho(t), nil)
+	ctx := client.WithProgress(t.Context(), func(_ context.Context, p *protocol.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard[p.Message]++
+	})
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
 			text := fmt.Sprintf("call %d", i)
-			r, err := c.CallTool(t.Context(), "echo", map[string]any{"text": text})
+			r, err := c.CallTool(ctx, "echo", map[string]any{"text": text})
 			if err != nil {
 				t.Error(err)
 			} else if got := r.Content[0].(*protocol.TextContent).Text; got != text {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -30,19 +30,18 @@ type ToolsChanged struct{}
 // PromptsChanged means that the result of prompts/list has changed.
 type PromptsChanged struct{}
 
-// ResourcesChanged means that the result of resources/list or
-// resources/templates/list has changed.
+// ResourcesChanged means that resources/list or resources/templates/list has changed.
 type ResourcesChanged struct{}
 
 // ResourceUpdated means that the contents of a resource changed.
 type ResourceUpdated struct {
-	// URI may be that of a part of a resource that was subscribed to.
+	// URI may name a part of a resource of the filter.
 	URI string
 }
 
 // TaskChanged means that a task of this client has changed.
 type TaskChanged struct {
-	// Task is the task as it is now; its questions have not been checked.
+	// Task is its current state; its questions have not been checked.
 	Task *protocol.Task
 }
 
@@ -53,23 +52,18 @@ func (PromptsChanged) isEvent()   {}
 func (ResourcesChanged) isEvent() {}
 func (ResourceUpdated) isEvent()  {}
 
-// Listen opens a subscription and reports changes to handler, until the server
-// or ctx ends it (basic/patterns/subscriptions). Before it calls handler, it
-// drops the cached results that a change makes out of date. A nil handler is
-// for that purpose alone.
+// Listen opens a subscription and reports changes to handler, which may be nil, until the server or
+// ctx ends it (basic/patterns/subscriptions).
 //
-// Calls of handler do not overlap: while one runs, the next event waits. The
-// handler may call the client. If it panics, the subscription ends. Its context
-// ends with the subscription.
+// Calls of handler do not overlap. The handler may call the client. If it panics, the subscription
+// ends. Its context ends with the subscription.
 //
-// Listen returns nil when the server ends the subscription in good order. It
-// returns the cause of ctx when that ends, a [*TransportError] when the
-// connection is lost, a [*protocol.Error] when the server refuses, a
-// [*ResponseError] when it breaks the rules, a [context.DeadlineExceeded] when it does not
-// acknowledge within [Options.Timeout] (which limits nothing else here), and
-// [ErrClosed]. It does not subscribe again by itself, since changes in the
-// meantime would be lost without notice. A caller that does should wait a
-// little longer each time and, once acknowledged, read again what it relies on.
+// Listen returns nil when the server ends the subscription gracefully. Errors are the cause of ctx,
+// a [*TransportError] if the connection is lost, a [*protocol.Error] if the server refuses, a
+// [*ResponseError] if it breaks the rules, a [context.DeadlineExceeded] if it does not acknowledge
+// within [Options.Timeout] (which limits nothing else here), and [ErrClosed]. It does not subscribe
+// again, because changes in the meantime would be lost. A caller that does should back off and,
+// once acknowledged, read again what it relies on.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
@@ -105,7 +99,7 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil && !sub.isAcknowledged():
+	case err == nil && sub.honouredFilter() == nil:
 		err := errors.New("subscription ended without having been acknowledged")
 		return &ResponseError{protocol.MethodListen, err}
 	}
@@ -118,7 +112,7 @@ type subscription struct {
 	wanted  protocol.SubscriptionFilter
 	handler func(context.Context, ListenEvent) // may be nil
 	cancel  context.CancelCauseFunc
-	timer   *humantime.Timer // ends the wait for the acknowledgment; may be nil
+	timer   *waiting.Timer // ends the wait for the acknowledgment; may be nil
 
 	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex
@@ -126,15 +120,12 @@ type subscription struct {
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
-// startRequest notes that the request is sent under id, the first time or
-// again.
+// startRequest notes that the request is sent under id.
 func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id, s.honoured = id, nil
 }
-
-func (s *subscription) isAcknowledged() bool { return s.honouredFilter() != nil }
 
 func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	s.mu.Lock()
@@ -142,17 +133,16 @@ func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	return s.honoured
 }
 
-// changeParams are the parameters of all notifications of a subscription.
+// changeParams are the parameters of notifications of a subscription.
 type changeParams struct {
 	Meta          protocol.Meta                `json:"_meta"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications"`
 	URI           string                       `json:"uri"`
 }
 
-// handleNotification handles a notification of a subscription. It reports false
-// when n is of another kind. It drops notifications with another subscription
-// id or none, before the acknowledgment, or outside the filter. An error ends
-// the subscription.
+// handleNotification handles a notification of a subscription. It reports false if n is of another
+// kind. It drops notifications without the subscription id, before the acknowledgment, or outside
+// the filter. An error ends the subscription.
 func (s *subscription) handleNotification(ctx context.Context,
 	n *protocol.Notification) (bool, error) {
 	switch n.Method {
@@ -171,26 +161,18 @@ func (s *subscription) handleNotification(ctx context.Context,
 		s.cancel(err)
 		return true, err
 	}
-	if event == nil || s.handler == nil {
+	if event == nil {
 		return true, nil
 	}
 	return true, s.callHandler(ctx, event)
 }
 
-// reportEvent calls the handler, if there is one.
-func (s *subscription) reportEvent(ctx context.Context, event ListenEvent) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; it
+// cancels the request here because the peer need not do so.
+func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	if s.handler == nil {
 		return nil
 	}
-	return s.callHandler(ctx, event)
-}
-
-// callHandler calls the handler. A panic ends the subscription with a
-// [*PanicError]; it cancels the request here because the peer need not do so.
-func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
@@ -201,8 +183,6 @@ func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err 
 	return nil
 }
 
-// ownsNotification reports whether a notification has the id of the
-// subscription.
 func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID)
 	if !ok {
@@ -214,7 +194,7 @@ func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	return err == nil && id == s.id
 }
 
-// readEvent returns the event that a notification stands for, nil for none.
+// readEvent returns the event of a notification, nil for none.
 func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
@@ -238,8 +218,7 @@ func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) 
 	return event, nil
 }
 
-// eventOf returns the event that a notification other than the acknowledgment stands for, nil for
-// none.
+// eventOf returns the event of a notification other than the acknowledgment, nil for none.
 func eventOf(n *protocol.Notification) ListenEvent {
 	switch n.Method {
 	case protocol.NotifyToolsChanged:
@@ -261,9 +240,8 @@ func eventOf(n *protocol.Notification) ListenEvent {
 	return nil
 }
 
-// filterMatches reports whether a filter includes an event. An updated resource
-// may be a part of one that was subscribed to, and only the server knows which,
-// so every ResourceUpdated matches if the filter has any URI.
+// filterMatches reports whether a filter includes an event. Every ResourceUpdated matches a filter
+// with URIs: it may name a part of a resource, and only the server knows of which.
 func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	switch event := event.(type) {
 	case ToolsChanged:
@@ -280,8 +258,8 @@ func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	return false
 }
 
-// acknowledgeFilter notes which part of the wanted filter the server honours,
-// and returns the event that reports it.
+// acknowledgeFilter notes the part of the wanted filter that the server honours, and returns its
+// event.
 func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) ListenEvent {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -290,20 +268,9 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 		ToolsListChanged:     s.wanted.ToolsListChanged && said.ToolsListChanged,
 		PromptsListChanged:   s.wanted.PromptsListChanged && said.PromptsListChanged,
 		ResourcesListChanged: s.wanted.ResourcesListChanged && said.ResourcesListChanged,
-	}
-	for _, id := range s.wanted.TaskIDs {
-		if slices.Contains(said.TaskIDs, id) {
-			honoured.TaskIDs = append(honoured.TaskIDs, id)
-		}
-	}
-	agreed := make(map[string]bool, len(said.ResourceSubscriptions))
-	for _, uri := range said.ResourceSubscriptions {
-		agreed[uri] = true
-	}
-	for _, uri := range s.wanted.ResourceSubscriptions {
-		if agreed[uri] {
-			honoured.ResourceSubscriptions = append(honoured.ResourceSubscriptions, uri)
-		}
+
+		ResourceSubscriptions: intersect(s.wanted.ResourceSubscriptions, said.ResourceSubscriptions),
+		TaskIDs:               intersect(s.wanted.TaskIDs, said.TaskIDs),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,4 +279,18 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	copied.TaskIDs = slices.Clone(honoured.TaskIDs)
 	return Acknowledged{copied}
+}
+
+// intersect returns the elements of wanted that said has too, nil for none.
+func intersect(wanted, said []string) (both []string) {
+	has := make(map[string]bool, len(said))
+	for _, s := range said {
+		has[s] = true
+	}
+	for _, w := range wanted {
+		if has[w] {
+			both = append(both, w)
+		}
+	}
+	return both
 }

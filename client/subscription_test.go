@@ -220,39 +220,37 @@ func untilDone(ctx context.Context, _ *protocol.Request) (response, error) {
 	return nil, ctx.Err()
 }
 
-func TestListenEndsWithItsContext(t *testing.T) {
+func TestListenEndsWithItsContextOrClient(t *testing.T) {
 	reason := errors.New("had enough")
-	for name, end := range map[string]func(context.Context, *protocol.Request) (response, error){
-		"transport fails": untilDone,
+	for name, test := range map[string]struct {
+		end  func(context.Context, *protocol.Request) (response, error)
+		want error
+	}{
+		"transport fails": {untilDone, reason},
 		// A server in the same process has a chance to answer.
-		"server answers": func(ctx context.Context, req *protocol.Request) (response, error) {
+		"server answers": {func(ctx context.Context, req *protocol.Request) (response, error) {
 			<-ctx.Done()
 			return refuse(req, protocol.Errorf(protocol.CodeInternalError, "gone"))
-		},
+		}, reason},
+		"client is closed": {untilDone, client.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			c := newClient(t, listening(end, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-			err := c.Listen(ctx, everything(),
-				func(context.Context, client.ListenEvent) { cancel(reason) })
-			if err != reason {
-				t.Errorf("got %v, want %v", err, reason)
+			c := newClient(t, listening(test.end, frame{protocol.NotifyAcknowledged, ackAll}), nil)
+			err := c.Listen(ctx, everything(), func(context.Context, client.ListenEvent) {
+				if test.want == reason {
+					cancel(reason)
+				} else {
+					_ = c.Close()
+				}
+			})
+			if err != test.want {
+				t.Errorf("got %v, want %v", err, test.want)
 			}
-			if err := c.Listen(ctx, everything(), nil); err != reason {
-				t.Errorf("with a context that is over: got %v", err)
+			if err := c.Listen(ctx, everything(), nil); err != test.want {
+				t.Errorf("afterwards: got %v", err)
 			}
 		})
-	}
-}
-
-func TestListenEndsWithTheClient(t *testing.T) {
-	c, err := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-	noError(t, err)
-	err = c.Listen(t.Context(), everything(), func(context.Context, client.ListenEvent) {
-		_ = c.Close()
-	})
-	if !errors.Is(err, client.ErrClosed) {
-		t.Errorf("got %v, want %v", err, client.ErrClosed)
 	}
 }
 

@@ -10,45 +10,44 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrTaskCancelled is the error of a call whose task was cancelled, by [Client.CancelTask], by
-// another holder of the handle, or by the server.
+// ErrTaskCancelled is the error of a call whose task was cancelled, by whichever side.
 var ErrTaskCancelled = errors.New("client: the task was cancelled")
 
 const (
-	// defaultTaskPoll is when a task is asked for again where the server does not say;
-	// minTaskPoll and maxTaskPoll bound what it says.
+	// defaultTaskPoll is the poll interval; minTaskPoll and maxTaskPoll bound that of the server.
 	defaultTaskPoll = time.Second
 	minTaskPoll     = 100 * time.Millisecond
 	maxTaskPoll     = time.Minute
-	// maxTaskFailures is how often in a row a poll may fail before the task is given up: with
-	// pauses that grow to maxTaskPoll, a server may be away for a quarter of an hour.
+	// maxTaskFailures limits failed polls in a row: with pauses that grow to maxTaskPoll, a server
+	// may be away for a quarter of an hour.
 	maxTaskFailures = 20
-	// maxTaskRepeats is how many polls in a row may show nothing but questions that have been
-	// answered and acknowledged.
+	// maxTaskRepeats limits the polls in a row that show only questions that have been answered and
+	// acknowledged.
 	maxTaskRepeats = 60
-	// resendTaskAnswers is in how many of these polls an answer is sent again that was
-	// acknowledged: a server whose store was restored from a copy has lost it.
+	// After each resendTaskAnswers of these polls the answer is sent again: a server whose store
+	// was restored from a backup has lost it.
 	resendTaskAnswers = 10
-	// maxTaskQuestions is how many questions one task may ask.
+	// maxTaskQuestions limits the questions of one task.
 	maxTaskQuestions = 1024
-	// taskCancelTime is how long a call that is given up waits for its task to be cancelled.
+	// taskCancelTime limits the cancellation of the task of an abandoned call.
 	taskCancelTime = 2 * time.Second
 )
 
-// A Task is the handle of a call that has become a task (the tasks extension). It comes from
-// [Client.BeginTask] and goes to [Client.FollowTask].
+// A Task is the handle of a call that has become a task (the tasks extension): [Client.BeginTask]
+// returns it, [Client.FollowTask] follows it.
 //
 // It can be stored as JSON and followed in another process. Protect it: it holds people's answers
-// on their way, and for servers without authentication the id is all that it takes to read and
-// cancel the task. It holds no credentials. Printing and logging show neither.
+// until they are sent, and for servers without authentication the id suffices to read and cancel
+// the task. It holds no credentials. Printing and logging show neither.
 //
-// Its methods must not be called while it is followed, but from the keep function.
+// While it is followed, its methods may be called from the keep function only.
 type Task struct{ state *taskState }
 
 type taskState struct {
@@ -72,7 +71,7 @@ func (t Task) ID() string {
 	return t.state.ID
 }
 
-// String names the tool. The id is a secret of servers without authentication.
+// String names the tool, not the id, which may be a secret.
 func (t Task) String() string {
 	if t.state == nil {
 		return "no task"
@@ -80,10 +79,7 @@ func (t Task) String() string {
 	return fmt.Sprintf("task of tool %.64q", t.state.Tool)
 }
 
-// Format prints [Task.String] for every verb.
-func (t Task) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(t.String())) }
-
-// LogValue returns [Task.String].
+// LogValue keeps the contents out of logs.
 func (t Task) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // MarshalJSON returns everything that [Client.FollowTask] needs.
@@ -107,18 +103,19 @@ func (t *Task) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// BeginTask calls a tool, answers the questions that it asks first, and returns when it has become
-// a task, with its handle, or is done, with its result. Unlike with [Client.CallTool] nothing but
-// [Client.CancelTask] cancels the task then. [Options.Tasks] must be set. Errors are those of
-// CallTool. P is not changed.
+// BeginTask calls a tool, answers its first questions, and returns a result, or a handle once the
+// call has become a task. Unlike with [Client.CallTool], only [Client.CancelTask] cancels the task.
+// [Options.Tasks] must be set. Errors are those of CallTool. P is not changed.
 func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	*protocol.CallToolResult, *Task, error) {
 	if !c.opts.Tasks {
 		return nil, nil, errors.New("client: BeginTask: set Options.Tasks")
 	}
+	ctx, done := c.beginCall(ctx)
+	defer done()
 	result, err := c.driveCall(ctx, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, preferClosed(ctx, err)
 	}
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -126,8 +123,7 @@ func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	case *protocol.CreateTaskResult:
 		return nil, c.newTask(p.Name, r), nil
 	}
-	return nil, nil, &ResponseError{protocol.MethodCallTool,
-		fmt.Errorf("unexpected result %T", result)}
+	return nil, nil, unexpectedResult(protocol.MethodCallTool, result)
 }
 
 func (c *Client) newTask(tool string, handle *protocol.CreateTaskResult) *Task {
@@ -136,7 +132,7 @@ func (c *Client) newTask(tool string, handle *protocol.CreateTaskResult) *Task {
 		Poll: handle.Task.PollAfter.Milliseconds()}}
 }
 
-// serverName names the server that the handles of tasks are for, empty where it has no address.
+// serverName names the server in handles, empty if it has no address.
 func (c *Client) serverName() string {
 	if peer, ok := c.peer.(interface{ ServerURL() string }); ok {
 		return peer.ServerURL()
@@ -144,15 +140,14 @@ func (c *Client) serverName() string {
 	return ""
 }
 
-// FollowTask waits until a task has a result, and answers the questions that it asks: each is put
-// to the handlers once, however often the server shows it. keep, which may be nil, is called with
-// the task before an answer is sent, so that another process can go on from there; an error of it
-// ends the call.
+// FollowTask waits until a task has a result, and answers its questions: handlers see each once,
+// however often the server shows it. keep, which may be nil, is called with the task before an
+// answer is sent, so that another process can continue from there; its error ends the call.
 //
-// The end of ctx, of the client or of the process does not cancel the task. A task that failed
-// gives a [*protocol.Error], one that was cancelled [ErrTaskCancelled]. Other errors are those of
-// [Client.CallTool]; a handle for another server is refused. Polls that fail are repeated for
-// about a quarter of an hour.
+// The end of ctx, of the client or of the process does not cancel the task. The error of a failed
+// task is a [*protocol.Error], of a cancelled one [ErrTaskCancelled]. Other errors are those of
+// [Client.CallTool]; a handle for another server is refused. Failed polls are repeated for about a
+// quarter of an hour.
 func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
 	*protocol.CallToolResult, error) {
 	if err := c.checkTask(t); err != nil {
@@ -176,7 +171,7 @@ func (c *Client) checkTask(t *Task) error {
 	return nil
 }
 
-// CancelTask asks the server to cancel a task. It may end with a result all the same.
+// CancelTask asks the server to cancel a task, which may still end with a result.
 func (c *Client) CancelTask(ctx context.Context, t *Task) error {
 	if err := c.checkTask(t); err != nil {
 		return err
@@ -187,8 +182,8 @@ func (c *Client) CancelTask(ctx context.Context, t *Task) error {
 	return preferClosed(ctx, err)
 }
 
-// driveTask follows the task that a call has become, and cancels it when the call is given up:
-// nobody else has the handle.
+// driveTask follows the task of a call, and cancels it if the call is abandoned: nobody else has
+// the handle.
 func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.CreateTaskResult) (
 	protocol.Result, error) {
 	t := c.newTask(tool, handle)
@@ -205,19 +200,17 @@ func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.Cr
 	return nil, err
 }
 
-// A taskEndError is the error of a task that is over on the server.
+// A taskEndError is the error of a task that has ended on the server.
 type taskEndError struct{ error }
 
 func (e *taskEndError) Unwrap() error { return e.error }
 
-// A taskPoll is the loop of one call that follows a task.
 type taskPoll struct {
 	client   *Client
 	task     *Task
 	keep     func(*Task) error
 	wake     chan struct{} // the server has announced a change
-	mu       sync.Mutex
-	heard    bool // the server announces changes
+	heard    atomic.Bool   // the server announces changes
 	polled   time.Time
 	failures int  // polls in a row
 	repeats  int  // polls in a row that showed answered questions only
@@ -261,19 +254,16 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	}
 }
 
-// pause waits until the task is to be asked for again: a server that announces changes without end
-// is not asked without end.
+// pause waits until the next poll, at least minTaskPoll also after announced changes.
 func (p *taskPoll) pause(ctx context.Context) error {
 	wait := time.Duration(p.task.state.Poll) * time.Millisecond
 	if wait == 0 {
 		wait = defaultTaskPoll
 	}
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
-	p.mu.Lock()
-	if p.heard && p.failures == 0 {
+	if p.heard.Load() && p.failures == 0 {
 		wait = max(wait, maxTaskPoll/2) // in case that an announcement is lost
 	}
-	p.mu.Unlock()
 	timer := time.NewTimer(wait + rand.N(wait/8+1))
 	defer timer.Stop()
 	select {
@@ -288,14 +278,14 @@ func (p *taskPoll) pause(ctx context.Context) error {
 	return nil
 }
 
-// listen has the server announce changes, where it does.
+// listen subscribes to changes, which not every server announces.
 func (p *taskPoll) listen(ctx context.Context) {
 	id := p.task.state.ID
 	_ = p.client.Listen(ctx, protocol.SubscriptionFilter{TaskIDs: []string{id}},
 		func(_ context.Context, e ListenEvent) {
 			switch e := e.(type) {
 			case Acknowledged:
-				p.setHeard(slices.Contains(e.Filter.TaskIDs, id))
+				p.heard.Store(slices.Contains(e.Filter.TaskIDs, id))
 			case TaskChanged:
 				select {
 				case p.wake <- struct{}{}:
@@ -303,16 +293,10 @@ func (p *taskPoll) listen(ctx context.Context) {
 				}
 			}
 		})
-	p.setHeard(false)
+	p.heard.Store(false)
 }
 
-func (p *taskPoll) setHeard(heard bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = heard
-}
-
-// get asks for the task. It returns nil where the server could not say.
+// get polls the task. It returns nil after a temporary failure.
 func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
 	result, err := p.client.sendTask(ctx, protocol.MethodGetTask, p.task, nil)
 	if err != nil {
@@ -323,7 +307,7 @@ func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
 	state := p.task.state
 	switch {
 	case !ok:
-		err = fmt.Errorf("unexpected result %T", result)
+		return nil, unexpectedResult(protocol.MethodGetTask, result)
 	case got.Task.ID != state.ID:
 		err = errors.New("it is another task")
 	case !got.Task.Created.Equal(state.Created):
@@ -335,7 +319,7 @@ func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
 	return nil, &ResponseError{protocol.MethodGetTask, err}
 }
 
-// tolerate returns nil for a failure that may pass.
+// tolerate returns nil for a temporary failure.
 func (p *taskPoll) tolerate(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -350,8 +334,7 @@ func (p *taskPoll) tolerate(ctx context.Context, err error) error {
 	return nil
 }
 
-// answer puts the questions that are new to the handlers, and sends the answers to all that the
-// server shows.
+// answer calls the handlers for new questions, and sends the answers to all that the server shows.
 func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) error {
 	state := p.task.state
 	var fresh protocol.InputRequests
@@ -373,12 +356,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	if err := p.ask(ctx, fresh); err != nil {
 		return err
 	}
-	var responses protocol.InputResponses
-	for _, q := range requests {
-		if answer := state.Answers[q.Key]; answer != nil {
-			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
-		}
-	}
+	responses := collectResponses(requests, state.Answers)
 	if len(responses) == 0 || p.received && p.repeats%resendTaskAnswers != 0 {
 		return nil
 	}
@@ -389,7 +367,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	return nil
 }
 
-// ask puts questions to the handlers and remembers the answers, those of former questions no more.
+// ask calls the handlers and replaces the remembered answers.
 func (p *taskPoll) ask(ctx context.Context, fresh protocol.InputRequests) error {
 	if len(fresh) == 0 {
 		return nil
@@ -412,7 +390,6 @@ func (p *taskPoll) ask(ctx context.Context, fresh protocol.InputRequests) error 
 	return p.keep(p.task)
 }
 
-// sendTask sends a request about a task.
 func (c *Client) sendTask(ctx context.Context, method string, t *Task,
 	responses protocol.InputResponses) (protocol.Result, error) {
 	params := &protocol.TaskParams{TaskID: t.state.ID, InputResponses: responses}
@@ -420,7 +397,7 @@ func (c *Client) sendTask(ctx context.Context, method string, t *Task,
 	return c.sendWithBusyRetry(ctx, c.newCall(l), l)
 }
 
-// checkHandle refuses the handle of a task that the client has not declared to be able to handle.
+// checkHandle refuses the handle of a task if the client has not declared tasks.
 func checkHandle(result protocol.Result, declared *protocol.ClientCapabilities) error {
 	if _, handle := result.(*protocol.CreateTaskResult); !handle {
 		return nil

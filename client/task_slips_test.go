@@ -209,65 +209,51 @@ func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 	}
 }
 
-// A question is shown once, whatever the server repeats; one that is asked anew has another key.
-func TestQuestionsOfTasksAreShownOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlippingServer(isHandle, func(n int) string {
-			switch {
-			case n <= 20:
-				return isAsking("who")
+// Handlers see a question once, whatever the server repeats, unless it has a new key.
+func TestQuestionsOfTasks(t *testing.T) {
+	for name, test := range map[string]struct {
+		get   func(s *slippingServer) string
+		busy  int // the update that is refused
+		ok    bool
+		asked int32
+		// 0: does not matter
+		polled, updated int
+	}{
+		"shown once": {get: func(s *slippingServer) string {
+			switch n := len(s.polled); {
 			case n == 21:
 				return isAsking("who.2")
 			case n <= 30: // an old key comes back
 				return isAsking("who")
 			}
 			return isDone
-		})
-		if asked, err := s.follow(t); err != nil || asked != 2 || s.cancelled != 0 {
-			t.Errorf("asked %d times, %v", asked, err)
-		}
-	})
-}
-
-func TestAnsweredQuestionThatStaysIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlippingServer(isHandle, func(int) string { return isAsking("who") })
-		asked, err := s.follow(t)
-		if !isResponseError(err) || asked != 1 {
-			t.Errorf("asked %d times, %v", asked, err)
-		}
-		if len(s.polled) != 62 || s.cancelled != 1 || s.updated != 7 { // now and then again
-			t.Errorf("%d polls, %d updates, cancelled %d times", len(s.polled), s.updated,
-				s.cancelled)
-		}
-	})
-}
-
-// TestAnswersThatAServerIsTooBusyForComeAgain: with the next poll, although the server has taken
-// those before.
-func TestAnswersThatAServerIsTooBusyForComeAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s *slippingServer
-		s = newSlippingServer(isHandle, func(int) string {
+		}, ok: true, asked: 2},
+		"answered and repeated": { // the answer is sent again now and then
+			get:   func(*slippingServer) string { return isAsking("who") },
+			asked: 1, polled: 62, updated: 7},
+		// The answer comes again with the next poll, although the server has taken those before.
+		"busy server": {get: func(s *slippingServer) string {
 			return []string{isAsking("one"), isAsking("two"), isAsking("two"), isDone}[s.updated]
+		}, busy: 2, ok: true, asked: 2, polled: 4, updated: 3},
+		"without end": {
+			get:   func(s *slippingServer) string { return isAsking(fmt.Sprint("q", len(s.polled))) },
+			asked: 1024},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var s *slippingServer
+			s = newSlippingServer(isHandle, func(int) string { return test.get(s) })
+			s.busy = test.busy
+			asked, err := s.follow(t)
+			if (err == nil) != test.ok || isResponseError(err) == test.ok || asked != test.asked {
+				t.Errorf("asked %d times, %v", asked, err)
+			}
+			if test.polled > 0 && (len(s.polled) != test.polled || s.updated != test.updated) ||
+				(s.cancelled == 0) != test.ok {
+				t.Errorf("%d polls, %d updates, cancelled %d times", len(s.polled), s.updated,
+					s.cancelled)
+			}
 		})
-		s.busy = 2
-		asked, err := s.follow(t)
-		if err != nil || asked != 2 || s.updated != 3 || len(s.polled) != 4 {
-			t.Errorf("%v: asked %d times, %d updates, %d polls", err, asked, s.updated,
-				len(s.polled))
-		}
-	})
-}
-
-func TestTaskThatAsksWithoutEndIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlippingServer(isHandle, func(n int) string { return isAsking(fmt.Sprint("q", n)) })
-		asked, err := s.follow(t)
-		if !isResponseError(err) || asked != 1024 {
-			t.Errorf("asked %d times, %v", asked, err)
-		}
-	})
+	}
 }
 
 func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {

@@ -2,19 +2,17 @@ package elicitation
 
 import "errors"
 
-// maxAbandonedUpstreams is how many connections with abandoned calls are remembered.
-// Connections that serve one call each come and go and need no memory: it is for
-// the few that calls share.
+// maxAbandonedUpstreams is the number of connections with abandoned calls that are remembered. Only
+// connections that calls share need it, and there are few.
 const maxAbandonedUpstreams = 2048
 
 // errAbandonedCall is why a question with one call on its connection is refused.
 var errAbandonedCall = errors.New(
 	"a call that was given up on this connection could have caused it")
 
-// An abandonedCount is how many calls on a connection ended because their context did, while their
-// upstream may still work on them: what it asks until it notices is not for the client of the next
-// call. A count lasts as long as a question may after the last call that was added. Counts are
-// guarded by router.mu.
+// An abandonedCount counts the calls on a connection whose context ended while their upstream may
+// still work on them: its questions are not for the client of the next call. A count lasts, after
+// the last call that was added, as long as a question may. router.mu guards counts.
 type abandonedCount struct{ calls int }
 
 // abandonLocked counts the call as abandoned.
@@ -29,11 +27,10 @@ func (c *Call) abandonLocked() {
 	c.abandoned = count
 }
 
-// ConfirmUpstreamEnd reports that the upstream is done with the call: it has answered the
-// request, or acknowledged that it was cancelled, or its connection is closed. Questions
-// that come later are not about this call, so that it makes none ambiguous any more.
-// Hosts call it when they learn it, before or after [Call.End]; without it an abandoned
-// call counts as long as a question may last, see [Options].Timeout. It may be called again.
+// ConfirmUpstreamEnd reports that the upstream is done with the call: it has answered the request,
+// or acknowledged that it was cancelled, or its connection is closed. Later questions do not belong
+// to this call. Hosts call it before or after [Call.End]; without it an abandoned call counts as
+// long as a question may last, see [Options].Timeout. It may be called again.
 func (c *Call) ConfirmUpstreamEnd() {
 	r := c.router
 	r.mu.Lock()

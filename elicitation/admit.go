@@ -9,9 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// admitQuestion reads a question and decides whether this client may be asked it.
-// Capabilities come before the parameters: a client that declared nothing causes no
-// work.
+// admitQuestion reads a question and decides whether this client may be asked it. Capabilities
+// are checked before the parameters, because that costs nothing.
 func (c *Call) admitQuestion(ctx context.Context,
 	params json.RawMessage) (*parsedQuestion, *Error) {
 	r := c.router
@@ -21,9 +20,13 @@ func (c *Call) admitQuestion(ctx context.Context,
 	if refused := c.checkCapabilities(""); refused != nil {
 		return nil, refused
 	}
-	q, refused := parseQuestion(params)
-	if refused != nil {
-		return nil, refused
+	if limit := maxSchemaBytes + maxOutsideSchema; len(params) > limit {
+		err := fmt.Errorf("larger than %d bytes", limit)
+		return nil, invalidQuestionError(ReasonTooLarge, err)
+	}
+	q, err := parseQuestion(params)
+	if err != nil {
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	if refused := q.checkSchema(&r.opts, r.forms); refused != nil {
 		return nil, refused
@@ -40,11 +43,15 @@ func (c *Call) admitQuestion(ctx context.Context,
 	return q, nil
 }
 
-// checkCapabilities refuses what the client of the call has not declared. It is called
-// before the question is read, with an empty kind, and again when its kind is known.
+// checkCapabilities refuses a question that the client of the call has not declared. It is called
+// with an empty kind before the question is read.
 func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	version := c.origin.Session.info.Version
-	form, url := supportedModes(c.capabilities(), version)
+	declared := c.origin.Session.info.Capabilities
+	if c.origin.Capabilities != nil {
+		declared = *c.origin.Capabilities
+	}
+	form, url := supportedModes(declared, version)
 	if c.via.frames != nil && version.Era() == protocol.Modern {
 		form, url = false, false // servers send no requests there
 	}

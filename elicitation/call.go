@@ -13,31 +13,24 @@ import (
 // also to the same server, have different keys.
 type UpstreamKey string
 
-// An Origin is the request of a client that a call upstream serves. An Origin of package
-// client is where a question that a client got comes from.
+// An Origin is the request of a client that a call upstream serves.
 type Origin struct {
 	// Session is the client. It is required.
 	Session *Session
-	// Principal is who sent the request, zero: the session's.
+	// Principal sent the request. Zero: that of the session.
 	Principal protocol.Principal
-	// Request is the id of the client's request; it may be zero. Logs have it.
+	// Request is the id of the client's request, for logs. It may be zero.
 	Request protocol.ID
-	// CallID is the name by which [Router.ElicitFrom] tells the calls on one connection
-	// apart, "": a random one, see [Call.Origin].
+	// CallID identifies the call among those on its connection, for [Router.ElicitFrom].
+	// "": a random one, see [Call.Origin].
 	CallID string
-	// Capabilities are what the client declared with this request, nil: what
-	// it declared for the session.
+	// Capabilities are those that the client declared with this request. Nil: those of the
+	// session.
 	Capabilities *protocol.ClientCapabilities
-	// ProgressToken is the token of the client's request. The client gets heartbeats
-	// on it while a person is asked; see [Call.RelayProgress].
-	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
-	// wants no progress.
-	ProgressToken protocol.ProgressToken
 }
 
-// A Call is a request of a client while an upstream serves it, from [Router.Begin] to
-// [Call.End]. It is the gateway's side of a request: those of packages server and roundtrip
-// are the side of a server that runs a handler. All methods may be called concurrently.
+// A Call is a client's request that an upstream serves, from [Router.Begin] to [Call.End]. All
+// methods may be called concurrently.
 type Call struct {
 	router   *Router
 	ctx      context.Context // of the request, from Begin to End
@@ -47,7 +40,6 @@ type Call struct {
 	subject  string // of an authenticated principal, for the log
 	began    time.Time
 	unwatch  func() bool // stops watching ctx
-	progress progressWriter
 
 	// Guarded by router.mu.
 	questions    []*pendingQuestion
@@ -58,21 +50,19 @@ type Call struct {
 	abandoned    *abandonedCount // that has this call; nil: it is not abandoned
 }
 
-// Begin registers a request of a client that an upstream is about to serve: until
-// [Call.End], questions of the upstream on that connection may be for this client.
-// When ctx ends, pending questions are withdrawn and further ones refused. An
-// empty upstream key stands for a connection of this call's own, on which
-// [Router.ElicitFrom] finds nothing.
+// Begin registers a client's request that an upstream is about to serve: until [Call.End],
+// questions of the upstream on that connection may be for this client. When ctx ends, pending
+// questions are withdrawn and further ones refused. An empty upstream key stands for a connection
+// that only this call uses, on which [Router.ElicitFrom] finds nothing.
 //
-// ctx must be the context of the call upstream. When that ends before End, the call is
-// abandoned, and the upstream may take its time to notice: until
-// [Call.ConfirmUpstreamEnd], or as long as a question may last, [Router.ElicitFrom] refuses
-// questions on that connection that do not say which call they belong to. A host whose
-// upstream cannot say when it is done, as over stdio, gives further calls a new connection.
+// ctx must be the context of the call upstream. If it ends before End, the call is abandoned, and
+// the upstream may notice late: until [Call.ConfirmUpstreamEnd], or for as long as a question may
+// last, [Router.ElicitFrom] refuses questions on that connection that name no call. A host whose
+// upstream cannot report that it is done, as over stdio, uses a new connection for further calls.
 //
-// Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and
-// counted as elicitation.rejected: [ReasonNoSession] when the session is detached, and
-// [ReasonShutdown], with the time after which to try again, after [Router.Shutdown].
+// Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and counted
+// as elicitation.rejected: [ReasonNoSession] if the session is detached, and [ReasonShutdown], with
+// RetryAfter, after [Router.Shutdown].
 func (r *Router) Begin(
 	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
 ) (*Call, error) {
@@ -91,14 +81,13 @@ func (r *Router) Begin(
 	if r.opts.Log != nil {
 		c.subject = r.subjectOf(origin.Principal)
 	}
-	c.progress.setVia(via, origin.ProgressToken)
 	if refused := r.insertCall(c); refused != nil {
 		return nil, c.rejectQuestion(nil, refused)
 	}
 	return c, nil
 }
 
-// insertCall stores a call, unless its session is gone by now.
+// insertCall stores a call unless its session is gone.
 func (r *Router) insertCall(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,13 +99,10 @@ func (r *Router) insertCall(c *Call) *Error {
 	return nil
 }
 
-// End ends the call. Pending questions are withdrawn. It may be called again. When it
-// returns no more progress is delivered, so hosts call it before the client gets its
-// result; it waits two seconds at most for a delivery in flight.
+// End ends the call. Pending questions are withdrawn. It may be called again.
 func (c *Call) End() {
 	c.unwatch()
 	c.cancelQuestions(byCallEnd)
-	c.progress.close()
 	r := c.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +116,7 @@ func (c *Call) End() {
 	r.removeCallLocked(c)
 }
 
-// cancelQuestions withdraws the pending questions of the call, and no further ones
-// begin.
+// cancelQuestions withdraws the pending questions of the call and refuses further ones.
 func (c *Call) cancelQuestions(by string) {
 	c.router.mu.Lock()
 	c.over = true
@@ -142,25 +127,10 @@ func (c *Call) cancelQuestions(by string) {
 	}
 }
 
-// Origin returns the origin that was given to Begin, with the principal and the id of
-// the call filled in.
+// Origin returns the origin that was passed to Begin, with Principal and CallID filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
-// UpstreamCapabilities are what a gateway may declare to the upstream for this
-// call: the modes of elicitation that its client can be asked in.
-func (c *Call) UpstreamCapabilities() protocol.ClientCapabilities {
-	return upstreamCapabilities(c.capabilities(), c.origin.Session.info.Version)
-}
-
-func (c *Call) capabilities() protocol.ClientCapabilities {
-	if c.origin.Capabilities != nil {
-		return *c.origin.Capabilities
-	}
-	return c.origin.Session.info.Capabilities
-}
-
-// startSweepLocked starts the timer of endLeakedCalls with the first call. It runs
-// only while there are calls.
+// startSweepLocked starts the timer of endLeakedCalls with the first call.
 func (r *Router) startSweepLocked() {
 	switch {
 	case len(r.calls) > 1:
@@ -171,9 +141,8 @@ func (r *Router) startSweepLocked() {
 	}
 }
 
-// endLeakedCalls reports and ends calls that were over already at the last sweep and that
-// their host has not ended: what comes on their connection would be ambiguous for ever.
-// The host may still end them itself.
+// endLeakedCalls reports and ends calls that were over at the last sweep and that their host has
+// not ended: questions on their connection would be ambiguous for ever.
 func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()

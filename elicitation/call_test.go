@@ -29,7 +29,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 			return err
 		},
 		"the upstream is gone": func(s *scene, _ func()) error {
-			_, err := s.call.Elicit(gone, form("m"), nil)
+			_, err := s.call.Elicit(gone, form("m"))
 			return err
 		},
 		"detached": func(s *scene, _ func()) error {
@@ -72,7 +72,7 @@ func TestClientErrorThatEndsTheCall(t *testing.T) {
 		time.AfterFunc(time.Second, func() {
 			cancel(&waiting.ClientError{Said: said, Err: context.Canceled})
 		})
-		_, err := call.Elicit(t.Context(), form("m"), nil)
+		_, err := call.Elicit(t.Context(), form("m"))
 		refused(t, err, elicitation.ReasonClientError, -32000, "no eyes")
 		r.wantEvents("created delivered error")
 	})
@@ -96,7 +96,7 @@ func TestSweepEndsCallsThatWereNotEnded(t *testing.T) {
 		other.Detach()
 		time.Sleep(5*time.Minute + time.Second)
 		r.wantEvents("")
-		_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+		_, err := r.ElicitFrom(t.Context(), "up", form("m"))
 		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 		time.Sleep(5 * time.Minute)
 		r.wantEvents("rejected leaked leaked")
@@ -105,11 +105,11 @@ func TestSweepEndsCallsThatWereNotEnded(t *testing.T) {
 				t.Errorf("%v is reported", id)
 			}
 		}
-		if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
+		if _, err := r.ElicitFrom(t.Context(), "up", form("m")); err != nil {
 			t.Errorf("the call that goes on cannot ask: %v", err)
 		}
 		next := r.begin(elicitation.Origin{Session: s}, byHand(), "aborted")
-		_, err = r.ElicitFrom(t.Context(), "aborted", form("m"), nil)
+		_, err = r.ElicitFrom(t.Context(), "aborted", form("m"))
 		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 		next.End()
 		const all = "rejected leaked leaked created delivered completed rejected"

@@ -27,7 +27,7 @@ func TestElicitationAllocates(t *testing.T) {
 	call := s.begin(elicitation.Origin{Session: s.session}, frames, "up")
 	params := form("Deploy to prod?")
 	got := testing.AllocsPerRun(200, func() {
-		if _, err := call.Elicit(t.Context(), params, nil); err != nil {
+		if _, err := call.Elicit(t.Context(), params); err != nil {
 			t.Error(err)
 		}
 	})
@@ -126,7 +126,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		}
 		defer call.End()
 		ended.Go(func() {
-			_, err := call.Elicit(t.Context(), form("Deploy to prod?"), nil)
+			_, err := call.Elicit(t.Context(), form("Deploy to prod?"))
 			if !errors.Is(err, elicitation.ReasonCancelled) {
 				t.Error(err)
 			}

@@ -12,15 +12,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Via is how questions reach the client while one of its requests runs. It is made
-// by [ViaFrames] or [ViaAsker]. The zero Via reaches nobody.
+// Via delivers questions to the client while one of its requests runs. [ViaFrames] and [ViaAsker]
+// make one. The zero Via delivers nothing.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker
 }
 
-// ViaFrames is the Via of hosts that write frames themselves. The router makes the
-// request and owns its id; the client's response goes to [Router.HandleReply].
+// ViaFrames is the Via of hosts that write frames themselves. The router creates the request and
+// its id; the host passes the client's response to [Router.HandleReply].
 func ViaFrames(d FrameDeliverer) Via { return Via{frames: d} }
 
 // ViaAsker is the Via of hosts whose SDK writes a request and waits for the response
@@ -30,10 +30,9 @@ func ViaAsker(a Asker) Via { return Via{asker: a} }
 // A FrameDeliverer writes messages on the stream of one request of a client, in
 // the order in which it is called.
 type FrameDeliverer interface {
-	// Deliver returns nil once the transport has accepted m: then, and only
-	// then, the question counts as delivered. It gets an elicitation/create
-	// request, or a notification that withdraws one or reports a visit
-	// complete. It should return when ctx ends; one that does not holds up a
+	// Deliver returns nil once the transport has accepted m: only then the question counts as
+	// delivered. m is an elicitation/create request, or a notification that withdraws one or
+	// reports the end of a visit. Deliver should return when ctx ends; if it does not, it blocks a
 	// goroutine but no question. Calls may overlap.
 	Deliver(ctx context.Context, m protocol.Message) error
 }
@@ -46,29 +45,16 @@ func (f DeliverFunc) Deliver(ctx context.Context, m protocol.Message) error { re
 
 // An Asker puts a question to the client of one request and waits.
 type Asker interface {
-	// Ask returns the client's result, a JSON object, as it came. It calls
-	// delivered, from any goroutine, when the transport has accepted the
-	// question; one that cannot know does not call it, and the router then
-	// never claims a delivery before the answer proves it.
+	// Ask returns the client's result, a JSON object, unchanged. It calls delivered, from any
+	// goroutine, when the transport has accepted the question. If it cannot know, it does not call
+	// it, and the router reports the delivery with the answer.
 	//
-	// An error that is, or wraps, a [*protocol.Error] is the client's own
-	// refusal and goes upstream as it is; any other means that the client
-	// could not be reached.
+	// An error that is, or wraps, a [*protocol.Error] is the client's own refusal and goes upstream
+	// unchanged; any other error means that the client could not be reached.
 	//
-	// The context has the values of the one given to [Router.Begin] and ends
-	// when the question does, whatever ends it. Calls may overlap.
+	// The context has the values of the one that was passed to [Router.Begin] and ends with the
+	// question. Calls may overlap.
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
-}
-
-// A ProgressDeliverer is an [Asker] that also writes progress notifications on the
-// stream of the client's request. The router delivers heartbeats and what
-// [Call.RelayProgress] relays by it; the client of any other Asker gets neither.
-type ProgressDeliverer interface {
-	// DeliverProgress returns nil once the transport has accepted p, whose token is
-	// the client's. The context has the values of the one given to [Router.Begin].
-	// DeliverProgress should return when it ends; one that does not holds up the end
-	// of the call for two seconds at most. One call of it ends before the next begins.
-	DeliverProgress(ctx context.Context, p *protocol.Progress) error
 }
 
 // AskFunc is a function that is an [Asker].
@@ -81,17 +67,16 @@ func (f AskFunc) Ask(ctx context.Context, q Question, delivered func()) (json.Ra
 
 // A Question is what an [Asker] puts to the client.
 type Question struct {
-	// ID is the router's id of the question, 32 hexadecimal digits, as logs
-	// have it. An SDK gives the request on the wire an id of its own.
+	// ID is the router's id of the question, 32 hexadecimal digits, which is also in the log. An
+	// SDK sends the request with an id of its own.
 	ID string
-	// Params are the parameters of elicitation/create as the client's revision
-	// spells them. They must not be modified.
+	// Params are the parameters of elicitation/create for the client's revision. They must not be
+	// modified.
 	Params json.RawMessage
 	// Request is the same, decoded: a [*protocol.ElicitForm] or a
 	// [*protocol.ElicitURL].
 	Request protocol.InputRequest
-	// Upstream is the context of the upstream's request, for traces: its values are those of
-	// the one given to [Call.Elicit].
+	// Upstream is the context that was passed to [Call.Elicit], for traces.
 	Upstream context.Context
 }
 
@@ -100,12 +85,11 @@ var (
 	errStuck = errors.New("elicitation: the transport did not take the question in time")
 )
 
-// withdrawTimeout bounds the attempt to tell a client that its answer is no longer
-// needed.
+// withdrawTimeout bounds the attempt to withdraw a question.
 const withdrawTimeout = time.Second
 
-// deliveryContext returns the context of a delivery: it has the values of the call's
-// context, and finish cancels it. ok is false when the question has ended already.
+// deliveryContext returns the context of a delivery, with the values of the call's context. finish
+// cancels it. ok is false if the question has ended.
 func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
@@ -118,9 +102,8 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	return ctx, true
 }
 
-// deliverByFrames writes the request by the call's frames. It runs on a goroutine of
-// its own, since a transport that is stuck must not keep the upstream waiting longer
-// than the question lasts.
+// deliverByFrames writes the request by the call's frames. It runs on its own goroutine, because a
+// stuck transport must not make the upstream wait longer than the question lasts.
 func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
@@ -137,8 +120,7 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 	}
 }
 
-// deliverByAsker has the call's Asker put the question and return the answer. It runs
-// on a goroutine of its own for the same reason.
+// deliverByAsker calls the call's Asker, on its own goroutine for the same reason.
 func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
@@ -166,7 +148,7 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	p.failDelivery(err)
 }
 
-// recoverToError runs code of the host where a panic would end the process.
+// recoverToError makes a panic in code of the host an error.
 func recoverToError(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -176,8 +158,8 @@ func recoverToError(f func() error) (err error) {
 	return f()
 }
 
-// markDelivered records that the transport has taken the question. late means that
-// the question had ended before, and that nothing has told the client so.
+// markDelivered records that the transport has accepted the question. late means that the question
+// had ended before, and that the client does not know.
 func (p *pendingQuestion) markDelivered() (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,12 +172,12 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 	return false
 }
 
-// withdrawLocked withdraws the question from the client, which may still have it open.
-// before is the state that it had until now. It is called while the question holds its
-// slot, so that Shutdown waits for what is sent here.
+// withdrawLocked withdraws the question from the client, which may still show it. before is its
+// previous state. It is called while the question holds its slot, so that Shutdown waits for the
+// notification.
 //
-// An Asker sees its context end. By the router's own frames the notification is sent in the
-// background, or by deliverByFrames when the delivery is still in flight.
+// The context of an Asker ends. For frames a notification is sent in the background, or by
+// deliverByFrames if the delivery is still in flight.
 func (p *pendingQuestion) withdrawLocked(before state, out outcome) {
 	if out.replied || p.call.via.frames == nil || before != stateDelivered {
 		return
@@ -205,7 +187,7 @@ func (p *pendingQuestion) withdrawLocked(before state, out outcome) {
 	p.router.withdrawals.Go(func() { p.sendWithdrawal(reason) })
 }
 
-// sendWithdrawal ignores errors: a client that is gone need not be told.
+// sendWithdrawal ignores errors: the client may be gone.
 func (p *pendingQuestion) sendWithdrawal(reason string) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()

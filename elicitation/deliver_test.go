@@ -48,7 +48,7 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err := s.call.Elicit(ctx, form("m"), nil)
+		_, err := s.call.Elicit(ctx, form("m"))
 		if !errors.Is(err, elicitation.ReasonCancelled) || time.Since(began) != 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}

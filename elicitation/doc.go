@@ -23,7 +23,7 @@
 //	defer call.End()
 //
 //	// The upstream asks, and gets what this returns:
-//	result, err := call.Elicit(ctx, params, nil)
+//	result, err := call.Elicit(ctx, params)
 //
 //	// A client sends a response, or progress on a question:
 //	disposition := router.HandleReply(session.Sender(), response)
@@ -41,14 +41,13 @@
 // # Which call asks
 //
 // Calls may share a connection to the upstream. Over HTTP the stream on which a question
-// comes tells which call asks: package streamhttp marks the question with [MetaCall], and other
-// hosts pass [ElicitOptions].CallID. Where it is not known, as on stdio, [Router.ElicitFrom] asks
-// if one call is in flight on the connection, and refuses the question else: a host gives each call
-// a connection of its own there.
+// comes identifies the call: package streamhttp adds its id to the question as [MetaCall].
+// Otherwise, as on stdio, [Router.ElicitFrom] asks only if a single call is in flight on the
+// connection, and refuses the question if there are several: give each call its own connection
+// there.
 //
-// A call that was abandoned, since its context ended, counts as one in flight until the
-// upstream is done with it: [Call.ConfirmUpstreamEnd] says so, and else it lasts as long as a
-// question may.
+// A call whose context ended counts as in flight until [Call.ConfirmUpstreamEnd], or for as long
+// as a question may last.
 //
 // # What is guaranteed
 //
@@ -85,13 +84,6 @@
 // watch for that: see package roundtrip. A question without an answer ends after
 // [Options].Timeout; progress on the question restarts the timeout, up to 5 minutes more than it,
 // or 10 minutes.
-//
-// Where [Origin] names a ProgressToken the client gets heartbeats on it
-// every 15 seconds: progress with the upstream's last value and an ever smaller
-// fraction, until the last question is answered, and none after [Call.End]. They go
-// out by [ViaFrames], or by an [Asker] that is a [ProgressDeliverer]. The values on a token
-// must rise, so the host passes the upstream's progress to [Call.RelayProgress] and sends
-// none on that token itself. Heartbeats do not extend a question.
 //
 // # Limits
 //

@@ -8,36 +8,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ElicitOptions say more about one question. The zero value works, and so does
-// nil where a pointer is taken.
-type ElicitOptions struct {
-	// CallID is [Origin].CallID of the call that the question belongs to, where the transport
-	// knows it from the stream. [Router.ElicitFrom] alone uses it. "": the one that the
-	// question names as [MetaCall], if it does.
-	CallID string
-	// Progress gets what the client reports about the question, with the
-	// upstream's own progress token, if the upstream gave one; nil drops it. It must
-	// return promptly.
-	Progress func(p *protocol.Progress)
-}
-
-// Elicit puts a question of the upstream to the client of this call, and to no
-// other, and waits for the answer. params are the parameters of
-// elicitation/create as they came. The result is the client's, decoded; its
-// content is unchanged but for [ValidateEnforce]. What the upstream is to get is
-// [protocol.ElicitResult] as JSON, never the client's own bytes: a decoder that
-// folds case could read a decline in them as an accept.
+// Elicit puts a question of the upstream to the client of this call and waits for the answer.
+// params are the parameters of elicitation/create, unchanged. The result is the client's; its
+// content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
+// client's own bytes: a decoder that folds case could read a decline in them as an accept.
 //
-// ctx is the upstream's request: when it ends, the question is withdrawn. The
-// error is an [*Error].
+// ctx is that of the upstream's request: when it ends, the question is withdrawn. The error is an
+// [*Error].
 func (c *Call) Elicit(
-	ctx context.Context, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
 	if c.via == (Via{}) {
 		refused := newFailure(ReasonDelivery, "The client cannot be reached", errNoVia)
 		return nil, c.rejectQuestion(params, refused)
 	}
-	p, request, err := c.openQuestion(ctx, params, opts)
+	p, request, err := c.openQuestion(ctx, params)
 	if err != nil {
 		return nil, err
 	}
@@ -55,33 +40,25 @@ func (c *Call) Elicit(
 
 // ElicitFrom is [Call.Elicit] for hosts that know the upstream connection on
 // which a question came and not the call that caused it. It asks the client of
-// the call that the question names, by ElicitOptions.CallID or [MetaCall], and else that of the
-// one call in flight on that connection. Where several calls remain, or one that was abandoned
-// could have caused the question, it is refused with [ReasonAmbiguous]: it is never put to a
-// client by guess.
+// the call that the question names by [MetaCall], or else that of the only call in flight on
+// that connection. If several calls, or an abandoned one, could have caused the question, it is
+// refused with [ReasonAmbiguous]: the router never guesses.
 func (r *Router) ElicitFrom(
-	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
-	c, err := r.findCall(ctx, upstream, params, opts)
+	c, err := r.findCall(ctx, upstream, params)
 	if err != nil {
 		return nil, err
 	}
-	return c.Elicit(ctx, params, opts)
+	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call on a connection that can have caused a question. A call that is
-// over counts until its host has ended it: the upstream may still work on it, and its questions
-// are not for another client on the connection.
+// findCall returns the call on a connection that caused a question. A call that is over counts
+// until its host has ended it: the upstream may still work on it.
 func (r *Router) findCall(
-	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {
-	event := questionEvent{Upstream: upstream}
-	if opts != nil {
-		event.CallID = opts.CallID
-	}
-	if event.CallID == "" {
-		event.CallID = readCallID(params)
-	}
+	event := questionEvent{Upstream: upstream, CallID: readCallID(params)}
 	r.mu.Lock()
 	found, refused := r.findCallLocked(upstream, &event)
 	r.mu.Unlock()
@@ -91,8 +68,7 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for the connection and the call id of the event. It fills in what the
-// event of a refusal has of the calls.
+// findCallLocked is findCall for the call id of the event. It describes the calls in the event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)

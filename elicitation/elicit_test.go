@@ -81,7 +81,7 @@ func TestAskerContext(t *testing.T) {
 		})
 		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"),
 			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{ID: "s1"})}, ask, "up")
-		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+		_, err := call.Elicit(t.Context(), form("Deploy?"))
 		refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout, "Elicitation timed out")
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Errorf("the Asker's context ended with %v", err)

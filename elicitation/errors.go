@@ -8,16 +8,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Reason says why a question was refused or failed. It is the label of the metrics and
-// a field of the log. It is also an error that [errors.Is] finds in an [*Error] and in
-// what [Router.Attach], [Router.Begin] and the like return:
+// A Reason says why a question was refused or failed. It is a label of the metrics, a field of the
+// log, and an error that [errors.Is] finds in an [*Error] and in those of [Router.Attach],
+// [Router.Begin] and the like:
 //
 //	if errors.Is(err, elicitation.ReasonTimeout) { ... }
 //
-// Five reasons are special cases of another and are found as that one, too: ReasonMode of
-// ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of ReasonInvalidQuestion,
-// ReasonInvalidContent of ReasonInvalidReply. A question that ended with its session is found
-// as ReasonNoSession, one that a shutdown cancelled as ReasonShutdown.
+// Five reasons also match a more general one: ReasonMode is a ReasonCapability; ReasonTooLarge,
+// ReasonSecret and ReasonURLPolicy are a ReasonInvalidQuestion; ReasonInvalidContent is a
+// ReasonInvalidReply. A question that ended with its session also matches ReasonNoSession, and one
+// that a shutdown cancelled ReasonShutdown.
 type Reason string
 
 // Error returns the reason as logs and metrics have it.
@@ -37,7 +37,7 @@ func (r Reason) Is(target error) bool {
 	return general != "" && target == general
 }
 
-// The reasons of refusals: the question never existed and nothing was sent.
+// The reasons of refusals: nothing was sent.
 const (
 	ReasonNoSession       Reason = "no_session"       // no call, or its session or request is over
 	ReasonAmbiguous       Reason = "ambiguous_origin" // several calls could have caused it
@@ -74,22 +74,21 @@ const (
 	byShutdown = "shutdown" // the router shut down
 )
 
-// An Error says why a question has no answer. Its text is the message for the
-// upstream; [protocol.AsError] returns the error for the wire, and [errors.Is]
-// finds its [Reason].
+// An Error says why a question has no answer. Its text is the message for the upstream;
+// [protocol.AsError] returns the error for the wire, and [errors.Is] finds its [Reason].
 type Error struct {
 	Reason Reason
-	// By is who withdrew the question, where Reason is [ReasonCancelled]: "upstream", the server
+	// By says what withdrew the question, if Reason is [ReasonCancelled]: "upstream", the server
 	// that asked; "client", which abandoned the request that caused the question; "call", which
-	// ended without waiting; "session", that of the client, which ended; or "shutdown".
+	// ended without waiting; "session", which ended; or "shutdown".
 	By string
 	// RequestID is the router's id of the question; empty for a refusal.
 	RequestID string
-	// RetryAfter is when it makes sense to ask again; 0 when it does not.
+	// RetryAfter is when to ask again. 0: never.
 	RetryAfter time.Duration
 	// Wire is the error for the upstream. It holds nothing of Err.
 	Wire *protocol.Error
-	// Err is the cause, for the host alone; it may be nil.
+	// Err is the cause, for the host only. It may be nil.
 	Err error
 
 	limit string // the name of the one that is reached
@@ -116,8 +115,7 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// logCause is what a log may say about the cause of a refusal. A cause that quotes the
-// question may not be there: it could be a URL.
+// logCause returns the cause of a refusal for the log, without causes that may quote the question.
 func (e *Error) logCause() string {
 	if e.limit != "" {
 		return "limit: " + e.limit
@@ -149,14 +147,13 @@ func noSessionError(reason Reason, err error) *Error {
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 
-// invalidQuestionError refuses what an upstream sent. The upstream gets the text of err.
+// invalidQuestionError refuses a question. The upstream gets the text of err.
 func invalidQuestionError(reason Reason, err error) *Error {
 	wire := protocol.Errorf(protocol.CodeInvalidParams, "Invalid elicitation request: %v", err)
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 
-// retryLaterError refuses what may be accepted after some time. limit names the limit
-// that is reached, if it is one.
+// retryLaterError is a refusal with a time to retry. limit names the limit that is reached, if any.
 func retryLaterError(reason Reason, message, limit string) *Error {
 	wire := quota.Refuse(quota.Limit(limit), retryAfter, "%s", message)
 	return &Error{Reason: reason, RetryAfter: retryAfter, Wire: wire, limit: limit}

@@ -14,8 +14,8 @@ import (
 // An eventKind is the name of an event, as logs have it.
 type eventKind string
 
-// The events. Of each question that exists there is one eventCreated, at most
-// one eventDelivered after it, and then exactly one of the next four.
+// The events. Each question has one eventCreated, at most one eventDelivered after it, and then
+// exactly one of the next four.
 const (
 	eventCreated   eventKind = "elicitation.created"
 	eventDelivered eventKind = "elicitation.delivered"
@@ -23,55 +23,49 @@ const (
 	eventTimeout   eventKind = "elicitation.timeout"
 	eventError     eventKind = "elicitation.error"
 	eventCancelled eventKind = "elicitation.cancelled"
-	// eventRejected reports a question that was refused: it never existed. So does one
-	// of a call that [Router.Begin] refused.
+	// eventRejected reports a refused question, or a call that [Router.Begin] refused.
 	eventRejected eventKind = "elicitation.rejected"
-	// eventLeaked reports a call that is over and that its host has not ended. The router
-	// has.
+	// eventLeaked reports a call that the router has ended because its host has not.
 	eventLeaked eventKind = "elicitation.leaked"
-	// eventCompletionDropped reports an upstream's notification that a visit is over which no
+	// eventCompletionDropped reports a notification of an upstream that a visit is over which no
 	// client of this router waits for: the visit is over already, was not agreed to, or was
 	// asked for on another connection.
 	eventCompletionDropped eventKind = "elicitation.completion_dropped"
 )
 
-// A questionEvent is what happened to a question, as a log entry. It never holds answers or URLs.
+// A questionEvent is a log entry about a question. It never holds answers or URLs.
 type questionEvent struct {
 	Kind eventKind
-	// RequestID is the router's id of the question; empty in events that are about none. What
-	// was refused gets one in eventRejected alone, which no client has seen.
+	// RequestID is the router's id of the question; empty in events about no question. A refused
+	// question gets one for eventRejected, which no client has seen.
 	RequestID string
-	// Upstream and Session are the two ends. Session is SessionInfo.LogName; it
-	// is empty when no call was found.
+	// Session is SessionInfo.LogName; empty if no call was found.
 	Upstream UpstreamKey
 	Session  string
 	Subject  string // of an authenticated principal
 	// CallID and Request are those of the [Origin].
 	CallID  string
 	Request protocol.ID
-	// Candidates is how many calls in flight could have caused a question that was refused
-	// because there are several; 0: the question is that of one call.
+	// Candidates is the number of calls in flight that could have caused an ambiguous question.
 	Candidates int
-	// Mode is the kind of question; empty in eventRejected, and in events that are about none.
+	// Mode is empty in eventRejected, and in events about no question.
 	Mode    protocol.InputKind
 	Message string // redacted, escaped and cut
-	// Action is what the client answered, in eventCompleted. With Unseen no person did:
-	// it came sooner than Options.MinHumanTime.
+	// Action is the client's answer, in eventCompleted. Unseen: sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
 	Unseen bool
 	Reason Reason // in eventError and eventRejected
 	By     string // in eventCancelled
 	Code   int64  // of JSON-RPC, that the upstream gets; 0 for an answer
-	// Violation says how accepted content does not fit the form, without its values.
+	// Violation says how accepted content violates the form, without its values.
 	Violation string
-	// Err says more about a refusal or a failure. Of the error of an [Asker], which may quote
-	// the answer, it has the kind alone.
+	// Err is the cause of a refusal or failure. Of an [Asker]'s error, which may quote the answer,
+	// it has only the kind.
 	Err      string
 	Duration time.Duration // since eventCreated; in eventLeaked, since Begin
 }
 
-// recordsEvents reports whether the host wants events. Without it no text is redacted
-// and no Event is made.
+// recordsEvents reports whether the host wants events.
 func (r *Router) recordsEvents() bool { return r.opts.Log != nil }
 
 func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
@@ -82,8 +76,8 @@ func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
 	})
 }
 
-// callHost runs code of the host where a panic would leave a question locked or without
-// its end, or would end the process from a timer. The panic is logged.
+// callHost runs code of the host where a panic would leave a question locked or without its end, or
+// would end the process. The panic is logged.
 func (r *Router) callHost(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil && r.opts.Log != nil {
@@ -107,7 +101,7 @@ func (r *Router) logPanic(what string, p any) {
 		}))
 }
 
-// describeIn fills in what an event has of its call.
+// describeIn sets the fields of an event that describe its call.
 func (c *Call) describeIn(e *questionEvent) {
 	e.Session = c.origin.Session.logName
 	e.CallID, e.Request, e.Subject = c.origin.CallID, c.origin.Request, c.subject
@@ -122,8 +116,7 @@ func (c *Call) emit(e *questionEvent) {
 	}
 }
 
-// emitStateLocked emits the event of a change of state, with the outcome if the state is
-// terminal.
+// emitStateLocked emits the event of a state, with the outcome if the state is terminal.
 func (p *pendingQuestion) emitStateLocked(kind eventKind, out *outcome) {
 	if p.router.recordsEvents() {
 		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
@@ -159,8 +152,8 @@ func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
 	e.Err = c.explainFailure(out.err)
 }
 
-// describeCandidates fills in what an event has of the calls one of which caused a question: all of
-// the one call, or how many there are and what they have in common.
+// describeCandidates describes the calls that could have caused a question: the only one, or the
+// number of them and what they have in common.
 func describeCandidates(found []*Call, e *questionEvent) {
 	if len(found) == 0 {
 		return
@@ -175,16 +168,15 @@ func describeCandidates(found []*Call, e *questionEvent) {
 	}
 }
 
-// rejectQuestion records that a question was refused before it existed, and returns the
-// refusal.
+// rejectQuestion records and returns a refusal.
 func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	e := questionEvent{Upstream: c.upstream}
 	c.describeIn(&e)
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts and logs a refusal, and returns it. Every refusal passes here
-// once. e says where it happened, as far as is known.
+// recordRejection counts, logs and returns a refusal. Each refusal passes here once. e has what is
+// known of its origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

@@ -43,7 +43,7 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 			call := r.beginIn(ctx, elicitation.Origin{Session: s},
 				byHand(), "up")
 			ends := 0
-			offered, err := offer(call, t.Context(), form("m"), nil, func(outcome) { ends++ })
+			offered, err := offer(call, t.Context(), form("m"), func(outcome) { ends++ })
 			if (err == nil) != test.offered {
 				t.Fatalf("offered is %v, %v", offered, err)
 			}

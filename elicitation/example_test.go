@@ -74,7 +74,7 @@ func Example() {
 		"message": "Where to?",
 		"requestedSchema": {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
 	}`)
-	result, err := call.Elicit(ctx, params, nil)
+	result, err := call.Elicit(ctx, params)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -82,7 +82,7 @@ func Example() {
 	fmt.Println(result.Action, string(result.Content))
 
 	// What ann's client has not declared is not sent to it.
-	_, err = call.Elicit(ctx, json.RawMessage(`{"mode": "url", "message": "Sign in", "url": "https://id.example/", "elicitationId": "1"}`), nil)
+	_, err = call.Elicit(ctx, json.RawMessage(`{"mode": "url", "message": "Sign in", "url": "https://id.example/", "elicitationId": "1"}`))
 	if wire, ok := protocol.AsError(err); ok {
 		fmt.Println(wire.Code, wire.Message)
 	}
@@ -126,16 +126,18 @@ func ExampleRouter_ElicitFrom() {
 
 	ann := begin("ann")
 	defer ann.End()
-	result, err := router.ElicitFrom(ctx, "shared connection", params, nil)
+	result, err := router.ElicitFrom(ctx, "shared connection", params)
 	fmt.Println(result.Action, err)
 
 	bob := begin("bob")
 	defer bob.End()
-	_, err = router.ElicitFrom(ctx, "shared connection", params, nil)
+	_, err = router.ElicitFrom(ctx, "shared connection", params)
 	fmt.Println(err, errors.Is(err, elicitation.ReasonAmbiguous))
 
-	result, err = router.ElicitFrom(ctx, "shared connection", params,
-		&elicitation.ElicitOptions{CallID: "call of bob"})
+	// The transport knows the stream on which the question came, and names the call.
+	params = json.RawMessage(`{"_meta":{"` + elicitation.MetaCall + `":"call of bob"},` +
+		string(params[1:]))
+	result, err = router.ElicitFrom(ctx, "shared connection", params)
 	fmt.Println(result.Action, err)
 	// Output:
 	// ann is asked: Sure?

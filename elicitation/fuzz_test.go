@@ -38,7 +38,7 @@ func FuzzReply(f *testing.F) {
 		defer s.Detach()
 		call := r.begin(elicitation.Origin{Session: s}, byHand(), "")
 		var outcomes []outcome
-		offered, err := offer(call, t.Context(), form("m"), nil,
+		offered, err := offer(call, t.Context(), form("m"),
 			func(o outcome) { outcomes = append(outcomes, o) })
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func FuzzQuestion(f *testing.F) {
 		s := r.attach(info)
 		defer s.Detach()
 		call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
-		offered, err := offer(call, t.Context(), params, nil, func(outcome) {})
+		offered, err := offer(call, t.Context(), params, func(outcome) {})
 		if err != nil {
 			if wire, ok := protocol.AsError(err); !ok || wire.Code != -32602 {
 				t.Fatalf("refused with %v", err)

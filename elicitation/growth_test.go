@@ -23,7 +23,7 @@ func TestGrowth(t *testing.T) {
 		return nil
 	}), "up")
 	elicit := func(params []byte) bool {
-		_, _ = call.Elicit(t.Context(), params, nil)
+		_, _ = call.Elicit(t.Context(), params)
 		return true // how each ends is the subject of other tests
 	}
 	const head = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}`

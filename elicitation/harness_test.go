@@ -141,7 +141,7 @@ func newSceneVia(t testing.TB, o elicitation.Options, via elicitation.Via) *scen
 
 // ask has the upstream of the call ask.
 func (s *scene) ask(params json.RawMessage) (*protocol.ElicitResult, error) {
-	return s.call.Elicit(s.Context(), params, nil)
+	return s.call.Elicit(s.Context(), params)
 }
 
 const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer"}},"required":["ok"]}`
@@ -149,6 +149,14 @@ const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"typ
 // form is a question with one message.
 func form(message string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"mode":"form","message":%q,"requestedSchema":%s}`, message, schema))
+}
+
+// ofCall is a question that names the call which caused it, "": none.
+func ofCall(id string, question json.RawMessage) json.RawMessage {
+	if id == "" {
+		return question
+	}
+	return append([]byte(`{"_meta":{"`+elicitation.MetaCall+`":"`+id+`"},`), question[1:]...)
 }
 
 func urlQuestion(message, url, id string) json.RawMessage {
@@ -335,7 +343,7 @@ func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outcome) {
 	r.Helper()
 	ended := &outcome{}
-	put, err := offer(c, r.Context(), params, nil, func(o outcome) { *ended = o })
+	put, err := offer(c, r.Context(), params, func(o outcome) { *ended = o })
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -370,14 +378,6 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 		panic(err)
 	}
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-}
-
-// unused is the Via of a request on whose stream nothing may be asked.
-func (r *rig) unused() elicitation.Via {
-	return sends(func(context.Context, protocol.Message) error {
-		r.Error("asked on the stream of a request")
-		return nil
-	})
 }
 
 // abandon leaves a call that its client gave up and its upstream has not noticed.

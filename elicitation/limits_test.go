@@ -71,7 +71,7 @@ func TestLimits(t *testing.T) {
 				}
 				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, byHand(),
 					elicitation.UpstreamKey(w.upstream))
-				o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
+				o, err := offer(call, t.Context(), form("m"), func(outcome) {})
 				if err == nil {
 					offers = append(offers, o)
 				}
@@ -114,7 +114,7 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 		asked++
 		call := r.begin(elicitation.Origin{Session: s}, byHand(),
 			elicitation.UpstreamKey(fmt.Sprint("up", asked)))
-		_, err := offer(call, t.Context(), form("m"), nil, nil)
+		_, err := offer(call, t.Context(), form("m"), nil)
 		return limitOf(t, err)
 	}
 	fill := func(p protocol.Principal) (n int, limit string) {

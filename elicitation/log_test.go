@@ -52,7 +52,7 @@ func TestSecretsStayOut(t *testing.T) {
 				asksFor(fmt.Errorf("cannot use %s", reply))(sc)} {
 				call := r.begin(elicitation.Origin{Session: s}, via, "up")
 				for _, q := range questions {
-					_, err := call.Elicit(t.Context(), q, nil)
+					_, err := call.Elicit(t.Context(), q)
 					if e, ok := errors.AsType[*elicitation.Error](err); ok {
 						errs = append(errs, e, e.Wire)
 					}
@@ -91,14 +91,14 @@ func TestRedactor(t *testing.T) {
 	if _, err := r.ask(json.RawMessage(`{"message":"` + canary + `"}`)); err == nil {
 		t.Error("a question without a schema was asked")
 	}
-	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
+	if _, err := r.ElicitFrom(t.Context(), "other", form(canary)); err == nil {
 		t.Error("a question of nobody's was asked")
 	}
 	quotes := r.begin(elicitation.Origin{Session: r.session}, sends(
 		func(_ context.Context, m protocol.Message) error {
 			return fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
 		}), "quotes")
-	if _, err := quotes.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
+	if _, err := quotes.Elicit(t.Context(), form("Is it "+canary+"?")); !errors.Is(err,
 		elicitation.ReasonDelivery) {
 		t.Errorf("error is %v", err)
 	}
@@ -184,7 +184,7 @@ func TestNamesInLogs(t *testing.T) {
 	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1",
 		Request: protocol.StringID("r1\n")},
 		elicitation.ViaFrames(r.answers(s, yes)), "up\n1")
-	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
+	if _, err := call.Elicit(t.Context(), form("m")); err != nil {
 		t.Fatal(err)
 	}
 	f := r.logs.All()[0].ContextMap()
@@ -225,7 +225,7 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 		{"over", "s1", "alice", "5", nil},
 		{"none", "", nil, nil, nil},
 	} {
-		if _, err := r.ElicitFrom(t.Context(), test.upstream, form("?"), nil); err == nil {
+		if _, err := r.ElicitFrom(t.Context(), test.upstream, form("?")); err == nil {
 			t.Fatalf("%s: was asked", test.upstream)
 		}
 		e := r.logs.All()[i].ContextMap()

@@ -89,7 +89,7 @@ func TestBooksBalance(t *testing.T) {
 		wg.Go(func() {
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 			for n := range 200 {
-				o, err := offer(call, t.Context(), form("m"), nil, func(outcome) {})
+				o, err := offer(call, t.Context(), form("m"), func(outcome) {})
 				if err != nil {
 					continue
 				}

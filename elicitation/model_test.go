@@ -206,7 +206,7 @@ func (m *model) offer() {
 	q := &modelQuestion{call: c, born: time.Now(),
 		due: time.Now().Add(o.Timeout)}
 	var err error
-	q.offered, err = offer(c.Call, m.Context(), form("m"), nil,
+	q.offered, err = offer(c.Call, m.Context(), form("m"),
 		func(o outcome) {
 			q.mu.Lock()
 			defer q.mu.Unlock()

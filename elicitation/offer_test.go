@@ -85,7 +85,7 @@ func (hand) Ask(ctx context.Context, q elicitation.Question, delivered func()) (
 // offer puts a question of a call that was begun with byHand, and returns when it has to be
 // delivered. done, which may be nil, gets its outcome.
 func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
-	opts *elicitation.ElicitOptions, done func(outcome)) (*offered, error) {
+	done func(outcome)) (*offered, error) {
 	hands.offering.Lock()
 	defer hands.offering.Unlock()
 	next := make(chan *offered, 1)
@@ -97,7 +97,7 @@ func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
 	returned, ended, taken := make(chan struct{}), make(chan struct{}), make(chan *offered, 1)
 	go func() {
 		defer cancel()
-		out = elicit(ctx, c, params, opts)
+		out = elicit(ctx, c, params)
 		close(returned)
 		if o := <-taken; o != nil {
 			o.outcome = out
@@ -121,14 +121,13 @@ func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
 	}
 }
 
-func elicit(ctx context.Context, c *elicitation.Call, params json.RawMessage,
-	opts *elicitation.ElicitOptions) (out outcome) {
+func elicit(ctx context.Context, c *elicitation.Call, params json.RawMessage) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			out.Err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	out.Result, out.Err = c.Elicit(ctx, params, opts)
+	out.Result, out.Err = c.Elicit(ctx, params)
 	return out
 }
 

@@ -167,7 +167,7 @@ func (m *originModel) ask() int {
 		}
 	}
 	m.asked = nil
-	_, err := m.ElicitFrom(m.Context(), "up", form("m"), nil)
+	_, err := m.ElicitFrom(m.Context(), "up", form("m"))
 	if (err == nil) != (want != nil) || !slices.Equal(m.asked, want) {
 		m.Errorf("asked %q, %v, want %q", m.asked, err, want)
 	}

@@ -17,29 +17,31 @@ func TestElicitFrom(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		upstream elicitation.UpstreamKey
-		opts     *elicitation.ElicitOptions
+		names    string // what the question names as its call, in JSON; "": nothing
 		want     string // the session that is asked, or the reason of the refusal
 	}{
-		{"only call on the connection", "alone", nil, "s3"},
-		{"two calls, nothing known", "shared", nil, "ambiguous_origin"},
-		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
-		{"call id of no call", "shared", &elicitation.ElicitOptions{CallID: "third"}, "no_session"},
-		{"the only call is another one", "alone", &elicitation.ElicitOptions{CallID: "first"},
-			"no_session"},
-		{"unknown connection", "other", nil, "no_session"},
-		{"no connection", "", nil, "no_session"},
-		{"all calls are over", "ended", nil, "no_session"},
-		{"the client has gone", "detached", nil, "no_session"},
+		{"only call on the connection", "alone", "", "s3"},
+		{"two calls, nothing known", "shared", "", "ambiguous_origin"},
+		{"call id", "shared", `"second"`, "s2"},
+		{"call id of no call", "shared", `"third"`, "no_session"},
+		{"the only call is another one", "alone", `"first"`, "no_session"},
+		{"call id that two clients use", "twice", `"c"`, "ambiguous_origin"},
+		{"call id that is no text", "shared", `1`, "ambiguous_origin"},
+		{"call id that is empty", "shared", `""`, "ambiguous_origin"},
+		{"unknown connection", "other", "", "no_session"},
+		{"no connection", "", "", "no_session"},
+		{"all calls are over", "ended", "", "no_session"},
+		{"the client has gone", "detached", "", "no_session"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
-			asked := ""
+			asked, read := "", ""
 			begin := func(id string, o elicitation.Origin,
 				up elicitation.UpstreamKey) *elicitation.Call {
 				o.Session = r.attach(elicitation.SessionInfo{ID: id})
 				sc := &screen{t: t}
 				sc.answer = func(q *protocol.Request) {
-					asked = id
+					asked, read = id, string(q.Params)
 					r.HandleReply(o.Session.Sender(), result(q.ID, yes))
 				}
 				return r.begin(o, elicitation.ViaFrames(sc), up)
@@ -50,10 +52,17 @@ func TestElicitFrom(t *testing.T) {
 			begin("s4", elicitation.Origin{}, "ended").End()
 			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
 			begin("s6", elicitation.Origin{}, "")
-			_, err := r.ElicitFrom(t.Context(), test.upstream, form("m"), test.opts)
+			begin("s7", elicitation.Origin{CallID: "c"}, "twice")
+			begin("s8", elicitation.Origin{CallID: "c"}, "twice")
+			params := form("m")
+			if test.names != "" {
+				params = append([]byte(`{"_meta":{"k":1,"rondo/call":`+test.names+`},`), params[1:]...)
+			}
+			_, err := r.ElicitFrom(t.Context(), test.upstream, params)
 			if err == nil {
-				if asked != test.want {
-					t.Errorf("asked %q, want %q", asked, test.want)
+				if asked != test.want || strings.Contains(read, "rondo/call") ||
+					strings.Contains(read, `"k":1`) != (test.names != "") {
+					t.Errorf("asked %q, want %q, who reads %s", asked, test.want, read)
 				}
 				return
 			}
@@ -71,7 +80,8 @@ func TestElicitFrom(t *testing.T) {
 				f["message"] != "m" {
 				t.Errorf("the log says %v", f)
 			}
-			if id, _ := f["call_id"].(string); test.opts != nil && id != test.opts.CallID {
+			if id, _ := f["call_id"].(string); test.want == "no_session" && test.names != "" &&
+				test.names != `"`+id+`"` {
 				t.Errorf("the log says that call %q asked", id)
 			}
 		})
@@ -96,8 +106,8 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 					return sc, r.beginIn(ctx, elicitation.Origin{Session: s, CallID: id},
 						elicitation.ViaFrames(sc), "up")
 				}
-				ask := func(opts *elicitation.ElicitOptions) error {
-					_, err := r.ElicitFrom(t.Context(), "up", form("for whom?"), opts)
+				ask := func(call string) error {
+					_, err := r.ElicitFrom(t.Context(), "up", ofCall(call, form("for whom?")))
 					return err
 				}
 				ctx, cancel := context.WithCancel(t.Context())
@@ -106,22 +116,21 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				leave(first, cancel)
 				sc, second := turn(t.Context(), bob(), "2")
 				synctest.Wait()
-				refused(t, ask(nil), elicitation.ReasonAmbiguous, -32601,
+				refused(t, ask(""), elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
-				refused(t, ask(&elicitation.ElicitOptions{CallID: "1"}),
-					elicitation.ReasonNoSession,
-					-32601, "No client session available")
+				refused(t, ask("1"), elicitation.ReasonNoSession, -32601,
+					"No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
-				if err := ask(&elicitation.ElicitOptions{CallID: "2"}); err != nil {
+				if err := ask("2"); err != nil {
 					t.Error(err)
 				}
 				first.End()
 				second.End()
 				time.Sleep(10 * time.Minute)
 				turn(t.Context(), bob(), "3")
-				if err := ask(nil); err != nil {
+				if err := ask(""); err != nil {
 					t.Error(err)
 				}
 				r.settled()
@@ -149,55 +158,11 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 			r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nobody answers
-			_, err := r.ElicitFrom(ctx, test.up, form("m"), nil)
+			_, err := r.ElicitFrom(ctx, test.up, form("m"))
 			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 				t.Errorf("%s: error is %v", test.up, err)
 			}
 		})
-	}
-}
-
-// An id of a call that two clients' calls have on one connection tells neither of them apart.
-func TestCallIDThatIsUsedTwice(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	for _, who := range []protocol.Principal{alice(), bob()} {
-		s := r.attach(elicitation.SessionInfo{Principal: who})
-		r.begin(elicitation.Origin{Session: s, CallID: "c"}, r.unused(), "up")
-	}
-	_, err := r.ElicitFrom(t.Context(), "up", form("m"), &elicitation.ElicitOptions{CallID: "c"})
-	refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
-}
-
-// A question that names its call is that call's, and its client does not read the name.
-func TestQuestionThatNamesItsCall(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	screens := map[string]*screen{}
-	for _, id := range []string{"first", "second"} {
-		s := r.attach(elicitation.SessionInfo{ID: id})
-		screens[id] = r.answers(s, yes)
-		r.begin(elicitation.Origin{Session: s, CallID: id},
-			elicitation.ViaFrames(screens[id]), "up")
-	}
-	ask := func(meta string) error {
-		_, err := r.ElicitFrom(t.Context(), "up", []byte(`{"message":"m","requestedSchema":`+
-			schema+`,"_meta":`+meta+`}`), nil)
-		return err
-	}
-	if err := ask(`{"rondo/call":"second","k":1}`); err != nil {
-		t.Fatal(err)
-	}
-	asked := screens["second"].requests()
-	if len(asked) != 1 || len(screens["first"].requests()) != 0 {
-		t.Fatal("another client was asked")
-	}
-	params := string(asked[0].Params)
-	if strings.Contains(params, "rondo/call") || !strings.Contains(params, `"k":1`) {
-		t.Errorf("the client gets %s", params)
-	}
-	refused(t, ask(`{"rondo/call":"third"}`), elicitation.ReasonNoSession, -32601,
-		"No client session available")
-	for _, meta := range []string{`{"rondo/call":1}`, `{}`, `{"rondo/call":""}`} {
-		refused(t, ask(meta), elicitation.ReasonAmbiguous, -32601, "No client session available")
 	}
 }
 
@@ -216,13 +181,9 @@ func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
 		{nil, ""}, {&none, elicitation.ReasonCapability},
 		{&link, elicitation.ReasonMode}, {nil, ""},
 	} {
-		call := r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
+		r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
 			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up") // they overlap
-		if c := call.UpstreamCapabilities(); c.IsZero() != (test.declared == &none) {
-			t.Errorf("upstream capabilities of call %d are %v", i, c)
-		}
-		_, err := r.ElicitFrom(t.Context(), "up", form("m"),
-			&elicitation.ElicitOptions{CallID: fmt.Sprint(i)})
+		_, err := r.ElicitFrom(t.Context(), "up", ofCall(fmt.Sprint(i), form("m")))
 		if test.want == "" && err != nil || test.want != "" && !errors.Is(err, test.want) {
 			t.Errorf("call %d: %v, want %q", i, err, test.want)
 		}

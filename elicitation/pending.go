@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -31,23 +30,20 @@ const (
 
 func (s state) isTerminal() bool { return s >= stateCompleted }
 
-// A pendingQuestion is one question from [Call.openQuestion], its one entrance, to
-// finish, its one exit. Between the two it is in the table of the router, and holds
-// a slot.
+// A pendingQuestion is one question from [Call.openQuestion] to finish. In between it is in the
+// table of the router and holds a slot.
 type pendingQuestion struct {
-	router        *Router
-	call          *Call
-	upstream      context.Context // of the upstream's request
-	id            protocol.ID
-	upstreamToken protocol.ProgressToken
-	kind          protocol.InputKind
-	message       string // fit for logs
-	check         answerCheck
-	url           *urlElicitation // of a URL with an elicitationId
-	onProgress    func(*protocol.Progress)
-	outcomes      chan outcome // gets the one that it has
-	created       time.Time
-	timeout       time.Duration
+	router   *Router
+	call     *Call
+	upstream context.Context // of the upstream's request
+	id       protocol.ID
+	kind     protocol.InputKind
+	message  string // fit for logs
+	check    answerCheck
+	url      *urlElicitation // of a URL with an elicitationId
+	outcomes chan outcome    // gets the one that it has
+	created  time.Time
+	timeout  time.Duration
 
 	// mu is held while the state changes and the events about it are emitted, so
 	// that the events of a question come in the order of its states. Router.mu may
@@ -70,8 +66,8 @@ type outcome struct {
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
 	detail string                 // what content does not fit the form, fit for logs
-	// replied means that the client has answered: the question was delivered,
-	// whatever the transport reports, and there is nothing to withdraw.
+	// replied means that the client has answered: the question was delivered, whatever the
+	// transport reports, and is not withdrawn.
 	replied bool
 	// unseen means that the client refused sooner than Options.MinHumanTime.
 	unseen bool
@@ -120,19 +116,15 @@ func (out outcome) eventKind() eventKind {
 //	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
 //	begin:         slot → URL elicitation → request → Created
 //
-// Nothing has been sent, and nothing is left behind, when the question is refused.
+// If the question is refused, nothing has been sent and no state is left.
 func (c *Call) openQuestion(
-	ctx context.Context, params json.RawMessage, opts *ElicitOptions,
+	ctx context.Context, params json.RawMessage,
 ) (*pendingQuestion, *protocol.Request, error) {
-	if opts == nil {
-		opts = &ElicitOptions{}
-	}
 	q, refused := c.admitQuestion(ctx, params)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
-	p := c.newPendingQuestion(q, opts)
-	p.upstream = ctx
+	p := c.newPendingQuestion(ctx, q)
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -141,11 +133,11 @@ func (c *Call) openQuestion(
 }
 
 // newPendingQuestion returns a question that has not begun.
-func (c *Call) newPendingQuestion(q *parsedQuestion, opts *ElicitOptions) *pendingQuestion {
+func (c *Call) newPendingQuestion(ctx context.Context, q *parsedQuestion) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
-		router: r, call: c, id: protocol.StringID(newID()), upstreamToken: q.token, kind: q.kind,
-		check: r.answerCheckFor(q), onProgress: opts.Progress,
+		router: r, call: c, upstream: ctx, id: protocol.StringID(newID()), kind: q.kind,
+		check:    r.answerCheckFor(q),
 		outcomes: make(chan outcome, 1), timeout: r.opts.Timeout,
 	}
 	if r.recordsEvents() {
@@ -154,8 +146,8 @@ func (c *Call) newPendingQuestion(q *parsedQuestion, opts *ElicitOptions) *pendi
 	return p
 }
 
-// begin takes a slot for the question and makes it exist. It returns the request for
-// the client. When the question is refused, or code of the host panics, it frees the slot.
+// begin takes a slot for the question, publishes it and returns the request for the client. If the
+// question is refused, or code of the host panics, it frees the slot.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
@@ -197,10 +189,9 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 	return &protocol.Request{ID: p.id, Method: protocol.MethodElicit, Params: params}, nil
 }
 
-// publish makes the question exist: from here on it is counted, and finish ends it
-// once. It holds mu throughout: once the question is in the table, replies, cancellations
-// and the timer may call finish from other goroutines, and finish must find every field
-// set and eventCreated emitted.
+// publish counts the question and adds it to the table. It holds mu throughout: replies,
+// cancellations and the timer may then call finish from other goroutines, and finish must find
+// every field set and eventCreated emitted.
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
 	p.mu.Lock()
@@ -220,7 +211,6 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r.metrics.pending.Add(1)
 	p.emitStateLocked(eventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
-	p.call.startHeartbeats()
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
 			p.finishCancelled(byUpstream, context.Cause(ctx))
@@ -229,9 +219,9 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question. The first call decides the outcome, and that call alone counts it,
-// reports it and frees the slot; finish reports whether out was decided on. It may be called
-// from any goroutine: replies, timers, contexts and deliveries race for it. No lock may be held.
+// finish ends the question. Only the first call counts, reports and frees the slot; finish reports
+// whether this was the first. Replies, timers, contexts and deliveries call it from any goroutine.
+// No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
 	if p.state.isTerminal() {
@@ -251,16 +241,12 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	heartbeats := p.call.stopHeartbeats() // no further one begins
 	p.outcomes <- out
-	// Stop waits for one in flight: now, since a stuck one must not hold up the answer.
-	heartbeats.Stop()
 	return true
 }
 
-// isUnseenLocked reports whether the answer is a refusal that came sooner than a person can have
-// given it. Where the transport has not said that it took the question the time runs from the
-// creation.
+// isUnseenLocked reports whether the answer is a refusal that came too soon for a person. The time
+// counts from the delivery, or from the creation if the transport has not reported one.
 func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if out.result == nil || out.result.Action == protocol.ActionAccept {
 		return false
@@ -269,11 +255,10 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if !p.delivered.IsZero() {
 		shown = p.delivered
 	}
-	return humantime.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
+	return waiting.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
 }
 
-// confirmDeliveryLocked records that the reply arrived before the transport reported that
-// it took the question.
+// confirmDeliveryLocked records a delivery that the reply proves before the transport reports it.
 func (p *pendingQuestion) confirmDeliveryLocked() {
 	if p.state == stateCreated {
 		p.state = stateDelivered
@@ -281,8 +266,8 @@ func (p *pendingQuestion) confirmDeliveryLocked() {
 	}
 }
 
-// endLocked enters the terminal state: it counts the outcome, emits its event and takes
-// the question out of the table.
+// endLocked enters the terminal state: it counts the outcome, emits its event and removes the
+// question from the table.
 func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()
@@ -300,8 +285,8 @@ func (p *pendingQuestion) endLocked(out outcome) {
 	p.timer.Stop()
 }
 
-// finishCancelled ends the question because by withdrew it. A client that gives its call up ends
-// what the upstream does, too: whichever of these is seen first, it is the client.
+// finishCancelled ends the question because by withdrew it. If the client has abandoned its call,
+// the upstream's request ends, too: whichever is seen first, the reason is the client.
 func (p *pendingQuestion) finishCancelled(by string, cause error) bool {
 	if (by == byUpstream || by == byCallEnd) && p.call.ctx.Err() != nil {
 		by, cause = byClient, context.Cause(p.call.ctx)
@@ -312,16 +297,15 @@ func (p *pendingQuestion) finishCancelled(by string, cause error) bool {
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
 
-// Cancel ends the question because the server that runs the client's request closes.
-// It implements [waiting.Canceler], whose callers may hold locks: finish runs on a
-// goroutine of its own.
+// Cancel ends the question because the server that runs the client's request closes. It implements
+// [waiting.Canceler], whose callers may hold locks, so finish runs on its own goroutine.
 func (p *pendingQuestion) Cancel(cause error) {
 	go p.router.callHost("callback", func() { p.finishCancelled(byShutdown, cause) })
 }
 
 const textUndelivered = "Elicitation could not be delivered"
 
-// failDelivery ends the question because the transport did not take it.
+// failDelivery ends the question because the transport failed.
 func (p *pendingQuestion) failDelivery(err error) {
 	p.finish(failed(newFailure(ReasonDelivery, textUndelivered, err)))
 }
@@ -334,8 +318,8 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 	p.timer.Reset(time.Until(t))
 }
 
-// handleTimer ends the question when its time is up. The timer may fire although the
-// expiry has been moved meanwhile; then it does nothing, since it was reset.
+// handleTimer ends the question at its expiry. If the expiry has been moved meanwhile it does
+// nothing, because the timer was reset.
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
@@ -350,8 +334,8 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout starts the timeout anew, up to the longest time after the creation.
-// It reports whether the question was still pending.
+// extendTimeout restarts the timeout, up to maxTimeout after the creation. It reports whether the
+// question was still pending.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

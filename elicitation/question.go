@@ -23,25 +23,19 @@ type parsedQuestion struct {
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
-	token   protocol.ProgressToken
 }
 
-// parseQuestion reads the parameters of elicitation/create within the limits.
-func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
-	if limit := maxSchemaBytes + maxOutsideSchema; len(params) > limit {
-		err := fmt.Errorf("larger than %d bytes", limit)
-		return nil, invalidQuestionError(ReasonTooLarge, err)
-	}
+// parseQuestion reads the parameters of elicitation/create, which are within their limit.
+func parseQuestion(params json.RawMessage) (*parsedQuestion, error) {
 	if err := jsonx.Check(params); err != nil {
-		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
+		return nil, err
 	}
 	if jsonx.KindOf(params) != jsonx.Object {
-		err := errors.New("params must be an object")
-		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
+		return nil, errors.New("params must be an object")
 	}
 	decoded, err := protocol.DecodeInputRequest(protocol.MethodElicit, params)
 	if err != nil {
-		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
+		return nil, err
 	}
 	q := &parsedQuestion{params: params, kind: decoded.Kind()}
 	switch d := decoded.(type) {
@@ -50,23 +44,10 @@ func parseQuestion(params json.RawMessage) (*parsedQuestion, *Error) {
 	case *protocol.ElicitURL:
 		q.message, q.url, q.id, q.meta = d.Message, d.URL, d.ElicitationID, d.Meta
 	}
-	if q.token, err = readProgressToken(json.RawMessage(q.meta)); err != nil {
-		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
+	if token, ok := q.meta.Get(protocol.MetaProgressToken); ok {
+		_, err = protocol.ParseID(token)
 	}
-	return q, nil
-}
-
-func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
-	if meta == nil {
-		return token, nil
-	}
-	err = jsonx.Members(meta, func(key, value []byte) (err error) {
-		if string(key) == protocol.MetaProgressToken {
-			token, err = protocol.ParseID(value)
-		}
-		return err
-	})
-	return token, err
+	return q, err
 }
 
 // jsonDepth returns how deep checked JSON nests: {} is 1.
@@ -146,10 +127,8 @@ func (q *parsedQuestion) relayedMember(
 	v protocol.Version, key, value []byte,
 ) (relayed []byte, keep bool, err error) {
 	switch string(key) {
-	case "_meta", "elicitationId":
-		return nil, false, nil // encodeParams appends its own
-	case "task":
-		return nil, false, nil // the gateway declares no tasks, so it is to be ignored
+	case "_meta", "elicitationId", "task": // encodeParams appends its own; tasks are not declared
+		return nil, false, nil
 	case "mode":
 		return value, v >= protocol.V20251125, nil
 	case "url":

@@ -32,7 +32,7 @@ func TestParamsForEachRevision(t *testing.T) {
 			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
 			sc.version = string(test.version)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
+			if _, err := call.Elicit(t.Context(), json.RawMessage(sent)); err != nil {
 				t.Fatal(err)
 			}
 			q := sc.requests()[0]
@@ -161,7 +161,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			params := json.RawMessage(`{"message":"m","requestedSchema":` + test.schema + `}`)
 			for range 2 { // the second time the form is known
-				_, err := offer(call, t.Context(), params, nil, nil)
+				_, err := offer(call, t.Context(), params, nil)
 				if test.word == "" {
 					if err != nil {
 						t.Error(err)

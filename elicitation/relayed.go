@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
@@ -15,31 +14,29 @@ import (
 )
 
 // A Relayed is a question that its upstream has returned with a result (2026-07-28
-// basic/patterns/mrtr): nobody waits for the answer, which may come to another process. The host
-// keeps the Relayed in the state that the client brings back, sealed, and whichever process gets
-// the answer ends it.
+// basic/patterns/mrtr): no call waits for the answer, which may reach another process. The host
+// keeps the Relayed, sealed, in the state that the client sends back, and the process that gets the
+// answer ends it.
 //
-// So its time-out is counted by the process to which the client comes too late, and never for a
-// client that does not come at all: no question is counted as completed and as timed out, unless
-// its client sends a copy of an answer to another process, too late, and no shared guard keeps that
-// out. Until the answer comes to the process that asked, and no longer than its time, the question
-// is pending there.
+// A timeout is counted by the process that gets the late answer, and never if the client does not
+// return. No question is counted as both completed and timed out, unless its client sends a late
+// copy of an answer to another process and no shared guard rejects it. The question is pending in
+// the process that asked until the answer comes there or its time is over.
 type Relayed struct {
 	ID      string             `json:"i"`
 	Mode    protocol.InputKind `json:"k"`
-	Message string             `json:"m,omitempty"` // fit for logs, cut at 64 characters
+	Message string             `json:"m,omitempty"` // redacted, cut at 64 characters
 	Created time.Time          `json:"c"`
-	// Expires is when an answer comes too late. Zero: whoever asked has kept the time.
+	// Expires is the time after which an answer is late. Zero: the host has enforced it.
 	Expires time.Time `json:"e"`
 }
 
-// maxRelayedMessage is how much of a message travels with the client, in characters: a state has a
-// bound.
+// maxRelayedMessage bounds the message in the state of the client, in characters.
 const maxRelayedMessage = 64
 
-// OpenRelayed makes a question of the parameters of elicitation/create that an upstream returned.
-// It is refused as [Call.Elicit] refuses it, with an [*Error], but for the limits on what is
-// pending: nothing here waits for the answer.
+// OpenRelayed creates a question from the parameters of elicitation/create that an upstream
+// returned. It is refused as in [Call.Elicit], with an [*Error], except for the limits on pending
+// questions: no goroutine waits for the answer.
 func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relayed, error) {
 	parsed, refused := c.admitQuestion(ctx, params)
 	if refused != nil {
@@ -56,7 +53,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	return q, nil
 }
 
-// DeliverRelayed records that the transport has taken the result with the question. It may be
+// DeliverRelayed records that the transport has accepted the result with the question. It may be
 // called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
 	if _, ended := c.router.relayed.endOf(q.ID); !ended {
@@ -64,8 +61,8 @@ func (c *Call) DeliverRelayed(q *Relayed) {
 	}
 }
 
-// CompleteRelayed records the client's answer, nil: it sent none that can be used. An answer that
-// comes too late is an [*Error] that is [ReasonTimeout], and must not be used. It is called once.
+// CompleteRelayed records the client's answer; nil stands for an unusable one. If it is late the
+// error is an [*Error] that is [ReasonTimeout], and the answer must not be used. It is called once.
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
 	ended, isCopy := c.router.relayed.endOf(q.ID)
 	switch {
@@ -81,15 +78,14 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 	}
 	out := outcome{state: stateCompleted, result: result}
 	out.unseen = result.Action != protocol.ActionAccept &&
-		humantime.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
+		waiting.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
 	c.endRelayed(q, out)
 	return nil
 }
 
-// FailRelayed records that there will be no answer, because the request in which the question was
-// asked ended without one: as timed out where its time is over, as cancelled where the client has
-// given the request up, and else as failed with cause. It is called once, and not beside
-// [Call.CompleteRelayed].
+// FailRelayed records that the request in which the question was asked ended without an answer: as
+// a timeout if its time is over, as cancelled if the client has abandoned the request, and
+// otherwise as failed with cause. It is called once, instead of [Call.CompleteRelayed].
 func (c *Call) FailRelayed(q *Relayed, cause error) {
 	switch ended := context.Cause(c.ctx); {
 	case !time.Now().Before(q.Expires):
@@ -103,8 +99,7 @@ func (c *Call) FailRelayed(q *Relayed, cause error) {
 	}
 }
 
-// endRelayed counts the outcome of a question, unless a copy of the request that brought it has
-// come to this process before.
+// endRelayed counts the outcome of a question, unless this process has handled a copy of it.
 func (c *Call) endRelayed(q *Relayed, out outcome) {
 	if out.err != nil {
 		out.err.RequestID = q.ID
@@ -116,11 +111,11 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 	c.emitQuestion(q, out.eventKind(), &out)
 }
 
-// maxRelayed is how many relayed questions a process counts as pending, 100 bytes each. Beyond it
-// they are asked all the same.
+// maxRelayed bounds the relayed questions that a process counts as pending, 100 bytes each. Further
+// ones are asked but not counted as pending.
 const maxRelayed = 10_000
 
-// relayedQuestions are those that this process has asked, until their end here or for their time.
+// relayedQuestions are those that this process has asked, until their end here or their timeout.
 type relayedQuestions struct {
 	metrics *metrics
 	expiry  *recent.Queue[string]
@@ -167,7 +162,6 @@ func (t *relayedQuestions) endOf(id string) (how state, ended bool) {
 	return t.ended.Get(id)
 }
 
-// remove removes a question that is not pending here any more.
 func (t *relayedQuestions) remove(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,7 +1,7 @@
 package elicitation
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -15,50 +15,28 @@ type Disposition int
 // The dispositions. [Router.HandleReply] returns any of them. [Router.HandleProgress] returns
 // Accepted when the timeout was extended, never Invalid, and otherwise the same.
 const (
-	// Unknown: no question has, or lately had, this id.
-	Unknown Disposition = iota
-	// Accepted: it is the outcome of the question, be it an answer or the
-	// client's error.
-	Accepted
-	// WrongSession: the question was put to another session.
-	WrongSession
-	// WrongPrincipal: the question was put to this session while somebody else
-	// was behind it.
-	WrongPrincipal
-	// Duplicate: the question has been answered.
-	Duplicate
-	// Expired: the question ended otherwise: it timed out, was cancelled, or
-	// failed.
-	Expired
-	// Invalid: it comes from the right client and cannot be used. The question
-	// has ended with an error.
-	Invalid
+	Unknown        Disposition = iota // no question has, or recently had, this id
+	Accepted                          // it ended the question: an answer, or the client's error
+	WrongSession                      // the question was put to another session
+	WrongPrincipal                    // the question was put to another principal of this session
+	Duplicate                         // the question has been answered
+	Expired                           // the question timed out, was cancelled, or failed
+	Invalid                           // the right client's unusable reply: it ended the question
 )
 
 // String names the disposition.
 func (d Disposition) String() string {
-	switch d {
-	case Unknown:
-		return "unknown"
-	case Accepted:
-		return "accepted"
-	case WrongSession:
-		return "wrong_session"
-	case WrongPrincipal:
-		return "wrong_principal"
-	case Duplicate:
-		return "duplicate"
-	case Expired:
-		return "expired"
-	case Invalid:
-		return "invalid"
+	names := [...]string{"unknown", "accepted", "wrong_session", "wrong_principal", "duplicate",
+		"expired", "invalid"}
+	if d < 0 || int(d) >= len(names) {
+		return "invalid disposition"
 	}
-	return "invalid disposition"
+	return names[d]
 }
 
-// HandleReply takes a response that a client sent to a question of this router. from is where
-// it came from, as the host has authenticated it. Replies that do not end the question, those
-// of strangers above all, leave it as it is. reply is not kept.
+// HandleReply takes a client's response to a question of this router. from is the sender that the
+// host has authenticated. A reply that does not end the question does not change it. reply is not
+// retained.
 func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown
@@ -67,12 +45,16 @@ func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition 
 	if p == nil {
 		return d
 	}
-	return p.finishByReply(p.readReply(reply))
+	if reply.Error == nil {
+		return p.finishByReply(p.readResult(reply.Result))
+	}
+	wire := *reply.Error
+	wire.Data = bytes.Clone(wire.Data) // it may alias a buffer of the host
+	return p.finishByReply(p.readError(&wire))
 }
 
-// lookUpQuestion returns the pending question with an id if it was put to the sender.
-// Otherwise it returns nil and what becomes of the reply; beside a question the
-// disposition means nothing.
+// lookUpQuestion returns the pending question with an id if it was put to the sender, or else nil
+// and the disposition of the reply.
 func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
@@ -91,7 +73,7 @@ func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, 
 	return p, Unknown
 }
 
-// dispositionOf is what becomes of a reply to a question that has ended.
+// dispositionOf is the disposition of a reply to a question that has ended.
 func (q endedQuestion) dispositionOf(from Sender) Disposition {
 	switch {
 	case q.session != from.Session:
@@ -104,14 +86,10 @@ func (q endedQuestion) dispositionOf(from Sender) Disposition {
 	return Expired
 }
 
-// HandleProgress takes a notifications/progress that a client sent. When its token
-// is that of a question, which must have been put to this session and principal,
-// the question's timeout starts anew, as long as Options.Timeout lets it, and the upstream
-// hears of it through ElicitOptions.Progress. The token of a question is the id
-// of its request.
-//
-// Accepted means that the timeout was extended. Progress about anything else is Unknown, and the
-// host's own business.
+// HandleProgress takes a client's notifications/progress. If its token is the request id of a
+// question that was put to this session and principal, the timeout of the question restarts, within
+// the bound that Options.Timeout describes, and the disposition is Accepted. Progress on any other
+// token is Unknown: the host handles it.
 func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Disposition {
 	if n == nil || n.Method != protocol.NotifyProgress {
 		return Unknown
@@ -127,15 +105,10 @@ func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Dispositi
 	if !p.extendTimeout() {
 		return p.dispositionOfLate()
 	}
-	if p.onProgress != nil {
-		progress.Token = p.upstreamToken
-		p.onProgress(progress)
-	}
 	return Accepted
 }
 
-// finishByReply ends the question with what the client replied, and returns what became
-// of the reply.
+// finishByReply ends the question with the client's reply, and returns its disposition.
 func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	switch {
 	case !p.finish(out):
@@ -146,7 +119,7 @@ func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	return Accepted
 }
 
-// dispositionOfLate is what becomes of a reply that comes after the end.
+// dispositionOfLate is the disposition of a reply after the end.
 func (p *pendingQuestion) dispositionOfLate() Disposition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,16 +139,6 @@ func invalidReply(reason Reason, err error) *Error {
 	return newFailure(reason, "The client's answer is not valid", err)
 }
 
-// readReply returns the outcome of a question that the client answered.
-func (p *pendingQuestion) readReply(reply *protocol.Response) outcome {
-	if reply.Error != nil {
-		wire := *reply.Error
-		wire.Data = cloneJSON(wire.Data)
-		return p.readError(&wire)
-	}
-	return p.readResult(reply.Result)
-}
-
 // readError returns the outcome of a question that the client answered with an error.
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 	out := outcome{state: stateFailed, replied: true}
@@ -190,9 +153,10 @@ func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 // readResult returns the outcome of a question that the client answered with a result.
 // Content is validated against the form as Options.Validation says.
 func (p *pendingQuestion) readResult(raw []byte) outcome {
-	result, bad := p.decodeResult(raw)
-	if bad != nil {
-		return outcome{state: stateFailed, replied: true, err: bad}
+	result, err := p.decodeResult(raw)
+	if err != nil {
+		return outcome{state: stateFailed, replied: true,
+			err: invalidReply(ReasonInvalidReply, err)}
 	}
 	out := outcome{state: stateCompleted, replied: true, result: result}
 	if result.Action != protocol.ActionAccept || p.check.isEmpty() {
@@ -204,8 +168,8 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 	case err == nil:
 		result.Content = checked
 	case err != nil && enforce:
-		bad := invalidReply(ReasonInvalidContent, err)
-		return outcome{state: stateFailed, replied: true, err: bad, detail: err.Error()}
+		return outcome{state: stateFailed, replied: true, detail: err.Error(),
+			err: invalidReply(ReasonInvalidContent, err)}
 	case err != nil:
 		out.detail = err.Error()
 	}
@@ -214,36 +178,26 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 
 // decodeResult decodes a result strictly. The errors of the decoders are replaced by
 // constants, since they may quote the answer.
-func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, *Error) {
+func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, error) {
 	if len(raw) > maxContentBytes+maxOutsideSchema {
-		err := fmt.Errorf("larger than %d bytes", maxContentBytes+maxOutsideSchema)
-		return nil, invalidReply(ReasonInvalidReply, err)
+		return nil, fmt.Errorf("larger than %d bytes", maxContentBytes+maxOutsideSchema)
 	}
 	if err := jsonx.Check(raw); err != nil {
-		return nil, invalidReply(ReasonInvalidReply, errNotJSON)
+		return nil, errNotJSON
 	}
 	result, err := protocol.DecodeElicitResult(raw)
 	if err != nil {
-		return nil, invalidReply(ReasonInvalidReply, errNoResult)
+		return nil, errNoResult
 	}
 	if len(result.Content) > maxContentBytes {
-		err := fmt.Errorf("content: larger than %d bytes", maxContentBytes)
-		return nil, invalidReply(ReasonInvalidReply, err)
+		return nil, fmt.Errorf("content: larger than %d bytes", maxContentBytes)
 	}
 	if result.Meta, err = relayedMeta(result.Meta); err != nil {
-		return nil, invalidReply(ReasonInvalidReply, errNoResult)
+		return nil, errNoResult
 	}
 	if p.kind == protocol.KindElicitURL {
 		result.Content = nil // belongs to forms alone
 	}
-	result.Content = cloneJSON(result.Content)
+	result.Content = bytes.Clone(result.Content) // it may alias a buffer of the host
 	return result, nil
-}
-
-// cloneJSON copies JSON that may alias a buffer of the host.
-func cloneJSON(raw json.RawMessage) json.RawMessage {
-	if raw == nil {
-		return nil
-	}
-	return append(json.RawMessage{}, raw...)
 }

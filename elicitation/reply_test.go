@@ -213,25 +213,6 @@ func TestRepliesAreCopied(t *testing.T) {
 	}
 }
 
-// With enforcement, a form whose answer could not be checked is not asked.
-func TestEnforceRefusesUncheckableForms(t *testing.T) {
-	const nested = `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`
-	for how, want := range map[elicitation.Validation]error{
-		elicitation.ValidateEnforce: elicitation.ReasonInvalidQuestion,
-		elicitation.ValidateWarn:    nil,
-	} {
-		s := newSceneVia(t, elicitation.Options{Validation: how}, byHand())
-		put, err := offer(s.call, t.Context(), json.RawMessage(nested), nil, nil)
-		if !errors.Is(err, want) {
-			t.Errorf("validation %d: %v", how, err)
-		}
-		if put != nil {
-			put.Cancel()
-		}
-		s.settled()
-	}
-}
-
 // TestDispositionsHaveNames, which logs and metrics of hosts show.
 func TestDispositionsHaveNames(t *testing.T) {
 	for d, want := range map[elicitation.Disposition]string{
@@ -289,7 +270,7 @@ func TestClientErrorTooLarge(t *testing.T) {
 				"The client's answer is not valid")
 
 			call := r.begin(elicitation.Origin{Session: s}, asksFor(wire)(nil), "asks")
-			_, err := call.Elicit(t.Context(), form("m"), nil)
+			_, err := call.Elicit(t.Context(), form("m"))
 			refused(t, err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 			r.settled()

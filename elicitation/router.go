@@ -12,11 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Router takes questions of upstream servers to the clients whose calls caused
-// them and brings the answers back. All methods may be called concurrently.
-//
-// It is the table of all sessions, calls, pending questions and URL elicitations. The
-// file of each of these types has what happens to it.
+// A Router takes questions of upstream servers to the clients whose calls caused them and returns
+// the answers. All methods may be called concurrently.
 type Router struct {
 	opts    Options
 	metrics *metrics
@@ -30,8 +27,7 @@ type Router struct {
 	questions map[protocol.ID]*pendingQuestion
 	urls      map[urlKey]*urlElicitation
 	calls     map[*Call]struct{} // begun and not ended
-	// ended are the questions that ended last, so that a late reply can be told from
-	// one that was made up.
+	// ended are recently ended questions, to distinguish a late reply from a forged one.
 	ended     *recent.Map[protocol.ID, endedQuestion]
 	abandoned *recent.Map[UpstreamKey, *abandonedCount] // by connection
 	draining  bool
@@ -41,20 +37,18 @@ type Router struct {
 	withdrawals sync.WaitGroup // in flight
 }
 
-// maxEndedQuestions is how many questions that have ended are remembered: twenty times what
-// is pending by default.
+// maxEndedQuestions is the number of ended questions that are remembered: twenty times the default
+// of MaxPending.
 const maxEndedQuestions = 2048
 
-// An endedQuestion is what is remembered of a question that has ended.
 type endedQuestion struct {
 	session   string
 	principal protocol.Principal
 	answered  bool
 }
 
-// New returns a router. It is an error when an option is out of range, or a metric's
-// name is taken by something else. opts may be nil. A router without sessions holds no
-// goroutine and no timer.
+// New returns a router. It fails if an option is out of range, or the name of a metric is taken.
+// opts may be nil. A router without sessions holds no goroutine and no timer.
 func New(opts *Options) (*Router, error) {
 	var o Options
 	if opts != nil {
@@ -82,8 +76,7 @@ func New(opts *Options) (*Router, error) {
 	return r, nil
 }
 
-// removeSession removes a session and returns its pending questions. No further ones
-// begin. It may be called again.
+// removeSession removes a session and returns its pending questions. It may be called again.
 func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,8 +121,8 @@ func (r *Router) removeCallLocked(c *Call) {
 	}
 }
 
-// insertQuestion stores a question, which holds a slot, unless its call is over by now.
-// The question's mu is held.
+// insertQuestion stores a question, which holds a slot, unless its call is over. The question's mu
+// is held.
 func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +137,7 @@ func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	return nil
 }
 
-// removeQuestion removes a question that has ended, remembers that it existed, and frees
-// its slot. The question's mu is held.
+// removeQuestion moves a question to the ended ones and frees its slot. The question's mu is held.
 func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	c := p.call
 	r.mu.Lock()
@@ -164,11 +156,10 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	r.freeSlotLocked(c)
 }
 
-// Shutdown takes no more sessions, calls or questions, and waits for the
-// questions that are pending. When ctx ends first they are cancelled, and their clients told;
-// the error is then the cause of ctx. It returns a few seconds after
-// ctx has ended, whatever a transport, a log or a callback is busy with. It
-// may be called again.
+// Shutdown refuses new sessions, calls and questions, and waits for pending questions. If ctx ends
+// first, they are cancelled and withdrawn from their clients, and the error is the cause of ctx.
+// Shutdown returns a few seconds after ctx has ended, even if a transport, log or callback blocks.
+// It may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.draining {
@@ -195,7 +186,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// signalIdleLocked reports to Shutdown that nothing is pending. It may be called again.
+// signalIdleLocked wakes Shutdown. It may be called again.
 func (r *Router) signalIdleLocked() {
 	select {
 	case <-r.idle:
@@ -204,8 +195,8 @@ func (r *Router) signalIdleLocked() {
 	}
 }
 
-// cancelPending cancels all questions concurrently, so that none waits for the callback
-// or the log of another. ending counts those that have not ended yet.
+// cancelPending cancels all questions concurrently, so that none waits for the callback or log of
+// another. ending counts them until they have ended.
 func (r *Router) cancelPending(ending *sync.WaitGroup) {
 	r.mu.Lock()
 	pending := slices.Collect(maps.Values(r.questions))
@@ -217,10 +208,8 @@ func (r *Router) cancelPending(ending *sync.WaitGroup) {
 	}
 }
 
-// waitForWithdrawals waits until no question is pending or ending, and the clients have
-// been notified of those that were withdrawn. It gives up after the time that both may
-// take: a transport that ignores its context, or code of the host that does not return,
-// must not hold up the shutdown.
+// waitForWithdrawals waits until no question is pending or ending, and withdrawals have been sent.
+// It is bounded, because a transport may ignore its context and code of the host may block.
 func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
 	limit := time.NewTimer(2*time.Second + withdrawTimeout)
 	defer limit.Stop()

@@ -3,9 +3,6 @@ package elicitation
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -13,22 +10,19 @@ import (
 
 // A SessionInfo describes the session of a client.
 type SessionInfo struct {
-	// ID is the host's id of the session. No two sessions that are attached at
-	// the same time may share it. "": a random one.
+	// ID is the host's id of the session, unique among attached sessions. "": a random one.
 	ID string
-	// Principal is who opened the session.
+	// Principal opened the session.
 	Principal protocol.Principal
-	// Capabilities are what the client declared.
+	// Capabilities are those that the client declared.
 	Capabilities protocol.ClientCapabilities
-	// Version is the revision that the session speaks, "": 2025-11-25. Questions are
-	// encoded for it. From 2026-07-28 on servers send no requests, so [ViaFrames] cannot
-	// deliver questions, and they are refused.
+	// Version is the revision of the session, for which questions are encoded. "": 2025-11-25. From
+	// 2026-07-28 on servers send no requests, so questions by [ViaFrames] are refused.
 	Version protocol.Version
-	// LogName stands for the session in logs, "": ID. Set it where
-	// knowing the id is enough to use the session.
+	// LogName stands for the session in logs. "": ID. Set it if the id is a credential.
 	LogName string
-	// Notify carries notifications that belong to no request, such as the
-	// completion of a URL elicitation. Nil: there is no such stream.
+	// Notify carries notifications that belong to no request, such as the end of a visit to a URL.
+	// Nil: there is no such stream.
 	Notify FrameDeliverer
 }
 
@@ -45,10 +39,8 @@ type Session struct {
 	detached bool
 }
 
-// Attach makes a session known. Hosts call it when a client has connected, with what it has
-// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id
-// is taken or the version unknown, and an [*Error] that is [ReasonShutdown] after
-// [Router.Shutdown].
+// Attach adds the session of a client that has connected. It fails if the id is taken or the
+// version unknown, and with an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
@@ -84,9 +76,8 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	return s, nil
 }
 
-// Detach forgets the session. Questions that wait for it end at once with
-// [ReasonNoSession]; so does every later one of calls that are still in flight.
-// It may be called again.
+// Detach removes the session. Its pending questions, and later ones of calls that are still in
+// flight, end with [ReasonNoSession]. It may be called again.
 func (s *Session) Detach() {
 	for _, p := range s.router.removeSession(s) {
 		p.finishCancelled(bySession, nil)
@@ -96,32 +87,12 @@ func (s *Session) Detach() {
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
 
-// Info returns what the session was attached with, its defaults filled in.
-func (s *Session) Info() SessionInfo { return s.info }
-
-// Sessions returns the sessions that are attached, in the order of their ids.
-func (r *Router) Sessions() []*Session {
-	r.mu.Lock()
-	all := slices.Collect(maps.Values(r.sessions))
-	r.mu.Unlock()
-	slices.SortFunc(all, func(a, b *Session) int { return strings.Compare(a.info.ID, b.info.ID) })
-	return all
-}
-
-// Sender returns the sender of messages that arrive on this session. A host whose sessions
-// change hands fills in the principal of the message instead.
+// Sender returns the sender of messages that arrive on this session. A host that authenticates each
+// message uses the principal of the message instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
-// UpstreamCapabilities are what a gateway may declare to an upstream on behalf
-// of this client: the modes of elicitation that it can be asked in, and nothing
-// else.
-func (s *Session) UpstreamCapabilities() protocol.ClientCapabilities {
-	return upstreamCapabilities(s.info.Capabilities, s.info.Version)
-}
-
-// supportedModes returns the modes of elicitation that a client can be asked in. URL
-// mode begins with revision 2025-11-25, whatever a client declares; elicitation as a
-// whole with 2025-06-18.
+// supportedModes returns the modes of elicitation that a client can be asked in. Elicitation begins
+// with revision 2025-06-18, and URL mode with 2025-11-25, whatever a client declares.
 func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
 	if c.Elicitation == nil || v < protocol.V20250618 {
 		return false, false
@@ -129,20 +100,8 @@ func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, ur
 	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
 }
 
-func upstreamCapabilities(
-	c protocol.ClientCapabilities, v protocol.Version,
-) protocol.ClientCapabilities {
-	form, url := supportedModes(c, v)
-	if !form && !url {
-		return protocol.ClientCapabilities{}
-	}
-	return protocol.ClientCapabilities{
-		Elicitation: &protocol.ElicitationCapability{Form: form, URL: url},
-	}
-}
-
-// A Sender is the session and principal that a message came from, as the host has
-// authenticated them. Neither is taken from the message itself.
+// A Sender is the session and principal of a message, as the host has authenticated them. Neither
+// is taken from the message itself.
 type Sender struct {
 	Session   string
 	Principal protocol.Principal

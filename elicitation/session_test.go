@@ -2,8 +2,6 @@ package elicitation_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,48 +19,15 @@ func TestAttach(t *testing.T) {
 	if again := r.attach(elicitation.SessionInfo{ID: "s1"}); again.ID() != "s1" {
 		t.Errorf("id is %q", again.ID())
 	}
+	for _, version := range []protocol.Version{"2027-01-01", "draft", "2025"} {
+		if _, err := r.Attach(elicitation.SessionInfo{Version: version}); err == nil {
+			t.Errorf("a session of version %q is attached", version)
+		}
+	}
 	a, b := r.attach(elicitation.SessionInfo{}), r.attach(elicitation.SessionInfo{})
 	if a.ID() == b.ID() || len(a.ID()) != 32 {
 		t.Errorf("random ids are %q and %q", a.ID(), b.ID())
 	}
-}
-
-// What clients have declared can be listed from the moment that they are attached.
-func TestSessionsAreListed(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	list := func() (got []string) {
-		for _, s := range r.Sessions() {
-			info := s.Info()
-			got = append(got,
-				fmt.Sprint(info.ID, " ", info.Principal.Subject, " ", info.Version, " ",
-					info.Capabilities.Elicitation != nil && info.Capabilities.Elicitation.URL))
-		}
-		return got
-	}
-	b := r.attach(elicitation.SessionInfo{ID: "b", Principal: bob(), Version: protocol.V20250618})
-	r.attach(elicitation.SessionInfo{ID: "a", Principal: alice(), Capabilities: caps(true, false)})
-	want := []string{"a alice 2025-11-25 false", "b bob 2025-06-18 true"}
-	if got := list(); !slices.Equal(got, want) {
-		t.Errorf("sessions are %q, want %q", got, want)
-	}
-	b.Detach()
-	if got := list(); !slices.Equal(got, want[:1]) {
-		t.Errorf("sessions are %q, want %q", got, want[:1])
-	}
-}
-
-// attachDeclaring attaches a client with these capabilities.
-func (r *rig) attachDeclaring(declared string, v protocol.Version) *elicitation.Session {
-	r.Helper()
-	capabilities, err := protocol.DecodeClientCapabilities([]byte(declared))
-	if err != nil {
-		r.Fatal(err)
-	}
-	s, err := r.Attach(elicitation.SessionInfo{ID: "s1", Capabilities: capabilities, Version: v})
-	if err != nil {
-		r.Fatal(err)
-	}
-	return s
 }
 
 func TestUndeclaredModesAreRefused(t *testing.T) {
@@ -91,15 +56,29 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 		{"June, form", `{"elicitation":{}}`, protocol.V20250618, plain, "", 0, ""},
 		{"June, url", `{"elicitation":{"form":{},"url":{}}}`, protocol.V20250618, url, link,
 			-32602, "mode"},
+		{"June, url alone", `{"elicitation":{"url":{}}}`, protocol.V20250618, url, none,
+			-32601, "capability"},
+		{"of a revision without requests", `{"elicitation":{}}`, protocol.V20260728, plain, none,
+			-32601, "capability"},
+		{"of a revision without requests, url", `{"elicitation":{"url":{}}}`, protocol.V20260728,
+			url, none, -32601, "capability"},
 		{"March", `{"elicitation":{}}`, protocol.V20250326, plain, none, -32601, "capability"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
-			s := r.attachDeclaring(test.declared, test.version)
+			declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared,
+				Version: test.version})
+			if err != nil {
+				t.Fatal(err)
+			}
 			sc := r.answers(s, `{"action":"decline"}`)
 			sc.version = string(test.version)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
+			_, err = call.Elicit(t.Context(), json.RawMessage(test.params))
 			if test.message == "" {
 				if err != nil {
 					t.Errorf("it is refused: %v", err)
@@ -115,51 +94,4 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 			r.wantCounted("requests_total", 0)
 		})
 	}
-}
-
-func TestUpstreamCapabilities(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		declared string
-		version  protocol.Version
-		want     string
-	}{
-		{"nothing", `{}`, "", `{}`},
-		{"empty object", `{"sampling":{},"roots":{},"elicitation":{}}`, "", `{"elicitation":{"form":{}}}`},
-		{"URL mode", `{"elicitation":{"url":{}}}`, "", `{"elicitation":{"url":{}}}`},
-		{"URL mode before its revision", `{"elicitation":{"url":{}}}`, protocol.V20250618, `{}`},
-		{"both modes", `{"elicitation":{"form":{},"url":{}}}`, "",
-			`{"elicitation":{"form":{},"url":{}}}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attachDeclaring(test.declared, test.version)
-			if got, _ := s.UpstreamCapabilities().MarshalJSON(); string(got) != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-// A server sends no requests to a client of revision 2026-07-28, nor to one that
-// speaks nobody knows what.
-func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Version: protocol.V20260728})
-	sc := &screen{t: t}
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
-	for _, params := range []json.RawMessage{form("m"),
-		urlQuestion("m", "https://id.example/", "1")} {
-		_, err := call.Elicit(t.Context(), params, nil)
-		refused(t, err, elicitation.ReasonCapability, -32601, "Client does not support elicitation")
-	}
-	if len(sc.frames) != 0 {
-		t.Errorf("the client got %d frames", len(sc.frames))
-	}
-	for _, version := range []protocol.Version{"2027-01-01", "draft", "2025"} {
-		if _, err := r.Attach(elicitation.SessionInfo{Version: version}); err == nil {
-			t.Errorf("a session of version %q is attached", version)
-		}
-	}
-	r.settled()
 }

@@ -37,7 +37,7 @@ func TestShutdownWithStuckHost(t *testing.T) {
 				s := r.attach(elicitation.SessionInfo{ID: "s1"})
 				call := r.begin(elicitation.Origin{Session: s}, byHand(), "up")
 				for range questions {
-					_, err := offer(call, t.Context(), form("m"), nil, func(o outcome) {
+					_, err := offer(call, t.Context(), form("m"), func(o outcome) {
 						refused(t, o.Err, elicitation.ReasonShutdown, protocol.CodeBusy,
 							"The gateway is shutting down")
 						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok ||
@@ -86,10 +86,10 @@ func TestShutdown(t *testing.T) {
 			"up"); !errors.Is(err, elicitation.ReasonShutdown) {
 			t.Errorf("Begin: %v", err)
 		}
-		_, err := offer(offered.Call(), t.Context(), form("m"), nil, nil)
+		_, err := offer(offered.Call(), t.Context(), form("m"), nil)
 		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
 			"The gateway is shutting down")
-		_, err = r.ElicitFrom(t.Context(), "up", form("m"), nil)
+		_, err = r.ElicitFrom(t.Context(), "up", form("m"))
 		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
 			"The gateway is shutting down")
 		// What was pending may still be answered.

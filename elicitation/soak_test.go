@@ -95,7 +95,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 		if i%2 == 1 {
 			params = urlQuestion("m", "https://id.example/", fmt.Sprint(i))
 		}
-		_, err = call.Elicit(ctx, params, nil)
+		_, err = call.Elicit(ctx, params)
 		if (err == nil) != (i%4 < 2) {
 			t.Fatalf("elicitation %d: %v", i, err)
 		}

@@ -9,23 +9,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A URLRequest is what a URL policy is asked about.
+// A URLRequest is the argument of a URL policy.
 type URLRequest struct {
 	URL      string
 	Upstream UpstreamKey
 	Call     *Call
 }
 
-// DefaultURLPolicy allows https, and http to the client's own machine. URLs that
-// carry a user name, have no host, are longer than 8 KiB or have characters that
-// people read differently from programs are refused.
+// DefaultURLPolicy allows https, and http to the client's own machine. URLs with a user name,
+// without a host, of more than 8 KiB, or with characters that people read differently from programs
+// are refused.
 func DefaultURLPolicy(_ context.Context, visit URLRequest) error {
 	_, err := urlrule.Check(visit.URL)
 	return err
 }
 
-// checkURL checks a URL against the rule that no policy can lift, then against the
-// policy of the options.
+// checkURL checks a URL against the fixed rules, then against the policy of the options.
 func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	_, err := urlrule.Parse(url)
 	if err == nil {
@@ -39,13 +38,11 @@ func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	return &Error{Reason: ReasonURLPolicy, Wire: wire, Err: err}
 }
 
-// A urlElicitation is a URL that a client has been sent to, or is being asked to visit.
-// The upstream may notify later that the person is done there. Like ids of requests,
-// the elicitationId is replaced by one of the router's, since upstreams choose theirs
+// A urlElicitation is a URL that a client was asked to visit. The upstream may notify later that
+// the visit is over. The router replaces the elicitationId, because upstreams choose theirs
 // independently of each other.
 //
-// It begins with urlElicitationFor, which stores nothing, and is in the tables of the
-// router and of the session from rememberURLLocked to forgetURLLocked.
+// It is in the tables of the router and of the session from rememberURLLocked to forgetURLLocked.
 type urlElicitation struct {
 	key      urlKey
 	session  *Session
@@ -63,17 +60,15 @@ type urlKey struct {
 }
 
 const (
-	// maxURLsPerSession is how many URL elicitations of one session are remembered;
-	// beyond it the oldest is forgotten. People are sent to one at a time.
+	// maxURLsPerSession bounds the URL elicitations of one session that are remembered; the oldest
+	// is evicted. People visit one at a time.
 	maxURLsPerSession = 64
-	// urlTTL is how long one is remembered: longer than sign-in pages live.
+	// urlTTL is longer than sign-in pages live.
 	urlTTL = time.Hour
 )
 
-// urlElicitationFor returns the URL elicitation of a call's session with the upstream's
-// id, a new one if there is none. On a connection without a key completions cannot be
-// told apart at all, so that nothing is remembered for it, and each elicitation is a
-// new one.
+// urlElicitationFor returns the URL elicitation of a call's session with the upstream's id, or a
+// new one, which is not stored.
 func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	s, key := c.origin.Session, urlKey{c.upstream, id}
 	r.mu.Lock()
@@ -85,12 +80,11 @@ func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	return &urlElicitation{key: key, session: s, call: c, clientID: newID()}
 }
 
-// rememberURLLocked stores a URL elicitation, and starts its time anew when it is stored
-// already. An id that another session has is shared from then on: servers exist that use
-// one for everybody. The person is asked all the same, but nobody is told of a
-// completion, since it may be that of the other.
+// rememberURLLocked stores a URL elicitation, or restarts the time of a stored one. An id that
+// another session has is shared from then on: some servers use one for everybody. The person is
+// asked, but completions are dropped, because they may belong to the other.
 func (r *Router) rememberURLLocked(u *urlElicitation) {
-	if u.key.upstream == "" {
+	if u.key.upstream == "" { // completions on it cannot be told apart
 		return
 	}
 	now, old := time.Now(), r.urls[u.key]
@@ -111,8 +105,7 @@ func (r *Router) rememberURLLocked(u *urlElicitation) {
 	urls.Put(u.key, u)
 }
 
-// forgetURLLocked undoes rememberURLLocked. It does nothing for a URL elicitation that
-// is not stored.
+// forgetURLLocked undoes rememberURLLocked, if the URL elicitation is stored.
 func (r *Router) forgetURLLocked(u *urlElicitation) {
 	if r.urls[u.key] != u {
 		return
@@ -129,22 +122,18 @@ func (r *Router) forgetAllURLs() {
 	}
 }
 
-// mayVisit reports whether the person may be at the URL: the client showed it, and the
-// person accepted.
+// mayVisit reports whether the person may be at the URL.
 func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
-// HandleURLCompletion takes a notifications/elicitation/complete that an
-// upstream sent on a connection. It is passed on, with the id that the client
-// knows, to the one session that got that URL, and to nobody else: on
-// SessionInfo.Notify, else on the stream of the call while it lasts. Accepted
-// means that the transport took it; an error, with Expired, that it did not.
-// A completion counts once: the URL elicitation is forgotten.
+// HandleURLCompletion takes an upstream's notifications/elicitation/complete. It is passed on,
+// with the id that the client knows, only to the session that got that URL: on SessionInfo.Notify,
+// or on the stream of the call while it lasts. Accepted means that the transport accepted it; an
+// error, with Expired, that it did not. Each completion is passed on once.
 //
-// The client is one of this router, where the connection of the upstream is. What no client
-// waits for is Unknown, and reported as elicitation.completion_dropped; so is one with an id with
-// which the upstream sent two sessions to a URL.
+// A completion without a waiting client of this router, or with an id that the upstream used for
+// two sessions, is Unknown and reported as elicitation.completion_dropped.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {

@@ -33,7 +33,7 @@ func (r *rig) visitIn(ctx context.Context, o elicitation.Origin, up elicitation.
 	sc := r.answers(o.Session, agrees)
 	call := r.beginIn(ctx, o, elicitation.ViaFrames(sc), up)
 	defer call.End()
-	if _, err := call.Elicit(r.Context(), site(id), nil); err != nil {
+	if _, err := call.Elicit(r.Context(), site(id)); err != nil {
 		r.Error(err)
 		return ""
 	}
@@ -194,7 +194,7 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				o, _ := r.notified("s1")
 				call := r.begin(o, elicitation.ViaFrames(r.answers(o.Session, test.reply)), "up")
-				if _, err := call.Elicit(t.Context(), site("1"), nil); err != nil {
+				if _, err := call.Elicit(t.Context(), site("1")); err != nil {
 					t.Fatal(err)
 				}
 				call.End()

@@ -48,7 +48,7 @@ func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
 				if refused {
 					cancel()
 				}
-				_, err := c.Elicit(ctx, form("Sure?"), nil)
+				_, err := c.Elicit(ctx, form("Sure?"))
 				done <- err
 				cancel()
 			}()
@@ -81,7 +81,7 @@ func TestQuestionEndsWhenTheGatewayCloses(t *testing.T) {
 				} else {
 					go func() { <-asked; watch.End(waiting.ErrClosing) }()
 				}
-				_, err := c.Elicit(t.Context(), form("Sure?"), nil)
+				_, err := c.Elicit(t.Context(), form("Sure?"))
 				refused, ok := errors.AsType[*elicitation.Error](err)
 				if !ok || refused.By != "shutdown" ||
 					!errors.Is(err, waiting.ErrClosing) {

@@ -25,15 +25,14 @@ type wired struct {
 
 // ask is a frame of the upstream with a question. It returns what the upstream gets, without the
 // members that all frames have.
-func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params string,
-	opts *elicitation.ElicitOptions) string {
+func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params string) string {
 	const head = `{"jsonrpc":"2.0","id":1,`
 	m, err := protocol.DecodeMessage(
 		[]byte(head + `"method":"elicitation/create","params":` + params + `}`))
 	if err != nil {
 		w.Fatal(err)
 	}
-	answer, err := w.ElicitFrom(ctx, up, m.(*protocol.Request).Params, opts)
+	answer, err := w.ElicitFrom(ctx, up, m.(*protocol.Request).Params)
 	w.err = err
 	return w.encode(outcome{answer, err}.Response(protocol.IntID(1)))
 }
@@ -74,7 +73,7 @@ func (w *wired) replyAfter(delivery, wait time.Duration, member string) {
 }
 
 // deploys asks the one question of most cases.
-func (w *wired) deploys() string { return w.ask(w.Context(), "up", askDeploy, nil) }
+func (w *wired) deploys() string { return w.ask(w.Context(), "up", askDeploy) }
 
 const (
 	askDeploy = `{"message":"Deploy?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`
@@ -200,14 +199,14 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		timesOut(20*time.Minute, 20*time.Minute),
 		{name: "unknown mapping",
 			run: func(w *wired) string {
-				return w.ask(w.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c9"})
+				return w.ask(w.Context(), "up", string(ofCall("c9", []byte(askDeploy))))
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "",
 				"call_id", "c9")},
 			counted: "rejected_total{no_session}"},
 		{name: "outside any call",
-			run:      func(w *wired) string { return w.ask(w.Context(), "idle", askDeploy, nil) },
+			run:      func(w *wired) string { return w.ask(w.Context(), "idle", askDeploy) },
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "",
 				"upstream_session", "idle", "call_id", nil)},
@@ -215,7 +214,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		{name: "after the end of the call",
 			run: func(w *wired) string {
 				w.call.End()
-				return w.ask(w.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c1"})
+				return w.ask(w.Context(), "up", string(ofCall("c1", []byte(askDeploy))))
 			},
 			upstream: noSession,
 			logs: []entry{
@@ -242,7 +241,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			counted:  "rejected_total{mode}"},
 		{name: "too many", opts: elicitation.Options{MaxPerPrincipal: 1},
 			run: func(w *wired) string {
-				go w.call.Elicit(w.Context(), json.RawMessage(askDeploy), nil)
+				go w.call.Elicit(w.Context(), json.RawMessage(askDeploy))
 				synctest.Wait()
 				return w.deploys()
 			},
@@ -276,7 +275,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			run: func(w *wired) string {
 				ctx, cancel := context.WithCancel(w.Context())
 				time.AfterFunc(time.Second, cancel)
-				return w.ask(ctx, "up", askDeploy, nil)
+				return w.ask(ctx, "up", askDeploy)
 			},
 			upstream:  failed(protocol.CodeFlowEnded, "Elicitation cancelled"),
 			withdrawn: "the server withdrew the question",
@@ -322,7 +321,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			run: func(w *wired) string {
 				w.begin(elicitation.Origin{Session: w.session, CallID: "c1"},
 					asksFor(errors.New("its text may quote an answer"))(nil), "sdk")
-				return w.ask(w.Context(), "sdk", askDeploy, nil)
+				return w.ask(w.Context(), "sdk", askDeploy)
 			},
 			upstream: failed(-32603, lost),
 			logs: []entry{question("created", 0, "upstream_session", "sdk"),
@@ -357,7 +356,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		{name: "a form that asks for a secret",
 			run: func(w *wired) string {
 				return w.ask(w.Context(), "up", `{"message":"Deploy?","requestedSchema":`+
-					`{"type":"object","properties":{"pwd":{"type":"string"}}}}`, nil)
+					`{"type":"object","properties":{"pwd":{"type":"string"}}}}`)
 			},
 			upstream: failed(-32602, `Invalid elicitation request: requestedSchema: "pwd" looks `+
 				`like a secret ("pwd"), and a form is no place for one: ask for it with `+

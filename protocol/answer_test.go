@@ -91,9 +91,27 @@ func TestEncodeElicitResult(t *testing.T) {
 	}
 }
 
+// checkCounts decodes answers and counts what they hold; -1 is an error.
+func checkCounts[R any](t *testing.T, answers map[string]int, decode func([]byte) (*R, error),
+	count func(*R) int) {
+	for raw, want := range answers {
+		t.Run(raw, func(t *testing.T) {
+			r, err := decode([]byte(raw))
+			switch {
+			case want < 0 && (err == nil || r != nil):
+				t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
+			case want >= 0 && err != nil:
+				t.Errorf("%s: %v", raw, err)
+			case want >= 0 && count(r) != want:
+				t.Errorf("%s: counts %d, want %d", raw, count(r), want)
+			}
+		})
+	}
+}
+
 func TestDecodeCreateMessageResult(t *testing.T) {
 	const text = `{"type":"text","text":"t"}`
-	for raw, blocks := range map[string]int{ // -1: an error
+	checkCounts(t, map[string]int{
 		`{"role":"assistant","content":` + text + `,"model":"m"}`:                1,
 		`{"role":"assistant","content":[` + text + `,` + text + `],"model":"m"}`: 2,
 		`{"role":"user","content":[],"model":"m","stopReason":"endTurn"}`:        0,
@@ -116,26 +134,15 @@ func TestDecodeCreateMessageResult(t *testing.T) {
 		`{"role":"user","content":` + text + `,"model":"m","stopReason":5}`:      -1,
 		`{"role":"user","content":` + text + `,"model":"m","_meta":1}`:           -1,
 		`{"action":"accept"}`: -1, `{}`: -1, `[]`: -1, `null`: -1, ``: -1, `"m"`: -1,
-	} {
-		t.Run(raw, func(t *testing.T) {
-			r, err := protocol.DecodeCreateMessageResult([]byte(raw))
-			switch {
-			case blocks < 0 && (err == nil || r != nil):
-				t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
-			case blocks >= 0 && err != nil:
-				t.Errorf("%s: %v", raw, err)
-			case blocks >= 0 && len(r.Content) != blocks:
-				t.Errorf("%s: %d blocks, want %d", raw, len(r.Content), blocks)
-			}
-		})
-	}
+	}, protocol.DecodeCreateMessageResult, func(r *protocol.CreateMessageResult) int { return len(r.Content) })
+
 	if got, err := (protocol.CreateMessageResult{Model: "m"}).MarshalJSON(); err == nil {
 		t.Errorf("encoded without a role: %s", got)
 	}
 }
 
 func TestDecodeListRootsResult(t *testing.T) {
-	for raw, want := range map[string]int{ // -1: an error
+	checkCounts(t, map[string]int{
 		`{"roots":[]}`: 0,
 		`{"roots":[{"uri":"file:///a"},{"uri":"b"}]}`:       2,
 		`{"roots":[{"uri":"a","name":"n","x":1}],"a":null}`: 1,
@@ -155,23 +162,12 @@ func TestDecodeListRootsResult(t *testing.T) {
 		`{"roots":[],"_meta":5}`:                            -1,
 		`{"action":"accept","content":{"roots":[]}}`:        -1,
 		`{}`: -1, `[]`: -1, `null`: -1, ``: -1,
-	} {
-		t.Run(raw, func(t *testing.T) {
-			r, err := protocol.DecodeListRootsResult([]byte(raw))
-			switch {
-			case want < 0 && (err == nil || r != nil):
-				t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
-			case want >= 0 && err != nil:
-				t.Errorf("%s: %v", raw, err)
-			case want >= 0 && len(r.Roots) != want:
-				t.Errorf("%s: %d roots, want %d", raw, len(r.Roots), want)
-			}
-		})
-	}
+	}, protocol.DecodeListRootsResult, func(r *protocol.ListRootsResult) int { return len(r.Roots) })
+
 }
 
-// The kind of an answer is decided by the question: an accept that carries the
-// members of other answers is read as what was asked for.
+// The kind of an answer is decided by the question: an accept that carries the members of other
+// answers is read as what was asked for.
 func TestAnswersAreNotProbed(t *testing.T) {
 	raw := []byte(`{"action":"accept","content":{"type":"text","text":"t"},"roots":[{"uri":"a"}],"role":"user","model":"m"}`)
 	if r, err := protocol.DecodeElicitResult(raw); err != nil || r.Action != protocol.ActionAccept {

@@ -2,14 +2,14 @@ package protocol
 
 import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 
-// maxBatch is how many messages one batch may hold. Revision 2025-03-26 is the
-// only one that has batches; its clients send a few messages at a time.
+// maxBatch is how many messages one batch may hold. Revision 2025-03-26 is the only one that has
+// batches; its clients send a few messages at a time.
 const maxBatch = 100
 
-// DecodeBatch splits a batch of revision 2025-03-26 into the JSON texts of its
-// messages, to be read one by one with [DecodeMessage]. It reports false for
-// data that is no array. The texts alias data. An empty batch, one of more than
-// 100 messages, and one that is not strict JSON is an [*Error].
+// DecodeBatch splits a batch of revision 2025-03-26 into the JSON texts of its messages, to be read
+// one by one with [DecodeMessage]. It reports false for data that is no array. The texts alias
+// data. An empty batch, one of more than 100 messages, and one that is not strict JSON is an
+// [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	if jsonx.KindOf(data) != jsonx.Array {
 		return nil, false, nil

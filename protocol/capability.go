@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ClientCapabilities are what a client can do for a server. A nil pointer
-// means the capability is not declared.
+// ClientCapabilities are what a client can do for a server. A nil pointer means the capability is
+// not declared.
 type ClientCapabilities struct {
 	Elicitation *ElicitationCapability
 	Sampling    *SamplingCapability
@@ -20,10 +21,9 @@ type ClientCapabilities struct {
 	Extensions   map[string]json.RawMessage
 }
 
-// ElicitationCapability tells which modes of elicitation a client offers. The
-// wire's empty object means form mode: it decodes as Form true, and is written
-// back as it came. With neither mode set nothing is declared, and nothing is
-// written.
+// ElicitationCapability tells which modes of elicitation a client offers. The wire's empty object
+// means form mode: it decodes as Form true, and is written back as it came. With neither mode set
+// nothing is declared, and nothing is written.
 type ElicitationCapability struct {
 	Form, URL bool
 
@@ -36,8 +36,7 @@ type SamplingCapability struct {
 	Tools   bool // tools and toolChoice
 }
 
-// RootsCapability tells that a client lists roots. ListChanged exists in
-// legacy revisions only.
+// RootsCapability tells that a client lists roots. ListChanged exists in legacy revisions only.
 type RootsCapability struct{ ListChanged bool }
 
 // IsZero reports whether nothing is declared.
@@ -46,10 +45,9 @@ func (c ClientCapabilities) IsZero() bool {
 		len(c.Experimental) == 0 && len(c.Extensions) == 0
 }
 
-// Missing returns what a client that declares c would have to declare in
-// addition to be asked req; the zero value means that it may be asked
-// (basic/patterns/mrtr, server requirement 7). It is also returned for a nil or
-// unknown question, which encoding refuses.
+// Missing returns what a client that declares c would have to declare in addition to be asked req;
+// the zero value means that it may be asked (basic/patterns/mrtr, server requirement 7). It is also
+// returned for a nil or unknown question, which encoding refuses.
 func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 	switch req := req.(type) {
 	case *ElicitForm:
@@ -144,12 +142,8 @@ func unionKeys(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 		return a
 	}
 	out := make(map[string]json.RawMessage, len(a)+len(b))
-	for name, settings := range a {
-		out[name] = settings
-	}
-	for name, settings := range b {
-		out[name] = settings
-	}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 
@@ -161,8 +155,8 @@ func valueOrZero[T any](p *T) T {
 	return *p
 }
 
-// String names the declared capabilities as an error message would, for
-// example "elicitation.url, roots".
+// String names the declared capabilities as an error message would, for example "elicitation.url,
+// roots".
 func (c ClientCapabilities) String() string {
 	var names []string
 	if e := c.Elicitation; e != nil {
@@ -203,8 +197,8 @@ func subNames(name string, subs []string, set []bool) []string {
 	return names
 }
 
-// DecodeClientCapabilities reads a capabilities object. Every declared
-// capability must be an object; an empty elicitation object means form mode.
+// DecodeClientCapabilities reads a capabilities object. Every declared capability must be an
+// object; an empty elicitation object means form mode.
 func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	if err := jsonx.Check(raw); err != nil {
 		return ClientCapabilities{}, nameMember([]byte("clientCapabilities"), err)
@@ -248,8 +242,8 @@ func decodeElicitationCapability(raw []byte) (*ElicitationCapability, error) {
 		c.Form = c.Form || sub == "form"
 		c.URL = c.URL || sub == "url"
 	}, "form", "url")
-	// Older clients declare an empty object and mean forms; naming a mode
-	// makes the declaration explicit.
+	// Older clients declare an empty object and mean forms; naming a mode makes the declaration
+	// explicit.
 	if !c.Form && !c.URL && !jsonx.HasMember(raw, "form") && !jsonx.HasMember(raw, "url") {
 		c.Form, c.implicit = true, true
 	}
@@ -265,9 +259,9 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 	})
 }
 
-// readSubCapabilities calls found for each of the known names that is present.
-// A capability's settings must be an object: anything else declares nothing
-// we could rely on, so it is an error rather than a guess.
+// readSubCapabilities calls found for each of the known names that is present. A capability's
+// settings must be an object: anything else declares nothing we could rely on, so it is an error
+// rather than a guess.
 func readSubCapabilities(raw []byte, found func(string), known ...string) error {
 	return readMembers(raw, func(key, value []byte) error {
 		for _, name := range known {
@@ -358,8 +352,7 @@ func appendSettings(w *objectWriter, name string, settings map[string]json.RawMe
 	w.dst = append(dst, '}')
 }
 
-// ServerCapabilities are what a server offers. A nil pointer means the
-// capability is not declared.
+// ServerCapabilities are what a server offers. A nil pointer means the capability is not declared.
 type ServerCapabilities struct {
 	Tools        *ListCapability            `json:"tools,omitzero"`
 	Prompts      *ListCapability            `json:"prompts,omitzero"`
@@ -401,8 +394,8 @@ type ListCapability struct {
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// ResourcesCapability tells whether a server announces changes of its resource
-// list and of single resources.
+// ResourcesCapability tells whether a server announces changes of its resource list and of single
+// resources.
 type ResourcesCapability struct {
 	ListChanged bool `json:"listChanged,omitzero"`
 	Subscribe   bool `json:"subscribe,omitzero"`

@@ -8,15 +8,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// startBytes is the memory an encoding begins with; an ordinary result or
-// request fits.
+// startBytes is the memory an encoding begins with; an ordinary result or request fits.
 const startBytes = 384
 
-// EncodeResult returns the JSON text of a result to method, as version v
-// spells it. It is an error, and never a mis-typed message, when the result is
-// nil (typed nils included), is not one that the method may answer, was forged
-// by embedding, cannot be encoded, or is an [*InputRequiredResult] toward a
-// legacy revision.
+// EncodeResult returns the JSON text of a result to method, as version v spells it. It is an error,
+// and never a mis-typed message, when the result is nil (typed nils included), is not one that the
+// method may answer, was forged by embedding, cannot be encoded, or is an [*InputRequiredResult]
+// toward a legacy revision.
 func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
 	size := startBytes
 	if asks, ok := r.(*InputRequiredResult); ok && asks != nil {
@@ -78,71 +76,46 @@ func appendResult(w *objectWriter, method string, r Result) error {
 }
 
 // A methodTypes is what a method takes and, when it is complete, answers.
-type methodTypes interface {
-	newParams() Params
-	newResult() Result
-	isResult(Result) bool
+type methodTypes struct {
+	newParams func() Params
+	newResult func() Result
+	isResult  func(Result) bool
 }
 
-// typesOfMethod returns nil for a method that this package does not know.
-func typesOfMethod(method string) methodTypes {
-	switch method {
-	case MethodCallTool:
-		return typesOf[CallToolParams, CallToolResult]()
-	case MethodGetPrompt:
-		return typesOf[GetPromptParams, GetPromptResult]()
-	case MethodReadResource:
-		return typesOf[ReadResourceParams, ReadResourceResult]()
-	case MethodListTools:
-		return typesOf[ListParams, ListToolsResult]()
-	case MethodListPrompts:
-		return typesOf[ListParams, ListPromptsResult]()
-	case MethodListResources:
-		return typesOf[ListParams, ListResourcesResult]()
-	case MethodListResourceTemplates:
-		return typesOf[ListParams, ListResourceTemplatesResult]()
-	case MethodDiscover:
-		return typesOf[DiscoverParams, DiscoverResult]()
-	case MethodComplete:
-		return typesOf[CompleteParams, CompleteResult]()
-	case MethodListen:
-		return typesOf[ListenParams, ListenResult]()
-	case MethodInitialize:
-		return typesOf[InitializeParams, InitializeResult]()
-	case MethodPing:
-		return typesOf[PingParams, EmptyResult]()
-	case MethodSetLevel:
-		return typesOf[SetLevelParams, EmptyResult]()
-	case MethodSubscribe, MethodUnsubscribe:
-		return typesOf[SubscribeParams, EmptyResult]()
-	case MethodGetTask:
-		return typesOf[TaskParams, GetTaskResult]()
-	case MethodUpdateTask, MethodCancelTask:
-		return typesOf[TaskParams, EmptyResult]()
-	}
-	return nil
+var methods = map[string]methodTypes{
+	MethodCallTool:              typesOf[CallToolParams, CallToolResult](),
+	MethodGetPrompt:             typesOf[GetPromptParams, GetPromptResult](),
+	MethodReadResource:          typesOf[ReadResourceParams, ReadResourceResult](),
+	MethodListTools:             typesOf[ListParams, ListToolsResult](),
+	MethodListPrompts:           typesOf[ListParams, ListPromptsResult](),
+	MethodListResources:         typesOf[ListParams, ListResourcesResult](),
+	MethodListResourceTemplates: typesOf[ListParams, ListResourceTemplatesResult](),
+	MethodDiscover:              typesOf[RequestMeta, DiscoverResult](),
+	MethodComplete:              typesOf[CompleteParams, CompleteResult](),
+	MethodListen:                typesOf[ListenParams, ListenResult](),
+	MethodInitialize:            typesOf[InitializeParams, InitializeResult](),
+	MethodPing:                  typesOf[RequestMeta, EmptyResult](),
+	MethodSetLevel:              typesOf[SetLevelParams, EmptyResult](),
+	MethodSubscribe:             typesOf[SubscribeParams, EmptyResult](),
+	MethodUnsubscribe:           typesOf[SubscribeParams, EmptyResult](),
+	MethodGetTask:               typesOf[TaskParams, GetTaskResult](),
+	MethodUpdateTask:            typesOf[TaskParams, EmptyResult](),
+	MethodCancelTask:            typesOf[TaskParams, EmptyResult](),
 }
 
-type paramsPointer[P any] interface {
+func typesOf[P, R any, PP interface {
 	*P
 	Params
-}
-
-type resultPointer[R any] interface {
+}, PR interface {
 	*R
 	Result
+}]() methodTypes {
+	return methodTypes{
+		newParams: func() Params { return PP(new(P)) },
+		newResult: func() Result { return PR(new(R)) },
+		isResult:  isExactly[R],
+	}
 }
-
-// types is a value without a size: a struct of functions would be allocated for each call.
-type types[P, R any, PP paramsPointer[P], PR resultPointer[R]] struct{}
-
-func typesOf[P, R any, PP paramsPointer[P], PR resultPointer[R]]() methodTypes {
-	return types[P, R, PP, PR]{}
-}
-
-func (types[P, R, PP, PR]) newParams() Params      { return PP(new(P)) }
-func (types[P, R, PP, PR]) newResult() Result      { return PR(new(R)) }
-func (types[P, R, PP, PR]) isResult(r Result) bool { return isExactly[R](r) }
 
 // isExactly reports whether r is an *R that is not nil, and not a type that embeds one.
 func isExactly[R any](r Result) bool {
@@ -153,34 +126,28 @@ func isExactly[R any](r Result) bool {
 // mayAnswer reports whether method may be answered with r, which is not the case for nil, typed or
 // not, and for types that are not of this package.
 func mayAnswer(method string, r Result) bool {
-	known := typesOfMethod(method)
+	known, ok := methods[method]
 	switch {
 	case isExactly[InputRequiredResult](r):
 		return MultiRoundTrip(method)
 	case isExactly[CreateTaskResult](r):
 		return method == MethodCallTool
-	case known == nil:
+	case !ok:
 		return isExactly[ExtensionResult](r) || isExactly[EmptyResult](r)
 	}
 	return known.isResult(r)
 }
 
-// DecodeResult is [DecodeResultReporting] without a report.
-func DecodeResult(v Version, method string, data []byte) (Result, error) {
-	return DecodeResultReporting(v, method, data, nil)
-}
-
-// DecodeResultReporting reads a result to method in version v; it aliases data. The
-// resultType member alone decides what it is: absent means complete, an
-// unknown one is an error, and a complete result that
-// carries inputRequests is complete. Toward legacy revisions the member has no
-// meaning. An input_required result is refused for methods that cannot have
-// one, and when it carries neither questions nor state.
+// DecodeResult reads a result to method in version v; it aliases data. The resultType member alone
+// decides what it is: absent means complete, an unknown one is an error, and a complete result that
+// carries inputRequests is complete. Toward legacy revisions the member has no meaning. An
+// input_required result is refused for methods that cannot have one, and when it carries neither
+// questions nor state.
 //
 // An entry of a list that cannot be read is left out, and a block of text without text is read as
-// empty. report, which may be nil, is called with the reason of each.
-func DecodeResultReporting(
-	v Version, method string, data []byte, report func(error),
+// empty. report, which may be left out or nil, is called with the reason of each.
+func DecodeResult(
+	v Version, method string, data []byte, report ...func(error),
 ) (Result, error) {
 	if err := jsonx.Check(data); err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)
@@ -222,8 +189,8 @@ func DecodeResultReporting(
 	}
 	if about != nil {
 		for _, odd := range about.odd {
-			if report != nil {
-				report(odd)
+			if len(report) > 0 && report[0] != nil {
+				report[0](odd)
 			}
 		}
 		about.odd = nil
@@ -249,7 +216,7 @@ func readResult(data []byte, r Result, about *provenance) error {
 
 // newResult returns the result that data is read into.
 func newResult(method string, data []byte) Result {
-	if known := typesOfMethod(method); known != nil {
+	if known, ok := methods[method]; ok {
 		return known.newResult()
 	}
 	return &ExtensionResult{Members: data}

@@ -6,25 +6,14 @@ import (
 
 // CompleteParams are the parameters of completion/complete.
 type CompleteParams struct {
-	// Ref names what is being completed: exactly one of Prompt and Template.
-	Ref CompletionRef
+	// Exactly one of Prompt, the name of a prompt, and Template, the URI or URI template of a
+	// resource, names what is completed.
+	Prompt, Template string
 	// Argument is the argument being typed, Value what is typed so far.
-	Argument CompletionArgument
+	Argument, Value string
 	// Context holds arguments that are already known.
 	Context map[string]string
 	RequestMeta
-}
-
-// A CompletionRef names a prompt or a resource template.
-type CompletionRef struct {
-	Prompt   string // name of a prompt
-	Template string // URI or URI template of a resource
-}
-
-// A CompletionArgument is an argument and what is typed of it so far.
-type CompletionArgument struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
 }
 
 // CompleteResult suggests values for an argument.

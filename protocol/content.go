@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Content is one block of content: a [*TextContent], [*ImageContent],
-// [*AudioContent], [*ResourceLink] or [*EmbeddedResource] in results and
-// prompts; a [*ToolUse] or [*ToolResult] in sampling; or an [*OtherContent] of
-// a type this package does not know.
+// Content is one block of content: a [*TextContent], [*ImageContent], [*AudioContent],
+// [*ResourceLink] or [*EmbeddedResource] in results and prompts; a [*ToolUse] or [*ToolResult] in
+// sampling; or an [*OtherContent] of a type this package does not know.
 type Content interface {
-	isContent()
 	appendJSON(dst []byte) ([]byte, error)
 }
 
@@ -67,8 +66,7 @@ type ToolResult struct {
 	Meta              Meta
 }
 
-// OtherContent is a block of a type that this package does not know, kept as
-// it was received.
+// OtherContent is a block of a type that this package does not know, kept as it was received.
 type OtherContent struct{ Raw json.RawMessage }
 
 // Annotations tell clients how to treat content.
@@ -88,15 +86,6 @@ const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 )
-
-func (*TextContent) isContent()      {}
-func (*ImageContent) isContent()     {}
-func (*AudioContent) isContent()     {}
-func (*ResourceLink) isContent()     {}
-func (*EmbeddedResource) isContent() {}
-func (*ToolUse) isContent()          {}
-func (*ToolResult) isContent()       {}
-func (*OtherContent) isContent()     {}
 
 func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
@@ -188,8 +177,8 @@ func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
 func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", typ)
-	// The encoding of v is a non-empty object: its brace becomes the comma
-	// between the type and the members.
+	// The encoding of v is a non-empty object: its brace becomes the comma between the type and the
+	// members.
 	at := len(w.dst)
 	var err error
 	if w.dst, err = jsonx.AppendEncode(w.dst, v); err != nil {
@@ -217,35 +206,19 @@ func (w *objectWriter) addContent(name string, blocks []Content) {
 
 // appendContent refuses nil blocks, typed or not, and forged implementations.
 func appendContent(dst []byte, block Content) ([]byte, error) {
-	nilBlock := false
-	switch b := block.(type) {
-	case *TextContent:
-		nilBlock = b == nil
-	case *ImageContent:
-		nilBlock = b == nil
-	case *AudioContent:
-		nilBlock = b == nil
-	case *ResourceLink:
-		nilBlock = b == nil
-	case *EmbeddedResource:
-		nilBlock = b == nil
-	case *ToolUse:
-		nilBlock = b == nil
-	case *ToolResult:
-		nilBlock = b == nil
-	case *OtherContent:
-		nilBlock = b == nil
-	default:
-		return dst, fmt.Errorf("unknown block type %T", block)
+	switch block.(type) {
+	case *TextContent, *ImageContent, *AudioContent, *ResourceLink, *EmbeddedResource, *ToolUse,
+		*ToolResult, *OtherContent:
+		if reflect.ValueOf(block).IsNil() {
+			return dst, fmt.Errorf("nil %T", block)
+		}
+		return block.appendJSON(dst)
 	}
-	if nilBlock {
-		return dst, fmt.Errorf("nil %T", block)
-	}
-	return block.appendJSON(dst)
+	return dst, fmt.Errorf("unknown block type %T", block)
 }
 
-// decodeContents reads an array of blocks. Null counts as empty: servers in
-// use spell "no content" that way.
+// decodeContents reads an array of blocks. Null counts as empty: servers in use spell "no content"
+// that way.
 func decodeContents(raw []byte, about *provenance) ([]Content, error) {
 	blocks := []Content{}
 	if jsonx.KindOf(raw) == jsonx.Null {

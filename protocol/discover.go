@@ -5,9 +5,6 @@ import (
 	"fmt"
 )
 
-// DiscoverParams are the parameters of server/discover.
-type DiscoverParams struct{ RequestMeta }
-
 // DiscoverResult tells a client what a server is and can do (server/discover).
 type DiscoverResult struct {
 	SupportedVersions []Version

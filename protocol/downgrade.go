@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -9,8 +10,7 @@ import (
 // 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
 // text instead that says what was left out. It does not change blocks.
 func downgradeContent(v Version, blocks []Content) []Content {
-	if v >= V20250618 ||
-		!slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
+	if v >= V20250618 {
 		return blocks
 	}
 	spelled := slices.Clone(blocks)
@@ -24,9 +24,7 @@ func downgradeContent(v Version, blocks []Content) []Content {
 
 // downgradeMessages is downgradeContent for the messages of a prompt.
 func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
-	if v >= V20250618 ||
-		!slices.ContainsFunc(messages,
-			func(m PromptMessage) bool { return substituteFor(v, m.Content) != nil }) {
+	if v >= V20250618 {
 		return messages
 	}
 	spelled := slices.Clone(messages)
@@ -46,11 +44,8 @@ func substituteFor(v Version, block Content) *TextContent {
 		if b == nil || v >= V20250618 {
 			return nil
 		}
-		name := b.Title
-		if name == "" {
-			name = b.Name
-		}
-		return &TextContent{Text: name + ": " + b.URI, Annotations: b.Annotations}
+		text := cmp.Or(b.Title, b.Name) + ": " + b.URI
+		return &TextContent{Text: text, Annotations: b.Annotations}
 	case *AudioContent:
 		if b == nil || v >= V20250326 {
 			return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestContentIsDowngraded: blocks that a revision does not have become text, in tools
-// and prompts, and those that it has stay.
+// TestContentIsDowngraded: blocks that a revision does not have become text, in tools and prompts,
+// and those that it has stay.
 func TestContentIsDowngraded(t *testing.T) {
 	link := &protocol.ResourceLink{Resource: protocol.Resource{URI: "file:///a", Name: "a"}}
 	audio := &protocol.AudioContent{Data: []byte("abc"), MIMEType: "audio/wav"}

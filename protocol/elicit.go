@@ -16,8 +16,8 @@ type ElicitForm struct {
 	Meta   Meta
 }
 
-// ElicitURL asks the person to visit a URL, for what must not pass through the
-// client (client/elicitation, "URL Mode").
+// ElicitURL asks the person to visit a URL, for what must not pass through the client
+// (client/elicitation, "URL Mode").
 type ElicitURL struct {
 	Message string
 	URL     string
@@ -39,8 +39,8 @@ const (
 // ElicitResult answers an [ElicitForm] or [ElicitURL].
 type ElicitResult struct {
 	Action ElicitAction
-	// Content is the object of form values, nil when absent. It is not
-	// validated against any schema here.
+	// Content is the object of form values, nil when absent. It is not validated against any schema
+	// here.
 	Content json.RawMessage
 	Meta    Meta
 }
@@ -50,9 +50,6 @@ func (*ElicitForm) Kind() InputKind { return KindElicitForm }
 
 // Kind returns [KindElicitURL].
 func (*ElicitURL) Kind() InputKind { return KindElicitURL }
-
-func (*ElicitForm) isInputRequest() {}
-func (*ElicitURL) isInputRequest()  {}
 
 func (q *ElicitForm) appendParams(dst []byte, v Version) ([]byte, error) {
 	w := beginObject(dst)
@@ -130,14 +127,10 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 	return &ElicitForm{Message: message, Schema: schema, Meta: meta}, nil
 }
 
-// DecodeElicitResult reads the answer to an elicitation. The action must be
-// one of the three, and the content of an accept an object, or null or absent.
+// DecodeElicitResult reads the answer to an elicitation. The action must be one of the three, and
+// the content of an accept an object, or null or absent.
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
-	r := &ElicitResult{}
-	if err := readUnchecked(raw, r); err != nil {
-		return nil, fmt.Errorf("elicitation result: %w", err)
-	}
-	return r, nil
+	return decodeAnswer[ElicitResult](raw, "elicitation")
 }
 
 func (r *ElicitResult) checkComplete() error {

@@ -21,8 +21,8 @@ const (
 	CodeMissingRequiredClientCapability = -32021
 	CodeUnsupportedProtocolVersion      = -32022
 
-	// CodeResourceNotFound is used by legacy revisions only; modern servers
-	// answer [CodeInvalidParams] with the URI as data.
+	// CodeResourceNotFound is used by legacy revisions only; modern servers answer
+	// [CodeInvalidParams] with the URI as data.
 	CodeResourceNotFound = -32002
 	// CodeURLElicitationRequired exists in revision 2025-11-25 only.
 	CodeURLElicitationRequired = -32042
@@ -30,29 +30,28 @@ const (
 
 // Codes of rondo's own, outside the range that JSON-RPC reserves.
 const (
-	// CodeRefused means that the person behind the client declined or cancelled
-	// a question without whose answer a prompt or resource cannot be served.
+	// CodeRefused means that the person behind the client declined or cancelled a question without
+	// whose answer a prompt or resource cannot be served.
 	CodeRefused = 23220
-	// CodeFlowEnded means that a multi round-trip flow ended without a result:
-	// too many rounds, or a client that loses the request state.
+	// CodeFlowEnded means that a multi round-trip flow ended without a result: too many rounds, or
+	// a client that loses the request state.
 	CodeFlowEnded = 23221
 	// CodeHandlerError carries a plain error of a prompt or resource handler.
 	CodeHandlerError = 23222
 	// CodeBusy means that a limit of the server is reached; try again later.
 	CodeBusy = 23223
-	// CodeCannotAsk means that a client of a legacy revision cannot be asked what
-	// a request needs to know, or that a client of any answers without showing it.
+	// CodeCannotAsk means that a client of a legacy revision cannot be asked what a request needs
+	// to know, or that a client of any answers without showing it.
 	CodeCannotAsk = 23225
-	// CodeTimeout means that the server gave up on a request after a time limit
-	// of its own.
+	// CodeTimeout means that the server gave up on a request after a time limit of its own.
 	CodeTimeout = 23224
-	// CodeInsufficientScope means that the caller's credentials lack scopes that the
-	// request needs; the member scopes of the data names all that it needs.
+	// CodeInsufficientScope means that the caller's credentials lack scopes that the request needs;
+	// the member scopes of the data names all that it needs.
 	CodeInsufficientScope = 23226
 )
 
-// An Error is a JSON-RPC error: what one peer says to the other. Handlers may
-// return one to choose the code and the data that the client sees.
+// An Error is a JSON-RPC error: what one peer says to the other. Handlers may return one to choose
+// the code and the data that the client sees.
 type Error struct {
 	Code    int64
 	Message string
@@ -68,8 +67,8 @@ func Errorf(code int64, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// WithData returns a copy of e whose data is the JSON encoding of v. A value
-// that cannot be encoded leaves the data out: an error must always get through.
+// WithData returns a copy of e whose data is the JSON encoding of v. A value that cannot be encoded
+// leaves the data out: an error must always get through.
 func (e *Error) WithData(v any) *Error {
 	c := *e
 	c.Data = nil
@@ -79,8 +78,8 @@ func (e *Error) WithData(v any) *Error {
 	return &c
 }
 
-// MissingCapabilities returns the error that names what a client would have to
-// declare for its request to be served (code -32021).
+// MissingCapabilities returns the error that names what a client would have to declare for its
+// request to be served (code -32021).
 func MissingCapabilities(missing ClientCapabilities) *Error {
 	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s",
 		missing)
@@ -89,9 +88,8 @@ func MissingCapabilities(missing ClientCapabilities) *Error {
 	}{missing})
 }
 
-// RequiredCapabilities returns what a [CodeMissingRequiredClientCapability]
-// error names as missing. It reports false for other errors and for data that
-// cannot be read.
+// RequiredCapabilities returns what a [CodeMissingRequiredClientCapability] error names as missing.
+// It reports false for other errors and for data that cannot be read.
 func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	if e == nil || e.Code != CodeMissingRequiredClientCapability {
 		return ClientCapabilities{}, false
@@ -108,8 +106,7 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	return required, found && err == nil
 }
 
-// UnsupportedVersion returns the error that names the versions a server does
-// support (code -32022).
+// UnsupportedVersion returns the error that names the versions a server does support (code -32022).
 func UnsupportedVersion(requested string, supported []Version) *Error {
 	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s",
 		quoteClipped(requested))
@@ -119,8 +116,8 @@ func UnsupportedVersion(requested string, supported []Version) *Error {
 	}{supported, requested})
 }
 
-// SupportedVersions returns the versions that a
-// [CodeUnsupportedProtocolVersion] error names, nil for other errors.
+// SupportedVersions returns the versions that a [CodeUnsupportedProtocolVersion] error names, nil
+// for other errors.
 func (e *Error) SupportedVersions() []Version {
 	if e == nil || e.Code != CodeUnsupportedProtocolVersion {
 		return nil
@@ -142,9 +139,8 @@ func (e *Error) SupportedVersions() []Version {
 	return supported
 }
 
-// ResourceNotFound returns the error for a resource that does not exist, as
-// modern revisions spell it: invalid params with the URI as data
-// (server/resources, "Error Handling").
+// ResourceNotFound returns the error for a resource that does not exist, as modern revisions spell
+// it: invalid params with the URI as data (server/resources, "Error Handling").
 func ResourceNotFound(uri string) *Error {
 	e := Errorf(CodeInvalidParams, "resource not found: %s", quoteClipped(uri))
 	return e.WithData(struct {
@@ -152,15 +148,14 @@ func ResourceNotFound(uri string) *Error {
 	}{uri})
 }
 
-// A URLElicitationRequiredError means that a request cannot be served until the
-// person has visited one or more URLs. Revision 2025-11-25 has an error of its
-// own for it (-32042); on the modern wire the same error, returned by a
-// handler, becomes an [InputRequiredResult] with URL questions.
+// A URLElicitationRequiredError means that a request cannot be served until the person has visited
+// one or more URLs. Revision 2025-11-25 has an error of its own for it (-32042); on the modern wire
+// the same error, returned by a handler, becomes an [InputRequiredResult] with URL questions.
 type URLElicitationRequiredError struct {
 	// Message is shown to people; empty means a default.
 	Message string
-	// Elicitations are the visits needed. Their ElicitationID becomes the key
-	// of the question where it can.
+	// Elicitations are the visits needed. Their ElicitationID becomes the key of the question where
+	// it can.
 	Elicitations []*ElicitURL
 }
 
@@ -245,9 +240,7 @@ var draftCodes = [...]struct{ final, draft int64 }{
 func (e *Error) Draft() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.final {
-			draft := *e
-			draft.Code = c.draft
-			return &draft
+			return &Error{c.draft, e.Message, e.Data}
 		}
 	}
 	return e
@@ -257,9 +250,7 @@ func (e *Error) Draft() *Error {
 func (e *Error) Final() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.draft {
-			final := *e
-			final.Code = c.final
-			return &final
+			return &Error{c.final, e.Message, e.Data}
 		}
 	}
 	return e

@@ -106,15 +106,3 @@ func ExampleClientCapabilities_Missing() {
 	// sampling: missing sampling.tools
 	// roots: missing roots
 }
-
-func ExampleEncodeHeaderValue() {
-	for _, value := range []string{"us-west1", "Hello, 世界", " padded "} {
-		header := protocol.EncodeHeaderValue(value)
-		back, err := protocol.DecodeHeaderValue(header)
-		fmt.Printf("%s %q %v\n", header, back, err)
-	}
-	// Output:
-	// us-west1 "us-west1" <nil>
-	// =?base64?SGVsbG8sIOS4lueVjA==?= "Hello, 世界" <nil>
-	// =?base64?IHBhZGRlZCA=?= " padded " <nil>
-}

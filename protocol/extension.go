@@ -7,25 +7,25 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ExtensionParams are the parameters of a method that an extension defines, which this package
-// does not know.
+// ExtensionParams are the parameters of a method that an extension defines, which this package does
+// not know.
 type ExtensionParams struct {
 	// Members is the JSON object as it came, _meta included; nil when absent.
 	Members json.RawMessage
 	RequestMeta
 }
 
-// ExtensionResult answers a method that an extension defines. Methods that this package knows
-// are never answered with one.
+// ExtensionResult answers a method that an extension defines. Methods that this package knows are
+// never answered with one.
 type ExtensionResult struct {
-	// Members is a JSON object in the words of the extension. Its resultType and _meta are
-	// passed over: this package writes them. Nil: no members.
+	// Members is a JSON object in the words of the extension. Its resultType and _meta are passed
+	// over: this package writes them. Nil: no members.
 	Members json.RawMessage
 	Meta    Meta
 }
 
-// DecodeExtensionParams reads the parameters of a method that an extension defines, which must
-// have been decoded by [DecodeMessage]. An error is as of [DecodeParams].
+// DecodeExtensionParams reads the parameters of a method that an extension defines, which must have
+// been decoded by [DecodeMessage]. An error is as of [DecodeParams].
 func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
 	p := &ExtensionParams{Members: raw}
 	if raw == nil {

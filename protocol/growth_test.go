@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestMessageGrowth reads messages as both sides receive them, with parameters,
-// results and errors of all shapes.
+// TestMessageGrowth reads messages as both sides receive them, with parameters, results and errors
+// of all shapes.
 func TestMessageGrowth(t *testing.T) {
 	for _, message := range []struct{ name, head, tail string }{
 		{"request", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`, `}}}`},

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// value is raw as plain Go values, numbers as their text. It is an independent
-// reader: nothing of this project is involved.
+// value is raw as plain Go values, numbers as their text. It is an independent reader: nothing of
+// this project is involved.
 func value(t testing.TB, raw []byte) any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -7,8 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// maxIDBytes bounds a request id: it is echoed, logged and used as a map key,
-// and no honest peer needs more.
+// maxIDBytes bounds a request id: it is echoed, logged and used as a map key, and no honest peer
+// needs more.
 const maxIDBytes = 512
 
 // An ID identifies a request: a string or an integer. The zero ID is no id at all; the protocol
@@ -64,8 +64,8 @@ func (id ID) Value() ID {
 	return ID{string(plain)}
 }
 
-// isPlain reports whether raw is a string value that is its own canonical
-// spelling for being ASCII without escapes or white space around it.
+// isPlain reports whether raw is a string value that is its own canonical spelling for being ASCII
+// without escapes or white space around it.
 func isPlain[T ~string | ~[]byte](raw T) bool {
 	for i := range len(raw) {
 		if c := raw[i]; c < ' ' || c > '~' || c == '\\' {
@@ -75,8 +75,8 @@ func isPlain[T ~string | ~[]byte](raw T) bool {
 	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
 }
 
-// isInteger reports whether raw is a JSON number spelled as an integer. It
-// does not rely on raw having been checked: ids are re-emitted as they are.
+// isInteger reports whether raw is a JSON number spelled as an integer. It does not rely on raw
+// having been checked: ids are re-emitted as they are.
 func isInteger[T ~string | ~[]byte](raw T) bool {
 	if len(raw) > 0 && raw[0] == '-' {
 		raw = raw[1:]

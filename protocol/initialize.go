@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// InitializeParams are the parameters of initialize, with which a client of a
-// legacy revision opens a session (basic/lifecycle of those revisions).
+// InitializeParams are the parameters of initialize, with which a client of a legacy revision opens
+// a session (basic/lifecycle of those revisions).
 type InitializeParams struct {
 	ProtocolVersion Version
 	Capabilities    ClientCapabilities
@@ -14,8 +14,8 @@ type InitializeParams struct {
 	RequestMeta
 }
 
-// InitializeResult accepts a session in the revision it names, which need not
-// be the one that the client asked for.
+// InitializeResult accepts a session in the revision it names, which need not be the one that the
+// client asked for.
 type InitializeResult struct {
 	ProtocolVersion Version
 	Capabilities    ServerCapabilities
@@ -26,17 +26,13 @@ type InitializeResult struct {
 	hasInfo bool // while it is read
 }
 
-// PingParams are the parameters of ping.
-type PingParams struct{ RequestMeta }
-
 // SetLevelParams are the parameters of logging/setLevel.
 type SetLevelParams struct {
 	Level LoggingLevel
 	RequestMeta
 }
 
-// SubscribeParams are the parameters of resources/subscribe and
-// resources/unsubscribe.
+// SubscribeParams are the parameters of resources/subscribe and resources/unsubscribe.
 type SubscribeParams struct {
 	URI string
 	RequestMeta

@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 )
 
 // An InputKind is one of the four kinds of question.
 type InputKind string
 
-// The kinds. An elicitation's mode is part of its kind, because the mode
-// decides which capability it needs.
+// The kinds. An elicitation's mode is part of its kind, because the mode decides which capability
+// it needs.
 const (
 	KindElicitForm    InputKind = "elicitation.form"
 	KindElicitURL     InputKind = "elicitation.url"
@@ -35,17 +36,16 @@ func (k InputKind) Method() string {
 	return ""
 }
 
-// An InputRequest is a question to the client: [*ElicitForm], [*ElicitURL],
-// [*CreateMessage] or [*ListRoots].
+// An InputRequest is a question to the client: [*ElicitForm], [*ElicitURL], [*CreateMessage] or
+// [*ListRoots].
 type InputRequest interface {
 	// Kind may be called on a nil question.
 	Kind() InputKind
-	isInputRequest()
 	appendParams(dst []byte, v Version) ([]byte, error)
 }
 
-// InputRequests are questions by key, in the order in which they are to be
-// asked. Keys must be unique and not empty.
+// InputRequests are questions by key, in the order in which they are to be asked. Keys must be
+// unique and not empty.
 type InputRequests []KeyedRequest
 
 // A KeyedRequest is one question and the key under which its answer returns.
@@ -54,9 +54,9 @@ type KeyedRequest struct {
 	Request InputRequest
 }
 
-// InputResponses are the answers that a request carries, by key, in the order
-// in which they came. Nil means that the request carries none; an empty list
-// that is not nil is an empty object on the wire.
+// InputResponses are the answers that a request carries, by key, in the order in which they came.
+// Nil means that the request carries none; an empty list that is not nil is an empty object on the
+// wire.
 type InputResponses []KeyedResponse
 
 // A KeyedResponse is one answer, as the JSON text that was received.
@@ -75,9 +75,8 @@ func (r InputResponses) Get(key string) json.RawMessage {
 	return nil
 }
 
-// A RequestState is the opaque text that a server sends with its questions and
-// gets back with the answers. The zero value is absent, which differs from the
-// empty text on the wire.
+// A RequestState is the opaque text that a server sends with its questions and gets back with the
+// answers. The zero value is absent, which differs from the empty text on the wire.
 type RequestState struct {
 	text    string
 	present bool
@@ -89,32 +88,31 @@ func StateText(text string) RequestState { return RequestState{text, true} }
 // Text returns the state's text and whether there is a state.
 func (s RequestState) Text() (text string, present bool) { return s.text, s.present }
 
-// Retry is what a retried request carries beyond the original: the answers and
-// the state (basic/patterns/mrtr).
+// Retry is what a retried request carries beyond the original: the answers and the state
+// (basic/patterns/mrtr).
 type Retry struct {
 	InputResponses InputResponses
 	RequestState   RequestState
 }
 
-// An InputRequiredResult means that a request cannot be completed before the
-// client has answered questions, come back later, or both
-// (basic/patterns/mrtr, "InputRequiredResult"). It must carry at least one of
-// InputRequests and RequestState.
+// An InputRequiredResult means that a request cannot be completed before the client has answered
+// questions, come back later, or both (basic/patterns/mrtr, "InputRequiredResult"). It must carry
+// at least one of InputRequests and RequestState.
 type InputRequiredResult struct {
 	InputRequests InputRequests
 	RequestState  RequestState
 	Meta          Meta
 
-	attachment any // of package roundtrip, see package envelope; never encoded
+	attachment any // of package roundtrip, see package rpc; never encoded
 }
 
-var _ = envelope.RegisterAttachments(
+var _ = rpc.RegisterAttachments(
 	func(result any) any { return result.(*InputRequiredResult).attachment },
 	func(result, value any) { result.(*InputRequiredResult).attachment = value },
 )
 
-// Validate reports why r may not be sent: neither questions nor state, an
-// empty or repeated key, a missing question, text that is not UTF-8.
+// Validate reports why r may not be sent: neither questions nor state, an empty or repeated key, a
+// missing question, text that is not UTF-8.
 func (r *InputRequiredResult) Validate() error {
 	if len(r.InputRequests) == 0 && !r.RequestState.present {
 		return fmt.Errorf(
@@ -141,18 +139,12 @@ func (r *InputRequiredResult) Validate() error {
 	return nil
 }
 
-// isNilRequest reports whether a question is missing, typed nils included, or
-// forged by embedding one of ours.
+// isNilRequest reports whether a question is missing, typed nils included, or forged by embedding
+// one of ours.
 func isNilRequest(q InputRequest) bool {
-	switch q := q.(type) {
-	case *ElicitForm:
-		return q == nil
-	case *ElicitURL:
-		return q == nil
-	case *CreateMessage:
-		return q == nil
-	case *ListRoots:
-		return q == nil
+	switch q.(type) {
+	case *ElicitForm, *ElicitURL, *CreateMessage, *ListRoots:
+		return reflect.ValueOf(q).IsNil()
 	}
 	return true
 }
@@ -188,8 +180,8 @@ func (s *keySet) addKey(key string) bool {
 	return false
 }
 
-// AppendInputRequest appends the method and params of one question as version
-// v spells them, without braces' surroundings: {"method":…,"params":…}.
+// AppendInputRequest appends the method and params of one question as version v spells them,
+// without braces' surroundings: {"method":…,"params":…}.
 func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
@@ -204,8 +196,8 @@ func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	return w.endObject()
 }
 
-// AppendInputParams is [AppendInputRequest] for the params alone, for legacy
-// revisions, in which a question is a request.
+// AppendInputParams is [AppendInputRequest] for the params alone, for legacy revisions, in which a
+// question is a request.
 func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
@@ -236,8 +228,7 @@ func CopyInputRequest(q InputRequest) (InputRequest, *Meta) {
 	return q, new(Meta)
 }
 
-// DecodeInputRequest reads one question, given as a method and its parameters
-// (nil when absent).
+// DecodeInputRequest reads one question, given as a method and its parameters (nil when absent).
 func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, error) {
 	if params == nil && method != MethodListRoots {
 		return nil, fmt.Errorf("%s: params must be present", quoteClipped(method))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -109,8 +109,8 @@ func TestInputRequiredMembers(t *testing.T) {
 // What package roundtrip attaches to a result never reaches the wire.
 func TestAttachmentIsNotEncoded(t *testing.T) {
 	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s")}
-	envelope.Attach(r, "secret plan")
-	if envelope.Attached(r) != "secret plan" {
+	rpc.Attach(r, "secret plan")
+	if rpc.Attached(r) != "secret plan" {
 		t.Fatal("nothing is attached")
 	}
 	if data := encoded(t, protocol.Latest, protocol.MethodGetPrompt, r); strings.Contains(data,

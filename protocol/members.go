@@ -33,12 +33,22 @@ func readObject(raw []byte, object coded, about *provenance) error {
 	return object.checkComplete()
 }
 
-// readUnchecked is readObject for text that has not been checked.
-func readUnchecked(raw []byte, object coded) error {
-	if err := jsonx.Check(raw); err != nil {
-		return err
+// decodeAnswer reads the answer to a question, which has not been checked.
+func decodeAnswer[T any, P codedPointer[T]](raw []byte, kind string) (*T, error) {
+	answer := P(new(T))
+	err := jsonx.Check(raw)
+	if err == nil {
+		err = readObject(raw, answer, nil)
 	}
-	return readObject(raw, object, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s result: %w", kind, err)
+	}
+	return answer, nil
+}
+
+type codedPointer[T any] interface {
+	*T
+	coded
 }
 
 // reads reports whether m is to be read and called name.

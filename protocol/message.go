@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 )
 
 // A Message is a [*Request], a [*Notification] or a [*Response].
@@ -18,9 +18,8 @@ type Request struct {
 	Method string
 	// Params is the JSON object of parameters, nil when there is none.
 	Params json.RawMessage
-	// Mirror repeats what HTTP transports copy into headers. It is not part of
-	// the message: senders fill it so that a transport need not parse Params,
-	// receivers find it empty.
+	// Mirror repeats what HTTP transports copy into headers. It is not part of the message: senders
+	// fill it so that a transport need not parse Params, receivers find it empty.
 	Mirror Mirror
 }
 
@@ -31,24 +30,24 @@ type Notification struct {
 	Params json.RawMessage
 }
 
-// A Response answers the request with the same ID, with a Result or an Error.
-// ID is zero when the request's id could not be read.
+// A Response answers the request with the same ID, with a Result or an Error. ID is zero when the
+// request's id could not be read.
 type Response struct {
 	ID     ID
 	Result json.RawMessage
 	Error  *Error
 }
 
-// Mirror holds the values that Streamable HTTP copies from the body into
-// headers (basic/transports/streamable-http, "Request Metadata").
+// Mirror holds the values that Streamable HTTP copies from the body into headers
+// (basic/transports/streamable-http, "Request Metadata").
 type Mirror struct {
 	Version Version         // MCP-Protocol-Version
 	Name    string          // Mcp-Name; empty where the method has none
 	Params  []MirroredParam // Mcp-Param-*
 }
 
-// A MirroredParam is one tool argument that its schema marks with
-// x-mcp-header. Value is the plain value; the transport encodes it.
+// A MirroredParam is one tool argument that its schema marks with x-mcp-header. Value is the plain
+// value; the transport encodes it.
 type MirroredParam struct{ Name, Value string }
 
 func (*Request) isMessage()      {}
@@ -57,10 +56,10 @@ func (*Response) isMessage()     {}
 
 // DecodeMessage reads one JSON-RPC message. The returned message aliases data.
 //
-// A failure is an [*Error] with code [CodeParseError] when data is not strict
-// JSON, or [CodeInvalidRequest] when it is not a message. In the second case
-// the message is not nil if an id could be read: it is then a [*Request] that
-// holds nothing but that ID, so that the refusal can echo it.
+// A failure is an [*Error] with code [CodeParseError] when data is not strict JSON, or
+// [CodeInvalidRequest] when it is not a message. In the second case the message is not nil if an id
+// could be read: it is then a [*Request] that holds nothing but that ID, so that the refusal can
+// echo it.
 func DecodeMessage(data []byte) (Message, error) {
 	var raw messageMembers
 	if err := jsonx.CheckMembers(data, raw.readMember); err != nil {
@@ -148,8 +147,8 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 			return nil, err
 		}
 	}
-	// JSON-RPC lets an error response carry null where the id of the request
-	// could not be read; the schema leaves the member out. Both mean "no id".
+	// JSON-RPC lets an error response carry null where the id of the request could not be read; the
+	// schema leaves the member out. Both mean "no id".
 	if m.id == nil || (r.Error != nil && string(m.id) == "null") {
 		if r.Error == nil {
 			return nil, fmt.Errorf("result without id")
@@ -172,14 +171,14 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 			return dst, fmt.Errorf("request: nil or without an id")
 		}
 		out := growForMessage(dst, len(m.ID.text)+len(m.Method)+len(m.Params))
-		out = envelope.AppendRequest(out, m.ID.text, m.Method)
+		out = rpc.AppendRequest(out, m.ID.text, m.Method)
 		return appendParams(dst, out, m.Method, m.Params)
 	case *Notification:
 		if m == nil {
 			return dst, fmt.Errorf("notification: nil")
 		}
 		out := growForMessage(dst, len(m.Method)+len(m.Params))
-		return appendParams(dst, envelope.AppendNotification(out, m.Method), m.Method, m.Params)
+		return appendParams(dst, rpc.AppendNotification(out, m.Method), m.Method, m.Params)
 	case *Response:
 		switch {
 		case m == nil:
@@ -214,9 +213,9 @@ func appendParams(before, out []byte, method string, params json.RawMessage) ([]
 
 func appendResponse(dst []byte, r *Response) []byte {
 	if r.Error != nil {
-		dst = appendError(envelope.BeginError(dst, r.ID.text), r.Error)
+		dst = appendError(rpc.BeginError(dst, r.ID.text), r.Error)
 	} else {
-		dst = jsonx.AppendCompact(envelope.BeginResult(dst, r.ID.text), r.Result)
+		dst = jsonx.AppendCompact(rpc.BeginResult(dst, r.ID.text), r.Result)
 	}
 	return append(dst, '}')
 }

@@ -22,13 +22,12 @@ const (
 	MetaBaggage            = "baggage"
 )
 
-// Meta is the _meta object of a message, a definition or a block of content,
-// as the JSON text it was received or written as; unknown keys relay verbatim.
-// Nil means absent.
+// Meta is the _meta object of a message, a definition or a block of content, as the JSON text it
+// was received or written as; unknown keys relay verbatim. Nil means absent.
 type Meta json.RawMessage
 
-// Get returns the JSON text at key. It reports false when the key is absent or
-// m is not a JSON object.
+// Get returns the JSON text at key. It reports false when the key is absent or m is not a JSON
+// object.
 func (m Meta) Get(key string) (json.RawMessage, bool) {
 	var found json.RawMessage
 	if len(m) == 0 {
@@ -51,13 +50,7 @@ func (m Meta) With(key string, v any) (Meta, error) {
 	}
 	out := []byte{'{'}
 	if len(m) > 0 {
-		err := walkMembers(m, func(k, v []byte) error {
-			if string(k) != key {
-				out = appendMember(out, string(k), v)
-			}
-			return nil
-		})
-		if err != nil {
+		if out, err = m.appendOthers(out, key); err != nil {
 			return nil, fmt.Errorf("_meta: %w", err)
 		}
 	}
@@ -71,17 +64,22 @@ func (m Meta) Without(key string) Meta {
 	if _, ok := m.Get(key); !ok {
 		return m
 	}
-	out := []byte{'{'}
-	_ = jsonx.Members(m, func(k, v []byte) error { // Get has checked it
-		if string(k) != key {
-			out = appendMember(out, string(k), v)
-		}
-		return nil
-	})
+	out, _ := m.appendOthers([]byte{'{'}, key) // Get has checked it
 	if len(out) == 1 {
 		return nil
 	}
 	return append(out, '}')
+}
+
+// appendOthers appends the members with another key.
+func (m Meta) appendOthers(dst []byte, key string) ([]byte, error) {
+	err := walkMembers(m, func(k, v []byte) error {
+		if string(k) != key {
+			dst = appendMember(dst, string(k), v)
+		}
+		return nil
+	})
+	return dst, err
 }
 
 func appendMember(dst []byte, key string, value []byte) []byte {
@@ -121,8 +119,8 @@ type Implementation struct {
 	Icons       []Icon `json:"icons,omitempty"`
 }
 
-// An Icon is an image for a tool, prompt, resource or implementation. Clients
-// must treat Src as hostile (basic/index, "icons").
+// An Icon is an image for a tool, prompt, resource or implementation. Clients must treat Src as
+// hostile (basic/index, "icons").
 type Icon struct {
 	Src      string   `json:"src"`
 	MIMEType string   `json:"mimeType,omitzero"`
@@ -130,26 +128,21 @@ type Icon struct {
 	Theme    string   `json:"theme,omitzero"`
 }
 
-// A ProgressToken opts a request into progress notifications: a string or an
-// integer, kept exactly. Nil means none.
-type ProgressToken = ID
-
 // RequestMeta is the _meta of a request.
 type RequestMeta struct {
-	// Version is the revision that the request declares; empty when it
-	// declares none.
+	// Version is the revision that the request declares; empty when it declares none.
 	Version Version
 	// ClientInfo names the client; nil when it does not say.
 	ClientInfo *Implementation
-	// Capabilities are what the client can do for this request; nil when it
-	// does not say, which a modern request may not.
+	// Capabilities are what the client can do for this request; nil when it does not say, which a
+	// modern request may not.
 	Capabilities *ClientCapabilities
 	// LogLevel is the least severe log message the client wants; empty: none.
 	LogLevel LoggingLevel
 	// ProgressToken opts into progress notifications; zero: none.
-	ProgressToken ProgressToken
-	// Extra is the whole _meta object as received. When a request is encoded
-	// its keys are written too, less those that the fields above hold.
+	ProgressToken ID
+	// Extra is the whole _meta object as received. When a request is encoded its keys are written
+	// too, less those that the fields above hold.
 	Extra Meta
 }
 

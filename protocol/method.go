@@ -32,8 +32,8 @@ const (
 	MethodUnsubscribe = "resources/unsubscribe"
 )
 
-// Methods of the questions a server may put to the client: entries of
-// [InputRequests] on the modern wire, pushed requests on the legacy one.
+// Methods of the questions a server may put to the client: entries of [InputRequests] on the modern
+// wire, pushed requests on the legacy one.
 const (
 	MethodElicit        = "elicitation/create"
 	MethodCreateMessage = "sampling/createMessage"
@@ -54,9 +54,8 @@ const (
 	NotifyElicitationCompleted = "notifications/elicitation/complete"
 )
 
-// MultiRoundTrip reports whether method is one of the three requests that a
-// modern server may answer with an [InputRequiredResult]
-// (basic/patterns/mrtr, "Supported Requests").
+// MultiRoundTrip reports whether method is one of the three requests that a modern server may
+// answer with an [InputRequiredResult] (basic/patterns/mrtr, "Supported Requests").
 func MultiRoundTrip(method string) bool {
 	switch method {
 	case MethodCallTool, MethodGetPrompt, MethodReadResource:
@@ -65,8 +64,8 @@ func MultiRoundTrip(method string) bool {
 	return false
 }
 
-// internMethod returns name as a string, without allocating for the requests
-// that make up the bulk of the traffic.
+// internMethod returns name as a string, without allocating for the requests that make up the bulk
+// of the traffic.
 func internMethod(name []byte) string {
 	for _, known := range [...]string{
 		MethodCallTool, MethodGetPrompt, MethodReadResource, MethodListTools, MethodListPrompts,

@@ -1,25 +1,17 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A CacheScope says who may share a cached result.
-type CacheScope string
-
-// The scopes. Private results belong to one principal.
-const (
-	CachePrivate CacheScope = "private"
-	CachePublic  CacheScope = "public"
-)
-
-// CacheHints say how long a result may be reused and by whom (server/utilities/
-// caching). The zero value means: not at all, private.
+// CacheHints say how long a result may be reused and by whom (server/utilities/caching). The zero
+// value is not cacheable.
 type CacheHints struct {
 	TTLMillis int64
-	Scope     CacheScope
+	Public    bool // everybody may share the result; else it belongs to one principal
 }
 
 // codeHints codes the hints. Legacy revisions have none. Hints of the wrong type count as absent:
@@ -31,17 +23,15 @@ func (w *objectWriter) codeHints(m member, h *CacheHints) error {
 			h.TTLMillis = max(ttl, 0)
 		}
 	case m.reads("cacheScope"):
-		h.Scope = CachePrivate
-		if scope, err := jsonx.Text(m.value); err == nil && CacheScope(scope) == CachePublic {
-			h.Scope = CachePublic
-		}
+		scope, err := jsonx.Text(m.value)
+		h.Public = err == nil && scope == "public"
 	case w != nil && w.version.Era() == Modern:
 		w.addInteger("ttlMs", max(h.TTLMillis, 0))
-		scope := CachePrivate
-		if h.Scope == CachePublic {
-			scope = CachePublic
+		scope := "private"
+		if h.Public {
+			scope = "public"
 		}
-		w.addText("cacheScope", string(scope))
+		w.addText("cacheScope", scope)
 	}
 	return nil
 }
@@ -92,6 +82,16 @@ func codeDefinitions[T any, P definition[T]](
 		m.about.notef("%s: %d entries are left out; the first is %w", name, leftOut, first)
 	}
 	return nameMember(m.key, err)
+}
+
+// codeList codes a page of a list.
+func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,
+	cursor *string, cache *CacheHints, meta *Meta) error {
+	return cmp.Or(
+		codeDefinitions[T, P](w, m, name, list),
+		w.codeNonEmptyText(m, "nextCursor", cursor),
+		w.codeHints(m, cache),
+		w.codeMeta(m, meta))
 }
 
 // requireList returns an error for a list that was not there.

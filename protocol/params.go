@@ -18,14 +18,13 @@ type Params interface {
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
 
-// DecodeParams reads the parameters of a request, which must have been decoded
-// by [DecodeMessage]; they alias raw. An error is an [*Error] with code
-// [CodeInvalidParams]; the parameters returned beside it hold whatever _meta
-// could be read. For an unknown method it returns nil and a
+// DecodeParams reads the parameters of a request, which must have been decoded by [DecodeMessage];
+// they alias raw. An error is an [*Error] with code [CodeInvalidParams]; the parameters returned
+// beside it hold whatever _meta could be read. For an unknown method it returns nil and a
 // [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
-	known := typesOfMethod(method)
-	if known == nil {
+	known, ok := methods[method]
+	if !ok {
 		return nil, Errorf(CodeMethodNotFound, "method not found: %s", quoteClipped(method))
 	}
 	p := known.newParams()
@@ -125,29 +124,32 @@ func (p *ListenParams) codeMembers(w *objectWriter, m member) error {
 }
 
 func (p *CompleteParams) checkComplete() error {
-	if (p.Ref.Prompt == "") == (p.Ref.Template == "") {
+	if (p.Prompt == "") == (p.Template == "") {
 		return fmt.Errorf("ref: must name a prompt or a resource")
 	}
-	return requireText("argument.name", p.Argument.Name)
+	return requireText("argument.name", p.Argument)
 }
 
 func (p *CompleteParams) codeMembers(w *objectWriter, m member) (err error) {
-	switch {
-	case m.reads("ref"):
-		return p.Ref.decodeFrom(m.value)
-	case m.reads("context"):
-		var known completionContext
-		err = decodeMember(&known, m.key, m.value)
-		p.Context = known.Arguments
-		return err
-	case w != nil && p.Ref.Prompt != "":
-		w.addValue("ref", completionRef{"ref/prompt", p.Ref.Prompt, ""})
-	case w != nil:
-		w.addValue("ref", completionRef{"ref/resource", "", p.Ref.Template})
+	ref := completionRef{"ref/resource", "", p.Template}
+	if p.Prompt != "" {
+		ref = completionRef{"ref/prompt", p.Prompt, ""}
 	}
-	err = w.codeValue(m, "argument", &p.Argument, true)
-	if w != nil && p.Context != nil {
-		w.addValue("context", completionContext{p.Context})
+	argument, known := completionArgument{p.Argument, p.Value}, completionContext{p.Context}
+	err = cmp.Or(
+		w.codeValue(m, "ref", &ref, true),
+		w.codeValue(m, "argument", &argument, true),
+		w.codeValue(m, "context", &known, p.Context != nil))
+	p.Argument, p.Value, p.Context = argument.Name, argument.Value, known.Arguments
+	if err == nil && m.reads("ref") {
+		switch ref.Type {
+		case "ref/prompt":
+			p.Prompt = ref.Name
+		case "ref/resource":
+			p.Template = ref.URI
+		default:
+			err = fmt.Errorf("ref: unknown type %s", quoteClipped(ref.Type))
+		}
 	}
 	return err
 }
@@ -158,24 +160,13 @@ type completionRef struct {
 	URI  string `json:"uri,omitzero"`
 }
 
-type completionContext struct {
-	Arguments map[string]string `json:"arguments"`
+type completionArgument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
-func (r *CompletionRef) decodeFrom(raw []byte) error {
-	var ref completionRef
-	if err := decodeMember(&ref, []byte("ref"), raw); err != nil {
-		return err
-	}
-	switch ref.Type {
-	case "ref/prompt":
-		r.Prompt = ref.Name
-	case "ref/resource":
-		r.Template = ref.URI
-	default:
-		return fmt.Errorf("ref: unknown type %s", quoteClipped(ref.Type))
-	}
-	return nil
+type completionContext struct {
+	Arguments map[string]string `json:"arguments"`
 }
 
 func requireText(name, value string) error {

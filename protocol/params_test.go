@@ -104,8 +104,7 @@ func TestParamsMatchExactNames(t *testing.T) {
 	}
 }
 
-// The _meta of a request that is refused still tells which revision to refuse
-// it in.
+// The _meta of a request that is refused still tells which revision to refuse it in.
 func TestMetaSurvivesBadParams(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7},"name":5}`))
@@ -155,10 +154,8 @@ func TestEncodeParamsRefuses(t *testing.T) {
 		"key that is not UTF-8":   retry(answer("\xff", `{}`)),
 		"state that is not UTF-8": &protocol.ReadResourceParams{URI: "u",
 			Retry: protocol.Retry{RequestState: protocol.StateText("\xff")}},
-		"meta that is no object": &protocol.DiscoverParams{
-			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
-		"meta with duplicates": &protocol.DiscoverParams{
-			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
+		"meta that is no object": &protocol.RequestMeta{Extra: protocol.Meta(`[]`)},
+		"meta with duplicates":   &protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)},
 	} {
 		if raw, err := protocol.EncodeParams(p); err == nil {
 			t.Errorf("%s: encoded as %s", name, raw)
@@ -166,8 +163,8 @@ func TestEncodeParamsRefuses(t *testing.T) {
 	}
 }
 
-// What the fields of a request's _meta say takes the place of what its extra
-// keys say, those that were received included.
+// What the fields of a request's _meta say takes the place of what its extra keys say, those that
+// were received included.
 func TestFieldsReplaceExtraMeta(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodDiscover, json.RawMessage(
 		`{"_meta":{"a":"\u00e9","io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":1,"b":[1.0, 2]}}`))

@@ -2,9 +2,9 @@ package protocol
 
 import "context"
 
-// A Peer is the other end of a connection, as seen by a client. A server in
-// the same process is one, and so is a transport that carries messages to a
-// server elsewhere: neither side need know the other.
+// A Peer is the other end of a connection, as seen by a client. A server in the same process is
+// one, and so is a transport that carries messages to a server elsewhere: neither side need know
+// the other.
 //
 // All methods may be called concurrently.
 type Peer interface {
@@ -21,21 +21,21 @@ type Peer interface {
 
 // Back delivers messages to the sender of a request while that request runs. Calls may overlap.
 type Back interface {
-	// Notify delivers a notification that relates to the request. An error
-	// means that the sender can no longer be reached.
+	// Notify delivers a notification that relates to the request. An error means that the sender
+	// can no longer be reached.
 	Notify(ctx context.Context, n *Notification) error
 }
 
-// A BackCaller is a [Back] that also takes requests. Servers of legacy
-// revisions send them while a request runs, or at any other time in a session.
+// A BackCaller is a [Back] that also takes requests. Servers of legacy revisions send them while a
+// request runs, or at any other time in a session.
 type BackCaller interface {
 	Back
-	// Call delivers a request and returns the response to it. Cancelling ctx
-	// abandons it. An error means that there is no response to be sent, for
-	// example because the request was cancelled with notifications/cancelled.
+	// Call delivers a request and returns the response to it. Cancelling ctx abandons it. An error
+	// means that there is no response to be sent, for example because the request was cancelled
+	// with notifications/cancelled.
 	//
-	// Calls may overlap, but not without bound: beyond a number of its own
-	// that must be below [MaxBackCalls], Call answers at once that it is busy.
+	// Calls may overlap, but not without bound: beyond a number of its own that must be below
+	// [MaxBackCalls], Call answers at once that it is busy.
 	Call(ctx context.Context, req *Request) (*Response, error)
 }
 

@@ -2,19 +2,19 @@ package protocol
 
 import "strconv"
 
-// A Principal is who a request comes from, as far as the host knows. It binds
-// sealed state: state given to one principal is refused from any other. The
-// zero value is anonymous, which is a principal of its own.
+// A Principal is who a request comes from, as far as the host knows. It binds sealed state: state
+// given to one principal is refused from any other. The zero value is anonymous, which is a
+// principal of its own.
 type Principal struct {
-	// Issuer and Subject name an authenticated caller, for example the "iss"
-	// and "sub" claims of a token. A principal with neither is anonymous.
+	// Issuer and Subject name an authenticated caller, for example the "iss" and "sub" claims of a
+	// token. A principal with neither is anonymous.
 	Issuer, Subject string
 
 	local bool
 }
 
-// LocalPrincipal is the principal of connections that belong to one user by
-// construction: standard input and output, and calls within a process.
+// LocalPrincipal is the principal of connections that belong to one user by construction: standard
+// input and output, and calls within a process.
 func LocalPrincipal() Principal { return Principal{local: true} }
 
 // IsLocal reports whether p is [LocalPrincipal].

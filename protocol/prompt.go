@@ -62,7 +62,10 @@ type GetPromptParams struct {
 	RequestMeta
 }
 
-func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
+// addMessages writes the messages of a prompt or of a conversation with a model.
+func addMessages[T any](
+	w *objectWriter, messages []T, code func(message *T, w *objectWriter, m member) error,
+) {
 	w.addKey("messages")
 	w.dst = append(w.dst, '[')
 	for i := range messages {
@@ -70,7 +73,7 @@ func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.keepError(messages[i].codeMembers(&in, member{}))
+		in.keepError(code(&messages[i], &in, member{}))
 		var err error
 		if w.dst, err = in.endObject(); err != nil {
 			w.recordError(fmt.Sprintf("messages[%d]", i), err)
@@ -103,10 +106,7 @@ func (p *PromptMessage) codeMembers(w *objectWriter, m member) (err error) {
 var errIncompleteMessage = errors.New("role and content must be present")
 
 // decodeMessages decodes the messages of a prompt or of a conversation with a model.
-func decodeMessages[T any, P interface {
-	*T
-	coded
-}](raw []byte, about *provenance) ([]T, error) {
+func decodeMessages[T any, P codedPointer[T]](raw []byte, about *provenance) ([]T, error) {
 	list := []T{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
 		var message T
@@ -130,7 +130,7 @@ func (r *GetPromptResult) codeMembers(w *objectWriter, m member) (err error) {
 	}
 	err = w.codeNonEmptyText(m, "description", &r.Description)
 	if w != nil {
-		w.addPromptMessages(downgradeMessages(w.version, r.Messages))
+		addMessages(w, downgradeMessages(w.version, r.Messages), (*PromptMessage).codeMembers)
 	}
 	return cmp.Or(err, w.codeMeta(m, &r.Meta))
 }
@@ -138,9 +138,5 @@ func (r *GetPromptResult) codeMembers(w *objectWriter, m member) (err error) {
 func (r *ListPromptsResult) checkComplete() error { return requireList("prompts", r.Prompts) }
 
 func (r *ListPromptsResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
-		codeDefinitions(w, m, "prompts", &r.Prompts),
-		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
-		w.codeHints(m, &r.Cache),
-		w.codeMeta(m, &r.Meta))
+	return codeList(w, m, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta)
 }

@@ -13,50 +13,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A recode decodes an example with the decoders of this package and encodes
-// what they made of it again.
+// A recode decodes an example with the decoders of this package and encodes what they made of it
+// again.
 type recode func(raw []byte) ([]byte, error)
 
 // published says for each type of the published examples how it is checked.
-var published = map[string]recode{
-	"CallToolRequest":              message,
-	"CompleteRequest":              message,
-	"DiscoverRequest":              message,
-	"GetPromptRequest":             message,
-	"ListPromptsRequest":           message,
-	"ListResourceTemplatesRequest": message,
-	"ListResourcesRequest":         message,
-	"ListToolsRequest":             message,
-	"ReadResourceRequest":          message,
-	"SubscriptionsListenRequest":   message,
-
+var published = checksByType(map[string]string{
+	"CallTool":              protocol.MethodCallTool,
+	"Complete":              protocol.MethodComplete,
+	"Discover":              protocol.MethodDiscover,
+	"GetPrompt":             protocol.MethodGetPrompt,
+	"ListPrompts":           protocol.MethodListPrompts,
+	"ListResourceTemplates": protocol.MethodListResourceTemplates,
+	"ListResources":         protocol.MethodListResources,
+	"ListTools":             protocol.MethodListTools,
+	"ReadResource":          protocol.MethodReadResource,
+	"SubscriptionsListen":   protocol.MethodListen,
+}, map[string]recode{
 	"CallToolRequestParams":  params(protocol.MethodCallTool),
 	"CompleteRequestParams":  params(protocol.MethodComplete),
 	"GetPromptRequestParams": params(protocol.MethodGetPrompt),
 	"PaginatedRequestParams": params(protocol.MethodListTools),
-
-	"CallToolResult":              resultOf(protocol.MethodCallTool),
-	"CompleteResult":              resultOf(protocol.MethodComplete),
-	"DiscoverResult":              resultOf(protocol.MethodDiscover),
-	"GetPromptResult":             resultOf(protocol.MethodGetPrompt),
-	"InputRequiredResult":         resultOf(protocol.MethodCallTool),
-	"ListPromptsResult":           resultOf(protocol.MethodListPrompts),
-	"ListResourceTemplatesResult": resultOf(protocol.MethodListResourceTemplates),
-	"ListResourcesResult":         resultOf(protocol.MethodListResources),
-	"ListToolsResult":             resultOf(protocol.MethodListTools),
-	"ReadResourceResult":          resultOf(protocol.MethodReadResource),
-	"SubscriptionsListenResult":   resultOf(protocol.MethodListen),
-
-	"CallToolResultResponse":              response(protocol.MethodCallTool),
-	"CompleteResultResponse":              response(protocol.MethodComplete),
-	"DiscoverResultResponse":              response(protocol.MethodDiscover),
-	"GetPromptResultResponse":             response(protocol.MethodGetPrompt),
-	"ListPromptsResultResponse":           response(protocol.MethodListPrompts),
-	"ListResourceTemplatesResultResponse": response(protocol.MethodListResourceTemplates),
-	"ListResourcesResultResponse":         response(protocol.MethodListResources),
-	"ListToolsResultResponse":             response(protocol.MethodListTools),
-	"ReadResourceResultResponse":          response(protocol.MethodReadResource),
-	"SubscriptionsListenResultResponse":   response(protocol.MethodListen),
+	"InputRequiredResult":    resultOf(protocol.MethodCallTool),
 
 	"CancelledNotification":                 notification[protocol.Cancelled],
 	"LoggingMessageNotification":            notification[protocol.LogMessage],
@@ -70,16 +48,11 @@ var published = map[string]recode{
 	"ToolListChangedNotification":           message,
 	"SubscriptionsAcknowledgedNotification": acknowledged,
 
-	"AudioContent": inside(resultOf(protocol.MethodCallTool),
-		`{"resultType":"complete","content":[`, `]}`),
-	"EmbeddedResource": inside(resultOf(protocol.MethodCallTool),
-		`{"resultType":"complete","content":[`, `]}`),
-	"ImageContent": inside(resultOf(protocol.MethodCallTool),
-		`{"resultType":"complete","content":[`, `]}`),
-	"ResourceLink": inside(resultOf(protocol.MethodCallTool),
-		`{"resultType":"complete","content":[`, `]}`),
-	"TextContent": inside(resultOf(protocol.MethodCallTool),
-		`{"resultType":"complete","content":[`, `]}`),
+	"AudioContent":         inContent,
+	"EmbeddedResource":     inContent,
+	"ImageContent":         inContent,
+	"ResourceLink":         inContent,
+	"TextContent":          inContent,
 	"ToolResultContent":    inside(createMessage, `{"maxTokens":1,"messages":[{"role":"user","content":`, `}]}`),
 	"ToolUseContent":       inside(createMessage, `{"maxTokens":1,"messages":[{"role":"assistant","content":`, `}]}`),
 	"SamplingMessage":      inside(createMessage, `{"maxTokens":1,"messages":[`, `]}`),
@@ -88,7 +61,7 @@ var published = map[string]recode{
 	"TextResourceContents": inside(resultOf(protocol.MethodReadResource), `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[`, `]}`),
 	"Resource":             inside(resultOf(protocol.MethodListResources), `{"resultType":"complete","ttlMs":0,"cacheScope":"private","resources":[`, `]}`),
 	"Tool":                 inside(resultOf(protocol.MethodListTools), `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `]}`),
-	"Root":                 inside(roots, `{"roots":[`, `]}`),
+	"Root":                 inside(answer("ListRootsResult"), `{"roots":[`, `]}`),
 
 	"ClientCapabilities": clientCapabilities,
 	"ServerCapabilities": plain[protocol.ServerCapabilities],
@@ -102,9 +75,9 @@ var published = map[string]recode{
 	"CreateMessageRequestParams": createMessage,
 	"ElicitRequestFormParams":    elicit,
 	"ElicitRequestURLParams":     elicit,
-	"CreateMessageResult":        sampled,
-	"ElicitResult":               elicited,
-	"ListRootsResult":            roots,
+	"CreateMessageResult":        answer("CreateMessageResult"),
+	"ElicitResult":               answer("ElicitResult"),
+	"ListRootsResult":            answer("ListRootsResult"),
 
 	"HeaderMismatchError":                  message,
 	"MissingRequiredClientCapabilityError": missingCapability,
@@ -114,7 +87,19 @@ var published = map[string]recode{
 	"InvalidParamsError":  inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
 	"MethodNotFoundError": inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
 	"ParseError":          inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
+})
+
+// checksByType adds the request, the result and the response of each method to checks.
+func checksByType(methods map[string]string, checks map[string]recode) map[string]recode {
+	for name, method := range methods {
+		checks[name+"Request"] = message
+		checks[name+"Result"], checks[name+"ResultResponse"] = resultOf(method), response(method)
+	}
+	return checks
 }
+
+var inContent = inside(resultOf(protocol.MethodCallTool),
+	`{"resultType":"complete","content":[`, `]}`)
 
 // notModelled are the types that this package has no Go type for, and why.
 var notModelled = map[string]string{
@@ -128,8 +113,8 @@ var notModelled = map[string]string{
 	"ResourceUpdatedNotificationParams": "one URI; ResourceUpdatedNotification checks the message",
 }
 
-// respelled are examples that come back as another value of the same meaning:
-// what is replaced, in the example without white space, by what.
+// respelled are examples that come back as another value of the same meaning: what is replaced, in
+// the example without white space, by what.
 var respelled = map[string]struct{ old, new string }{
 	// Members whose absence says the same are not written.
 	"CallToolResult/result-with-unstructured-text":      {`,"isError":false`, ""},
@@ -295,8 +280,8 @@ func inside(whole recode, before, after string) recode {
 	}
 }
 
-// cutOut finds the part again: the value that stands where the dots are in
-// before…after, whatever the order of members.
+// cutOut finds the part again: the value that stands where the dots are in before…after, whatever
+// the order of members.
 func cutOut(got []byte, before, after string) ([]byte, error) {
 	const mark = `"here"`
 	var pattern, v any
@@ -353,11 +338,10 @@ func question(method string) recode {
 	}
 }
 
-func createMessage(raw []byte) ([]byte, error) {
-	return question(protocol.MethodCreateMessage)(raw)
-}
-
-func elicit(raw []byte) ([]byte, error) { return question(protocol.MethodElicit)(raw) }
+var (
+	createMessage = question(protocol.MethodCreateMessage)
+	elicit        = question(protocol.MethodElicit)
+)
 
 func listRoots(raw []byte) ([]byte, error) {
 	whole := `{"resultType":"input_required","inputRequests":{"key":` + string(raw) + `}}`
@@ -372,28 +356,14 @@ func clientCapabilities(raw []byte) ([]byte, error) {
 	return c.MarshalJSON()
 }
 
-func sampled(raw []byte) ([]byte, error) {
-	r, err := protocol.DecodeCreateMessageResult(raw)
-	if err != nil {
-		return nil, err
+func answer(definition string) recode {
+	return func(raw []byte) ([]byte, error) {
+		r, err := decodeAnswer(definition, raw)
+		if err != nil {
+			return nil, err
+		}
+		return r.MarshalJSON()
 	}
-	return r.MarshalJSON()
-}
-
-func elicited(raw []byte) ([]byte, error) {
-	r, err := protocol.DecodeElicitResult(raw)
-	if err != nil {
-		return nil, err
-	}
-	return r.MarshalJSON()
-}
-
-func roots(raw []byte) ([]byte, error) {
-	r, err := protocol.DecodeListRootsResult(raw)
-	if err != nil {
-		return nil, err
-	}
-	return r.MarshalJSON()
 }
 
 func missingCapability(raw []byte) ([]byte, error) {

@@ -129,7 +129,7 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 			"content: a block of text without text is read as empty", 2},
 	} {
 		var reports []string
-		r, err := protocol.DecodeResultReporting(protocol.Latest, test.method, []byte(test.raw),
+		r, err := protocol.DecodeResult(protocol.Latest, test.method, []byte(test.raw),
 			func(err error) { reports = append(reports, err.Error()) })
 		if err != nil || len(reports) != 1 || reports[0] != test.report {
 			t.Errorf("%s: got %v, reports %q, want %q", test.raw, err, reports, test.report)

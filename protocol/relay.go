@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// RelayResult is [DecodeResultReporting] for a program that passes the result on. A result that
-// was complete is encoded again with the members that it came with, also those that this package
-// does not know, in their order. What the revision of the receiver decides is written anew:
-// resultType, cache hints and _meta. Whoever changes a field of a copy of the result gets the
-// fields encoded instead. It aliases data.
+// RelayResult is [DecodeResult] for a program that passes the result on. A result that was complete
+// is encoded again with the members that it came with, also those that this package does not know,
+// in their order. What the revision of the receiver decides is written anew: resultType, cache
+// hints and _meta. Whoever changes a field of a copy of the result gets the fields encoded instead.
+// It aliases data.
 func RelayResult(
 	v Version, method string, data []byte, report func(error),
 ) (Result, error) {
-	result, err := DecodeResultReporting(v, method, data, report)
+	result, err := DecodeResult(v, method, data, report)
 	if r, ok := result.(relayable); ok && err == nil {
 		r.provenanceOf().origin = &origin{data, r.relay().fields}
 	}

@@ -36,8 +36,8 @@ type ResourceTemplate struct {
 	Extra       map[string]json.RawMessage `json:",embed"`
 }
 
-// ResourceContents is the text or the bytes of a resource. A nil Blob means
-// that Text holds the content, even when it is empty.
+// ResourceContents is the text or the bytes of a resource. A nil Blob means that Text holds the
+// content, even when it is empty.
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -66,8 +66,7 @@ type ListResourceTemplatesResult struct {
 	provenance
 }
 
-// ReadResourceResult is the contents of a resource; a directory-like resource
-// may have several.
+// ReadResourceResult is the contents of a resource; a directory-like resource may have several.
 type ReadResourceResult struct {
 	Contents []ResourceContents
 	Cache    CacheHints
@@ -167,11 +166,7 @@ func (r *ReadResourceResult) codeMembers(w *objectWriter, m member) (err error) 
 func (r *ListResourcesResult) checkComplete() error { return requireList("resources", r.Resources) }
 
 func (r *ListResourcesResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
-		codeDefinitions(w, m, "resources", &r.Resources),
-		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
-		w.codeHints(m, &r.Cache),
-		w.codeMeta(m, &r.Meta))
+	return codeList(w, m, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta)
 }
 
 func (r *ListResourceTemplatesResult) checkComplete() error {
@@ -179,9 +174,5 @@ func (r *ListResourceTemplatesResult) checkComplete() error {
 }
 
 func (r *ListResourceTemplatesResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
-		codeDefinitions(w, m, "resourceTemplates", &r.ResourceTemplates),
-		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
-		w.codeHints(m, &r.Cache),
-		w.codeMeta(m, &r.Meta))
+	return codeList(w, m, "resourceTemplates", &r.ResourceTemplates, &r.NextCursor, &r.Cache, &r.Meta)
 }

@@ -1,9 +1,8 @@
 package protocol
 
-// A Result answers a request: one of the pointer types of this package whose
-// name ends in Result. The interface is sealed. A type that embeds one of them
-// still satisfies it, but [EncodeResult] refuses everything but the exact
-// types.
+// A Result answers a request: one of the pointer types of this package whose name ends in Result.
+// The interface is sealed. A type that embeds one of them still satisfies it, but [EncodeResult]
+// refuses everything but the exact types.
 type Result interface{ coded }
 
 // The result types (basic/index, "ResultType").
@@ -14,8 +13,8 @@ const (
 )
 
 // A CallToolOutcome is what tools/call may answer: a [*CallToolResult] or an
-// [*InputRequiredResult]; with the tasks extension also a [*CreateTaskResult], which no
-// handler returns itself.
+// [*InputRequiredResult]; with the tasks extension also a [*CreateTaskResult], which no handler
+// returns itself.
 type CallToolOutcome interface {
 	Result
 	isCallToolOutcome()
@@ -28,8 +27,8 @@ type GetPromptOutcome interface {
 	isGetPromptOutcome()
 }
 
-// A ReadResourceOutcome is what resources/read may answer: a
-// [*ReadResourceResult] or an [*InputRequiredResult].
+// A ReadResourceOutcome is what resources/read may answer: a [*ReadResourceResult] or an
+// [*InputRequiredResult].
 type ReadResourceOutcome interface {
 	Result
 	isReadResourceOutcome()

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What a handler may return does not include mixtures. A sealed interface can
-// still be satisfied by embedding; the encoder must not fall for it.
+// What a handler may return does not include mixtures. A sealed interface can still be satisfied by
+// embedding; the encoder must not fall for it.
 type (
 	forgedTool  struct{ *protocol.CallToolResult }
 	forgedInput struct{ *protocol.InputRequiredResult }
@@ -153,8 +153,8 @@ func TestModernSpelling(t *testing.T) {
 		{"contents nil", protocol.MethodReadResource, &protocol.ReadResourceResult{}, `{"resultType":"complete","contents":[],"ttlMs":0,"cacheScope":"private"}`},
 		{"tools nil", protocol.MethodListTools, &protocol.ListToolsResult{}, `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`},
 		{"values nil", protocol.MethodComplete, &protocol.CompleteResult{}, `{"resultType":"complete","completion":{"values":[]}}`},
-		{"negative ttl, unknown scope", protocol.MethodListTools,
-			&protocol.ListToolsResult{Cache: protocol.CacheHints{TTLMillis: -1, Scope: "world"}},
+		{"negative ttl", protocol.MethodListTools,
+			&protocol.ListToolsResult{Cache: protocol.CacheHints{TTLMillis: -1}},
 			`{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`},
 		{"tool use without input", protocol.MethodCallTool,
 			&protocol.CallToolResult{Content: []protocol.Content{&protocol.ToolUse{ID: "1",
@@ -321,13 +321,11 @@ func TestMalformedResults(t *testing.T) {
 // Hints that make no sense are no reason to refuse a result, nor to cache it.
 func TestInvalidCacheHintsAreNone(t *testing.T) {
 	for raw, want := range map[string]protocol.CacheHints{
-		`"ttlMs":5,"cacheScope":"public"`:  {TTLMillis: 5, Scope: protocol.CachePublic},
-		`"ttlMs":-5,"cacheScope":"public"`: {TTLMillis: 0, Scope: protocol.CachePublic},
-		`"ttlMs":"5","cacheScope":null`:    {TTLMillis: 0},
-		`"ttlMs":1e99,"cacheScope":"Public"`: {
-			Scope: protocol.CachePrivate,
-		},
-		`"ttlMs":5`: {TTLMillis: 5},
+		`"ttlMs":5,"cacheScope":"public"`:    {TTLMillis: 5, Public: true},
+		`"ttlMs":-5,"cacheScope":"public"`:   {TTLMillis: 0, Public: true},
+		`"ttlMs":"5","cacheScope":null`:      {TTLMillis: 0},
+		`"ttlMs":1e99,"cacheScope":"Public"`: {},
+		`"ttlMs":5`:                          {TTLMillis: 5},
 	} {
 		r := result(t, protocol.Latest, protocol.MethodListTools, `{"tools":[],`+raw+`}`)
 		if got := r.(*protocol.ListToolsResult).Cache; got != want {
@@ -383,8 +381,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// spread puts white space into all JSON text that v holds, and returns into how
-// much.
+// spread puts white space into all JSON text that v holds, and returns into how much.
 func spread(v reflect.Value) (n int) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -419,8 +416,8 @@ func spread(v reflect.Value) (n int) {
 	return n
 }
 
-// TestResultsAreCompact holds that a result is on one line and without white
-// space whatever authors put into it: transports send it as it is.
+// TestResultsAreCompact holds that a result is on one line and without white space whatever authors
+// put into it: transports send it as it is.
 func TestResultsAreCompact(t *testing.T) {
 	spreadInto := 0
 	for _, s := range samples() {

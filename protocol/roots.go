@@ -24,8 +24,6 @@ type ListRootsResult struct {
 // Kind returns [KindListRoots].
 func (*ListRoots) Kind() InputKind { return KindListRoots }
 
-func (*ListRoots) isInputRequest() {}
-
 func (q *ListRoots) appendParams(dst []byte, _ Version) ([]byte, error) {
 	w := beginObject(dst)
 	w.addRawObject("_meta", q.Meta)
@@ -40,14 +38,9 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 	return q, decodeMeta(raw, &q.Meta)
 }
 
-// DecodeListRootsResult reads the answer to a [ListRoots]. Every root must
-// have a URI.
+// DecodeListRootsResult reads the answer to a [ListRoots]. Every root must have a URI.
 func DecodeListRootsResult(raw []byte) (*ListRootsResult, error) {
-	r := &ListRootsResult{}
-	if err := readUnchecked(raw, r); err != nil {
-		return nil, fmt.Errorf("roots result: %w", err)
-	}
-	return r, nil
+	return decodeAnswer[ListRootsResult](raw, "roots")
 }
 
 func (r *ListRootsResult) checkComplete() error {

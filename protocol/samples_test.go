@@ -6,8 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A sample is a result as a server would build it, and the schema definition
-// that its encoding must satisfy.
+// A sample is a result as a server would build it, and the schema definition that its encoding must
+// satisfy.
 type sample struct {
 	name, definition, method string
 	result                   protocol.Result
@@ -16,7 +16,7 @@ type sample struct {
 // samples holds every result type, once with all members and once with none.
 func samples() []sample {
 	meta := protocol.Meta(`{"com.example/n":9007199254740993,"traceparent":"00-a-b-01"}`)
-	cache := protocol.CacheHints{TTLMillis: 60000, Scope: protocol.CachePublic}
+	cache := protocol.CacheHints{TTLMillis: 60000, Public: true}
 	out := []sample{
 		{"tool full", "CallToolResult", protocol.MethodCallTool, &protocol.CallToolResult{
 			Content: allContent(), StructuredContent: json.RawMessage(`{"a":[1,2.50,null]}`),
@@ -261,16 +261,11 @@ func requests() map[string][]protocol.Params {
 			&protocol.ListParams{RequestMeta: least}},
 		protocol.MethodListResourceTemplates: {&protocol.ListParams{Cursor: "c", RequestMeta: full},
 			&protocol.ListParams{RequestMeta: least}},
-		protocol.MethodDiscover: {&protocol.DiscoverParams{RequestMeta: full},
-			&protocol.DiscoverParams{RequestMeta: least}},
+		protocol.MethodDiscover: {&full, &least},
 		protocol.MethodComplete: {
-			&protocol.CompleteParams{
-				Ref:      protocol.CompletionRef{Prompt: "p"},
-				Argument: protocol.CompletionArgument{Name: "a", Value: "v"},
-				Context:  map[string]string{"b": "c", "a": ""}, RequestMeta: full,
-			},
-			&protocol.CompleteParams{Ref: protocol.CompletionRef{Template: "file:///{a}"},
-				Argument: protocol.CompletionArgument{Name: "a"}, RequestMeta: least},
+			&protocol.CompleteParams{Prompt: "p", Argument: "a", Value: "v",
+				Context: map[string]string{"b": "c", "a": ""}, RequestMeta: full},
+			&protocol.CompleteParams{Template: "file:///{a}", Argument: "a", RequestMeta: least},
 		},
 		protocol.MethodListen: {
 			&protocol.ListenParams{Notifications: protocol.SubscriptionFilter{

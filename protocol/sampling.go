@@ -61,8 +61,6 @@ type CreateMessageResult struct {
 // Kind returns [KindCreateMessage].
 func (*CreateMessage) Kind() InputKind { return KindCreateMessage }
 
-func (*CreateMessage) isInputRequest() {}
-
 func (q *CreateMessage) appendParams(dst []byte, _ Version) ([]byte, error) {
 	w := beginObject(dst)
 	w.keepError(q.codeMembers(&w, member{}))
@@ -95,24 +93,12 @@ func (w *objectWriter) codeSamplingMessages(m member, p *[]SamplingMessage) (err
 	if w == nil {
 		return nil
 	}
-	w.addKey("messages")
-	w.dst = append(w.dst, '[')
-	for i := range *p {
-		if i > 0 {
-			w.dst = append(w.dst, ',')
-		}
-		in := beginObject(w.dst)
-		in.keepError((*p)[i].codeMembers(&in, member{}))
-		if w.dst, err = in.endObject(); err != nil {
-			w.recordError(fmt.Sprintf("messages[%d]", i), err)
-		}
-	}
-	w.dst = append(w.dst, ']')
+	addMessages(w, *p, (*SamplingMessage).codeMembers)
 	return nil
 }
 
-// addSamplingContent writes a single block bare, as every revision understands;
-// only several blocks need the array of newer revisions.
+// addSamplingContent writes a single block bare, as every revision understands; only several blocks
+// need the array of newer revisions.
 func (w *objectWriter) addSamplingContent(blocks []Content) {
 	if len(blocks) != 1 {
 		w.addContent("content", blocks)
@@ -175,14 +161,10 @@ func decodeSamplingContent(raw []byte) ([]Content, error) {
 	return []Content{block}, nil
 }
 
-// DecodeCreateMessageResult reads the answer to a [CreateMessage]. Role,
-// content and model must be there.
+// DecodeCreateMessageResult reads the answer to a [CreateMessage]. Role, content and model must be
+// there.
 func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
-	r := &CreateMessageResult{}
-	if err := readUnchecked(raw, r); err != nil {
-		return nil, fmt.Errorf("sampling result: %w", err)
-	}
-	return r, nil
+	return decodeAnswer[CreateMessageResult](raw, "sampling")
 }
 
 func (r *CreateMessageResult) checkComplete() error {

@@ -83,8 +83,8 @@ func TestResultsSatisfySchema(t *testing.T) {
 	}
 }
 
-// The names of result definitions are the same in all revisions; what a
-// revision has no definition for is not sent to it.
+// The names of result definitions are the same in all revisions; what a revision has no definition
+// for is not sent to it.
 func TestResultsSatisfyLegacySchemas(t *testing.T) {
 	for _, v := range legacyVersions() {
 		d := definitionsOf(t, v)

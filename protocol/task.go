@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ExtensionTasks is the name of the tasks extension among the extensions that clients and
-// servers declare.
+// ExtensionTasks is the name of the tasks extension among the extensions that clients and servers
+// declare.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 
 // A Task is work that outlives the request which began it (the tasks extension).
@@ -81,8 +81,8 @@ func (t *Task) IsOver() bool {
 }
 
 // CreateTaskResult answers tools/call with the handle of a task. Handlers do not return it: it
-// takes the place of their result when a task begins. Clients that have not declared the
-// extension never get one.
+// takes the place of their result when a task begins. Clients that have not declared the extension
+// never get one.
 type CreateTaskResult struct {
 	// Task is what a first tasks/get would say, without the details of its state.
 	Task Task
@@ -261,8 +261,8 @@ func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
 		w.codeObject(m, "error", &c.failure))
 }
 
-// readState returns the state that the members say. Without details a completed task has an
-// empty result and a failed one an empty error, which only tasks/get tells.
+// readState returns the state that the members say. Without details a completed task has an empty
+// result and a failed one an empty error, which only tasks/get tells.
 func (c *taskCodec) readState() (TaskState, error) {
 	switch c.status {
 	case taskWorking:

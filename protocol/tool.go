@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Tool is the definition of a tool (server/tools). Schemas and unknown
-// members relay verbatim.
+// A Tool is the definition of a tool (server/tools). Schemas and unknown members relay verbatim.
 type Tool struct {
 	Name         string                     `json:"name"`
 	Title        string                     `json:"title,omitzero"`
@@ -23,8 +22,8 @@ type Tool struct {
 	Extra        map[string]json.RawMessage `json:",embed"`
 }
 
-// ToolAnnotations are hints about what a tool does; clients must not trust
-// them more than the server that sends them. Nil means unsaid.
+// ToolAnnotations are hints about what a tool does; clients must not trust them more than the
+// server that sends them. Nil means unsaid.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitzero"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint,omitzero"`
@@ -107,23 +106,22 @@ func (r *CallToolResult) codeMembers(w *objectWriter, m member) error {
 
 func (r *ListToolsResult) checkComplete() error { return requireList("tools", r.Tools) }
 
-func (r *ListToolsResult) codeMembers(w *objectWriter, m member) (err error) {
-	switch {
-	case m.reads("tools"):
-		err = codeDefinitions(w, m, "tools", &r.Tools)
-		for i := range r.Tools {
-			r.Tools[i].OutputSchema = orAbsent(r.Tools[i].OutputSchema)
-		}
-	case w != nil:
+func (r *ListToolsResult) codeMembers(w *objectWriter, m member) error {
+	list := &r.Tools
+	if w != nil {
 		if err := checkDefinitions(r.Tools); err != nil {
 			return fmt.Errorf("tools%w", err)
 		}
-		w.addValue("tools", downgradeTools(w.version, r.Tools))
+		spelled := downgradeTools(w.version, r.Tools)
+		list = &spelled
 	}
-	return cmp.Or(err,
-		w.codeNonEmptyText(m, "nextCursor", &r.NextCursor),
-		w.codeHints(m, &r.Cache),
-		w.codeMeta(m, &r.Meta))
+	err := codeList(w, m, "tools", list, &r.NextCursor, &r.Cache, &r.Meta)
+	if m.reads("tools") {
+		for i := range r.Tools {
+			r.Tools[i].OutputSchema = orAbsent(r.Tools[i].OutputSchema)
+		}
+	}
+	return err
 }
 
 // downgradeTools returns the definitions as version v has them: legacy revisions allow output

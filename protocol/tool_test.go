@@ -6,8 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A gateway relays definitions: schemas to the byte, less white space, and
-// members it does not know.
+// A gateway relays definitions: schemas to the byte, less white space, and members it does not
+// know.
 func TestDefinitionsRelayVerbatim(t *testing.T) {
 	const schema = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"b":{"pattern":"^\u00e9\/\\d<\u2028$"},"a":{"maximum":9007199254740993,"multipleOf":1.0,"minimum":-1e400}},"x-mcp-header":"Region","required":[]}`
 	for _, test := range []struct{ name, method, raw string }{
@@ -27,8 +27,8 @@ func TestDefinitionsRelayVerbatim(t *testing.T) {
 	}
 }
 
-// A link decodes to a resource: the type of the block is no member of it, or
-// it would be written twice.
+// A link decodes to a resource: the type of the block is no member of it, or it would be written
+// twice.
 func TestResourceLinkType(t *testing.T) {
 	r := result(t, protocol.Latest, protocol.MethodCallTool, `{"content":[{"type":"resource_link","uri":"u","name":"n"}]}`)
 	link := r.(*protocol.CallToolResult).Content[0].(*protocol.ResourceLink)

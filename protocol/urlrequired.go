@@ -9,10 +9,9 @@ import (
 // urlRequiredText is the message of the published example of the error.
 const urlRequiredText = "This request requires more information."
 
-// Legacy returns the error -32042 as revision 2025-11-25 spells it
-// (client/elicitation of that revision, "URL Elicitation Required Error"). It is
-// an error when there are no elicitations, or one of them lacks its id or URL,
-// which that revision requires.
+// Legacy returns the error -32042 as revision 2025-11-25 spells it (client/elicitation of that
+// revision, "URL Elicitation Required Error"). It is an error when there are no elicitations, or
+// one of them lacks its id or URL, which that revision requires.
 func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	if len(e.Elicitations) == 0 {
 		return nil, fmt.Errorf("URL elicitation error: no elicitations")
@@ -47,8 +46,8 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	return &Error{Code: CodeURLElicitationRequired, Message: message, Data: data}, nil
 }
 
-// URLElicitations returns the visits that a [CodeURLElicitationRequired] error
-// asks for. It reports false for other errors and for data that cannot be read.
+// URLElicitations returns the visits that a [CodeURLElicitationRequired] error asks for. It reports
+// false for other errors and for data that cannot be read.
 func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 	if e == nil || e.Code != CodeURLElicitationRequired {
 		return nil, false

@@ -24,8 +24,8 @@ const Latest = V20260728
 // An Era is one of the two ways of speaking the protocol.
 type Era int
 
-// The eras. Legacy revisions open a session with initialize and let the server
-// push requests; modern ones carry version and capabilities in every request.
+// The eras. Legacy revisions open a session with initialize and let the server push requests;
+// modern ones carry version and capabilities in every request.
 const (
 	Legacy Era = iota + 1
 	Modern
@@ -42,8 +42,8 @@ func (e Era) String() string {
 	return "unknown era"
 }
 
-// Era tells which era v belongs to. A revision that is not known counts as
-// modern when its date is 2026-07-28 or later, and as legacy otherwise.
+// Era tells which era v belongs to. A revision that is not known counts as modern when its date is
+// 2026-07-28 or later, and as legacy otherwise.
 func (v Version) Era() Era {
 	// Dates compare as strings.
 	if v >= V20260728 {
@@ -66,8 +66,7 @@ func Versions() []Version {
 	return []Version{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
 
-// decodeVersion reads the revision a request declares, without allocating for
-// a published one.
+// decodeVersion reads the revision a request declares, without allocating for a published one.
 func decodeVersion(raw []byte) (Version, error) {
 	text, err := jsonx.TextBytes(raw)
 	switch {

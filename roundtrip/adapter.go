@@ -6,9 +6,10 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -26,6 +27,8 @@ type Call struct {
 	Capabilities protocol.ClientCapabilities
 	// Principal is who calls; the zero value is anonymous.
 	Principal protocol.Principal
+	// Client is the name that the client gives itself, for the observer alone.
+	Client string
 	// Responses and State are the retry members of the request. Calls of legacy
 	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses
@@ -61,10 +64,49 @@ type Call struct {
 	// that wait may have 256 MiB of both together, and one authenticated principal a quarter.
 	KeptBytes int32
 	// Task is for package server/tasks.
-	Task *callctx.TaskCall
+	Task *TaskCall
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error
+}
+
+// A TaskCall is what a [Call] has to do with tasks: Run is set, or Begin and Find.
+type TaskCall struct {
+	// Begin keeps a task that begins here, with the journal for its first run, and returns the
+	// outcome of the call: a [*protocol.CreateTaskResult], or the [*protocol.CallToolResult] of a
+	// task that was over soon. flow is the id of the flow: a call that is sent again has the same,
+	// and must get the same handle. An error that is no [*protocol.Error] says that the task cannot
+	// be kept now.
+	Begin func(ctx context.Context, flow [16]byte, journal []byte) (
+		protocol.CallToolOutcome, error)
+	// Find returns the handle of the task that the flow has begun, nil if it has begun none. It
+	// is called where a [store.Guard] knows of a request only that it was served.
+	Find func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error)
+	// Run means that the call is a run of a task that has begun.
+	Run *TaskRun
+}
+
+// A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
+// sealed state. The answers are the Responses of the [Call].
+type TaskRun struct {
+	// Journal is what Begin, Save or Next said last.
+	Journal []byte
+	// Waited is how long each of the Responses took to come.
+	Waited []time.Duration
+	// Save keeps a journal for the case that this run does not come to its end. The run continues
+	// when it returns, and ends when it fails: then the host must drop the outcome of the run. One
+	// call at a time.
+	Save func(ctx context.Context, journal []byte) error
+	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
+	// for one that it cannot.
+	Fits func(result []byte) bool
+
+	// Next is set when the run ends with questions, or waits: the journal of the next run, which
+	// comes with the answers.
+	Next []byte
+	// WaitsFor is set when the run waits for something that is no question: its keys. The next
+	// run looks again, and the result of this one means nothing.
+	WaitsFor []string
 }
 
 // A Handler runs one round of a request. It may be called several times in a
@@ -273,7 +315,7 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 // RequestID returns the id of the request that ctx belongs to, as events and log entries have it,
 // for authors who log as well. It is random, names one leg of a flow and means nothing to the
 // client. It is empty where nothing observes or logs.
-func RequestID(ctx context.Context) string { return callctx.From(ctx) }
+func RequestID(ctx context.Context) string { return rpc.RequestID(ctx) }
 
 // A Tracer ties rounds and questions together in a tracing system. Package telemetry has one for
 // OpenTelemetry. Its methods are called with a context that has the values of the request, and

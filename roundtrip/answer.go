@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -262,7 +262,7 @@ func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)
 	if err != nil || outcome == Accepted ||
-		!humantime.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited) {
+		!waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited) {
 		return outcome, content, err
 	}
 	if outcome == Declined {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -156,7 +157,7 @@ func TestRefusals(t *testing.T) {
 						t.Errorf("asked %d times", j.traffic())
 					}
 					for _, end := range all[event.FlowEnded](j.events) {
-						if end.How != event.EndRefused {
+						if end.How != words.EndRefused {
 							t.Errorf("end %+v", end)
 						}
 					}

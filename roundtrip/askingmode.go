@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -102,7 +103,7 @@ func (pushMode) checkClient(ctx context.Context, p *questioner, requests protoco
 	protocol.InputRequests, *ending, error) {
 	asked, refused := p.checkLegacyClient(ctx, requests)
 	if refused != nil {
-		return nil, &ending{refusal: refused, how: event.EndFailed}, nil
+		return nil, &ending{refusal: refused, how: words.EndFailed}, nil
 	}
 	return asked, nil, nil
 }
@@ -130,7 +131,7 @@ func (pushMode) awaitRefusal(ctx context.Context, r asker, p *questioner, cause 
 }
 
 func (pushMode) endVisit(r asker, key string, cause error) error {
-	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed})
+	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: words.EndFailed})
 	return cause
 }
 

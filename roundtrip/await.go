@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -183,7 +182,7 @@ func (r asker) holdVisit(ctx context.Context, key string,
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if humantime.Sleep(&w.Context, visitPoll) != nil {
+		if waiting.Sleep(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -48,9 +49,9 @@ func digestCredential(flow [16]byte, credential string) string {
 
 func (e *exchange) rejectPrincipal(c *claims.Claims) *rejection {
 	if c.Principal.Issuer == credentialIssuer {
-		return &rejection{event.ReasonPrincipal, errCredential}
+		return &rejection{words.ReasonPrincipal, errCredential}
 	}
-	return &rejection{reason: event.ReasonPrincipal}
+	return &rejection{reason: words.ReasonPrincipal}
 }
 
 // reportAnonymous reports the first state that is bound to no caller.

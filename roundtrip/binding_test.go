@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -55,7 +56,7 @@ func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
 			}
 			c.fails(protocol.CodeInvalidParams)
 			rejected := one[event.StateRejected](t, c.events)
-			if rejected.Reason != event.ReasonPrincipal {
+			if rejected.Reason != words.ReasonPrincipal {
 				t.Errorf("rejected for %s", rejected.Reason)
 			}
 			if tc.from != "" {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -84,7 +85,7 @@ func testCutOffWait(t *testing.T, guard store.Guard, swallow bool) {
 	}
 	if guard != nil {
 		c.call = retry
-		frozen(t, c.answer("login", declined), event.ReasonReplayed)
+		frozen(t, c.answer("login", declined), words.ReasonReplayed)
 	}
 	finished = true
 	c.call = retry

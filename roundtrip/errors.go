@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -103,7 +104,7 @@ func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Erro
 	if down, failed := errors.AsType[*storeError](err); !ok && failed {
 		r.observeStore(ctx, down.error, down.resource, down.operation)
 		if r.started && !r.giveClaimUp() {
-			r.reportFlowEnd(ctx, event.EndFailed)
+			r.reportFlowEnd(ctx, words.EndFailed)
 			return protocol.Errorf(protocol.CodeFlowEnded, "%s", outcomeUnknownText)
 		}
 		return quota.Refuse(quota.None, storeRetryAfter, "the server cannot reach what it keeps "+

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -89,7 +90,7 @@ func (r *run) startFlowLocked() {
 
 // failLocked ends the run with a mistake of the server.
 func (r *run) failLocked(err error) error {
-	return r.endLocked(&ending{err: err, how: event.EndFailed})
+	return r.endLocked(&ending{err: err, how: words.EndFailed})
 }
 
 // endLocked fixes the outcome of the run, cancels the handler's context and withdraws the
@@ -219,10 +220,10 @@ func noRound(ctx context.Context) error {
 	}
 	if CalledByHandler() {
 		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the "+
-			"context that the handler was called with, "+"not context.Background()", ErrNoRound)
+			"context that the handler was called with, not context.Background()", ErrNoRound)
 	}
 	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or "+
-		"resources/read; "+"pass on the one that the handler was called with", ErrNoRound)
+		"resources/read; pass on the one that the handler was called with", ErrNoRound)
 }
 
 func errReturned() error {

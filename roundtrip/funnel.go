@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -66,7 +66,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
-		return nil, revision.PublicError(err)
+		return nil, rules.PublicError(err)
 	}
 	return result, nil
 }

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -135,7 +136,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, rounds(asks(elicit("k")), fail))
 			_, _ = c.ask("k").answer("k", accepted).send()
-			c.ended(event.EndFailed, 2)
+			c.ended(words.EndFailed, 2)
 		})
 	}
 }
@@ -395,7 +396,7 @@ func TestHandBuilt(t *testing.T) {
 	c.call = retry
 	contains(t, c.answer("form", accept(`{"pin":"x"}`)).done(), "invalid")
 	if text, _ := upstream.RequestState.Text(); text != "the upstream's" ||
-		envelope.Attached(upstream) != nil {
+		rpc.Attached(upstream) != nil {
 		t.Error("the handler's result was changed")
 	}
 }
@@ -575,6 +576,6 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 		c.ask("k", "added")
 		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // and not a refusal
 		time.Sleep(time.Minute)
-		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), event.ReasonExpired)
+		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), words.ReasonExpired)
 	})
 }

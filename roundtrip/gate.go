@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -17,7 +17,7 @@ import (
 // readDraft returns what the author of a result said and checks it. Results built by
 // [InputRequired] have it attached; for results built by hand it is read from the result.
 func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
-	d, built := envelope.Attached(asks).(*draft)
+	d, built := rpc.Attached(asks).(*draft)
 	if !built || !d.matchesResult(asks) {
 		hand, err := p.readHandBuilt(asks)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -56,7 +57,7 @@ func TestNoNagging(t *testing.T) {
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
-				c.ended(event.EndRefused, 2)
+				c.ended(words.EndRefused, 2)
 			})
 		}
 	}
@@ -160,7 +161,7 @@ func TestRoundCap(t *testing.T) {
 			}
 			contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
 				fmt.Sprint("q", tc.want+1))
-			c.ended(event.EndRounds, tc.want+1)
+			c.ended(words.EndRounds, tc.want+1)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -52,7 +53,7 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
 			spent.Outcome); err == nil {
 			r.observe(ctx,
-				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
 			return result, nil
 		}
 	}
@@ -68,10 +69,10 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 				return begun, nil
 			}
 		}
-		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
 		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 	}
-	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
+	return nil, r.reportRejection(ctx, &rejection{reason: words.ReasonReplayed})
 }
 
 // A reserver is a guard or a store that shares its room among those who use it.
@@ -97,8 +98,8 @@ func refuseCopy() *protocol.Error {
 }
 
 // commitClaim records the outcome of a claimed state. Errors are not recorded: nothing is known to
-// have happened. After scopes were lacking the client comes back with the same state and a larger
-// grant.
+// have happened. Where scopes were lacking nothing has, and the claim is given up: the client comes
+// back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
 		return
@@ -181,7 +182,7 @@ func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.R
 			"send it again in %s", copyRetryAfter)
 	}
 	r.unrecorded = true
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -44,17 +45,17 @@ func TestGuardReplay(t *testing.T) {
 		t.Errorf("the handler ran for a replay: %d charges", charges)
 	}
 	for _, end := range all[event.FlowEnded](c.events)[1:] {
-		if end.How != event.EndReplayed || end.Legs != 2 {
+		if end.How != words.EndReplayed || end.Legs != 2 {
 			t.Errorf("end %+v", end)
 		}
 	}
 
 	// The same state with other answers is a fork.
 	for _, other := range []string{declined, form("else")} {
-		frozen(t, c.answer("k", other), event.ReasonReplayed)
+		frozen(t, c.answer("k", other), words.ReasonReplayed)
 	}
-	frozen(t, c.answer(), event.ReasonReplayed)
-	frozen(t, c.answer("k", accepted, "more", `1`), event.ReasonReplayed)
+	frozen(t, c.answer(), words.ReasonReplayed)
+	frozen(t, c.answer("k", accepted, "more", `1`), words.ReasonReplayed)
 }
 
 // TestReplaysNameTheirFlow: what is told of a request whose state has been claimed already has the
@@ -74,7 +75,7 @@ func TestReplaysNameTheirFlow(t *testing.T) {
 	c.ask("k")
 	c.answer("k", accepted).done()
 	c.answer("k", accepted).done()
-	frozen(t, c.answer("k", declined), event.ReasonReplayed)
+	frozen(t, c.answer("k", declined), words.ReasonReplayed)
 
 	flow := one[event.Resumed](t, c.events).Flow
 	told := map[string]event.Where{
@@ -223,9 +224,9 @@ func TestGuardIsTakenAfterVerification(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 	c.ask("k")
 	c.call.Target = "other"
-	frozen(t, c, event.ReasonTarget)
+	frozen(t, c, words.ReasonTarget)
 	c.call.State = protocol.StateText("%%%")
-	frozen(t, c, event.ReasonMalformed)
+	frozen(t, c, words.ReasonMalformed)
 	if len(guard.log) != 0 {
 		t.Errorf("the guard was asked: %v", guard.log)
 	}
@@ -352,7 +353,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 			if _, err := c.send(); err == nil {
 				t.Fatal("no error")
 			}
-			frozen(t, c.answer("k", declined), event.ReasonReplayed)
+			frozen(t, c.answer("k", declined), words.ReasonReplayed)
 			contains(t, c.answer("k", accepted).done(), "the outcome is not known")
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -51,7 +52,7 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 		return false, r.failInPlace(ctx, &one.question, failed)
 	}
 	if ignored >= maxRoundsIgnored {
-		return false, r.endWithText(protocol.CodeFlowEnded, event.EndFailed,
+		return false, r.endWithText(protocol.CodeFlowEnded, words.EndFailed,
 			"the client keeps sending answers that cannot be used: their shape is wrong; not "+
 				"asking again: use a client that answers in the shape of the question, and start "+
 				"the call again")
@@ -62,7 +63,7 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 		return false, err
 	}
 	if text := r.tooOftenInvalid(&one.question); text != "" {
-		return false, r.endWithText(protocol.CodeFlowEnded, event.EndInvalid, text)
+		return false, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, text)
 	}
 	return true, nil
 }
@@ -96,7 +97,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	if r.ctx.Err() != nil { // waiting need not end with it
 		cause := context.Cause(&r.ctx)
 		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
-			how: event.EndFailed})
+			how: words.EndFailed})
 	}
 	limit := r.funnel.opts.Limits.Rounds
 	if f.rounds == 0 || f.answered {
@@ -111,7 +112,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	}
 	text := gaveUp(limit, missing.key, r.answeredKeysLocked(), r.lastFaultTextLocked(missing))
 	return nil, r.endLocked(&ending{err: errors.New(text),
-		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: event.EndRounds})
+		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: words.EndRounds})
 }
 
 // pushInPlace asks the question and records the answer. It reports whether that could be used.
@@ -144,7 +145,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 		return false
 	}
 	if err != nil {
-		dropped := event.Dropped{Key: q.key, Reason: event.DropMalformed}
+		dropped := event.Dropped{Key: q.key, Reason: words.DropMalformed}
 		r.dropped = append(r.dropped, dropped)
 		r.mu.Unlock()
 		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: []event.Dropped{dropped}})
@@ -181,7 +182,7 @@ func (r asker) prepareInPlace(
 	}
 	requests, no := p.checkLegacyClient(ctx, asks.InputRequests)
 	if no != nil {
-		return nil, r.endWithText(no.code, event.EndFailed, no.text)
+		return nil, r.endWithText(no.code, words.EndFailed, no.text)
 	}
 	return r.explainRepeats(requests), nil
 }
@@ -199,6 +200,7 @@ func (p *questioner) describeInPlace(
 	return event.InputRequested{
 		Where: p.where, Kinds: requestKinds(requests),
 		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
+		Principal: p.call.Principal, Client: p.call.Client,
 	}
 }
 

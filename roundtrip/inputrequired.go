@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -55,7 +55,7 @@ type draftedResult struct {
 }
 
 func (d *draft) buildResult(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
-	envelope.Attach(r, d)
+	rpc.Attach(r, d)
 	d.fillResult(r)
 	return r
 }

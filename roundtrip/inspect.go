@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
@@ -20,10 +20,14 @@ func (f *Funnel) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
+	report.QuestionTTL = f.opts.RoundTTL
+	if ring, ok := f.opts.Sealer.(keys.Describer); ok {
+		report.Describe("Key that seals", ring.Primary())
+	}
 	used, bound := f.waits.calls.Usage()
 	report.AddLimit("calls that wait for people", "roundtrip.Limits.Waiting", used, bound)
 	used, bound = f.waits.bytes.Usage()
-	report.AddLimit("bytes of their requests", "roundtrip", used, bound)
+	report.AddBytes("bytes of their requests", "roundtrip", used, bound)
 	if report.Sealed != "" {
 		report.State = f.inspectState(ctx, report.Sealed)
 	}
@@ -31,7 +35,7 @@ func (f *Funnel) Inspect(ctx context.Context) {
 
 func (f *Funnel) inspectState(ctx context.Context, sealed string) *inspection.State {
 	if len(sealed) > f.opts.Limits.StateBytes {
-		return &inspection.State{Refused: string(event.ReasonTooLong)}
+		return &inspection.State{Refused: string(words.ReasonTooLong)}
 	}
 	plaintext, err := f.opts.Sealer.Open(ctx, sealed)
 	if err != nil {
@@ -48,7 +52,7 @@ func (f *Funnel) inspectState(ctx context.Context, sealed string) *inspection.St
 	}
 	c, err := claims.Decode(plaintext, &claims.Claims{})
 	if err != nil {
-		return &inspection.State{Refused: string(event.ReasonMalformed)}
+		return &inspection.State{Refused: string(words.ReasonMalformed)}
 	}
 	return &inspection.State{Tables: []inspection.Table{
 		{Name: "What it says", Rows: describeClaims(c, len(plaintext))},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -97,6 +98,35 @@ func (r responder) checkUnread(questions []Question) {
 	}
 }
 
+// markUnread marks the questions of a handler in guard style that it asks again although they have
+// an answer that fits and that it has not read. It returns the key of one that was marked before:
+// the handler reads under another key or with another type, and would ask until the rounds are used
+// up. Not meant are visits, whose end a handler may learn elsewhere, and what is asked again on
+// purpose.
+func (r responder) markUnread(d *draft) string {
+	if r.isFresh() {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range d.questions {
+		q := &d.questions[i]
+		a := r.findAnswerLocked(q.key)
+		if a == nil || q.mark.Set || q.askAgain || a.unsolicited || a.checked || a.fault != nil ||
+			a.outcome != Accepted || a.round != r.number || a.kind != q.request.Kind() ||
+			a.kind == protocol.KindElicitURL || a.digest != q.formDigest() {
+			continue
+		}
+		for _, before := range r.asked() {
+			if before.Key == q.key && before.Mark.Unread {
+				return q.key
+			}
+		}
+		q.mark.Unread = true
+	}
+	return ""
+}
+
 // faultOf returns what was wrong with the last answer to key, nil for nothing, and how many
 // answers to it in a row were invalid.
 func (r *run) faultOf(key string) (*form.Fault, int) {
@@ -122,7 +152,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 		before = asked[i].Mark.Invalid
 	}
 	for _, d := range r.dropped {
-		if d.Key == key && d.Reason == event.DropMalformed {
+		if d.Key == key && d.Reason == words.DropMalformed {
 			return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}, before
 		}
 	}

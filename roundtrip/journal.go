@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -175,9 +176,9 @@ func (r *run) recordAnswerLocked(a *answer) {
 
 // FlowVersion declares the version of the handler's flow. A round whose state was sealed under
 // another version starts over: answers and memos are forgotten, [DroppedAnswers] lists the answers
-// with [event.DropVersion], and everything is asked anew. Round number and [IdempotencyKey] stay,
-// so that a flow which starts over for ever still ends, and an effect is not repeated under another
-// name.
+// with the reason flow_version, and everything is asked anew. Round number and [IdempotencyKey]
+// stay, so that a flow which starts over for ever still ends, and an effect is not repeated under
+// another name.
 //
 // Call it first, before questions are asked, or answers or [State] read; a later call is an error.
 // Without it the version is empty. A version is at most 64 bytes.
@@ -220,7 +221,7 @@ func (r *run) fixVersionLocked() {
 func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {
-			r.dropped = append(r.dropped, event.Dropped{Key: a.key, Reason: event.DropVersion})
+			r.dropped = append(r.dropped, event.Dropped{Key: a.key, Reason: words.DropVersion})
 			if r.otherApp() != "" {
 				r.noteRewordedLocked(a.key)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -234,7 +235,7 @@ func TestNoConvergence(t *testing.T) {
 				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
 			}
 			if m.replays() {
-				if end := one[event.FlowEnded](t, j.events); end.How != event.EndRounds {
+				if end := one[event.FlowEnded](t, j.events); end.How != words.EndRounds {
 					t.Errorf("end %+v", end)
 				}
 			}
@@ -367,7 +368,7 @@ func TestFlowVersionLists(t *testing.T) {
 		names[name] = true
 		if dropped := roundtrip.DroppedAnswers(ctx); version == "2" &&
 			(len(dropped) != 1 || dropped[0] != event.Dropped{Key: "a",
-				Reason: event.DropVersion}) {
+				Reason: words.DropVersion}) {
 			t.Errorf("dropped %v", dropped)
 		}
 		_, err = reasonOf(ctx, "a")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -284,7 +285,7 @@ func TestKeysAreNamed(t *testing.T) {
 	later := newClient(t, roundtrip.Options{Sealer: newer}, consent)
 	later.call.State = c.call.State
 	later.answer("k", accepted).fails(protocol.CodeInvalidParams)
-	if e := one[event.StateRejected](t, later.events); e.Reason != event.ReasonUnknownKey ||
+	if e := one[event.StateRejected](t, later.events); e.Reason != words.ReasonUnknownKey ||
 		e.KeyID != "k1" {
 		t.Errorf("%+v", e)
 	}

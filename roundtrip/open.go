@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/state/seal"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -119,7 +120,7 @@ func (e *exchange) nameFlow(flow [16]byte) {
 // says nothing about the state, only that the store could not be read.
 func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > e.funnel.opts.Limits.StateBytes {
-		return nil, &rejection{reason: event.ReasonTooLong}
+		return nil, &rejection{reason: words.ReasonTooLong}
 	}
 	plaintext, err := e.funnel.opts.Sealer.Open(ctx, text)
 	if err != nil {
@@ -167,7 +168,7 @@ func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	now := time.Now()
 	switch reason := checkFreshness(c, now); {
 	case reason == "":
-	case reason == event.ReasonFuture:
+	case reason == words.ReasonFuture:
 		return nil, &rejection{reason, fmt.Errorf("the clock of the replica that sealed it is "+
 			"ahead of the clock of this one by %v or more", c.Issued.Sub(now).Round(time.Second))}
 	case r.funnel.opts.RestartExpired:
@@ -186,10 +187,10 @@ func (e *exchange) decodeClaims(plaintext []byte) (*claims.Claims, error) {
 		Audience: e.funnel.opts.Audience,
 	})
 	if errors.Is(err, claims.ErrLayout) {
-		return nil, &rejection{event.ReasonVersion, err}
+		return nil, &rejection{words.ReasonVersion, err}
 	}
 	if err != nil {
-		return nil, &rejection{event.ReasonMalformed, err}
+		return nil, &rejection{words.ReasonMalformed, err}
 	}
 	return c, nil
 }
@@ -197,7 +198,7 @@ func (e *exchange) decodeClaims(plaintext []byte) (*claims.Claims, error) {
 // restartFlow drops what came with an expired state, so that the handler starts over.
 func (r *run) restartFlow() {
 	for _, response := range r.responses {
-		r.dropped = append(r.dropped, event.Dropped{Key: response.Key, Reason: event.DropExpired})
+		r.dropped = append(r.dropped, event.Dropped{Key: response.Key, Reason: words.DropExpired})
 	}
 	r.responses, r.received = nil, protocol.RequestState{}
 }
@@ -208,14 +209,14 @@ func (r *run) restartFlow() {
 func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 	switch {
 	case c.Method != e.call.Method:
-		return event.ReasonMethod
+		return words.ReasonMethod
 	case c.Target != e.call.Target:
-		return event.ReasonTarget
+		return words.ReasonTarget
 	case c.Audience != e.funnel.opts.Audience:
-		return event.ReasonAudience
+		return words.ReasonAudience
 	}
 	if err := e.ensureArgumentsDigest(); err != nil || c.Arguments != e.arguments {
-		return event.ReasonArguments
+		return words.ReasonArguments
 	}
 	return ""
 }
@@ -223,11 +224,11 @@ func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 func checkFreshness(c *claims.Claims, now time.Time) event.Reason {
 	switch {
 	case c.Issued.After(now.Add(clockSkew)):
-		return event.ReasonFuture
+		return words.ReasonFuture
 	case !now.Before(c.Deadline):
-		return event.ReasonFlowExpired
+		return words.ReasonFlowExpired
 	case !now.Before(c.Expires):
-		return event.ReasonExpired
+		return words.ReasonExpired
 	}
 	return ""
 }
@@ -263,7 +264,7 @@ func (r *rejection) Unwrap() error { return r.err }
 // same for every reason but for its reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	rejected := event.StateRejected{Where: e.where, Reference: newReference(),
-		Reason: event.ReasonSealer, Err: err}
+		Reason: words.ReasonSealer, Err: err}
 	if refused, ok := errors.AsType[*rejection](err); ok {
 		rejected.Reason, rejected.Err = refused.reason, refused.err
 		if named, ok := errors.AsType[*keys.KeyError](refused.err); ok {
@@ -293,19 +294,19 @@ func sealReason(err error) event.Reason {
 		err    error
 		reason event.Reason
 	}{
-		{keys.ErrMalformed, event.ReasonMalformed},
-		{seal.ErrTooLong, event.ReasonTooLong},
-		{seal.ErrAlphabet, event.ReasonMalformed},
-		{seal.ErrTruncated, event.ReasonMalformed},
-		{seal.ErrNonCanonical, event.ReasonMalformed},
-		{keys.ErrVersion, event.ReasonVersion},
-		{keys.ErrUnknownKey, event.ReasonUnknownKey},
-		{keys.ErrForeignEphemeral, event.ReasonForeignEphemeral},
-		{keys.ErrTampered, event.ReasonTampered},
+		{keys.ErrMalformed, words.ReasonMalformed},
+		{seal.ErrTooLong, words.ReasonTooLong},
+		{seal.ErrAlphabet, words.ReasonMalformed},
+		{seal.ErrTruncated, words.ReasonMalformed},
+		{seal.ErrNonCanonical, words.ReasonMalformed},
+		{keys.ErrVersion, words.ReasonVersion},
+		{keys.ErrUnknownKey, words.ReasonUnknownKey},
+		{keys.ErrForeignEphemeral, words.ReasonForeignEphemeral},
+		{keys.ErrTampered, words.ReasonTampered},
 	} {
 		if errors.Is(err, m.err) {
 			return m.reason
 		}
 	}
-	return event.ReasonSealer
+	return words.ReasonSealer
 }

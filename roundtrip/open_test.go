@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -84,12 +85,12 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Sealer: sealer,
 		Limits: roundtrip.Limits{StateBytes: 100}}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", 101))
-	frozen(t, c, event.ReasonTooLong)
+	frozen(t, c, words.ReasonTooLong)
 
 	c = newClient(t, roundtrip.Options{Sealer: sealer,
 		Limits: roundtrip.Limits{StateBytes: 1 << 30}}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", 64<<10+1))
-	frozen(t, c, event.ReasonTooLong)
+	frozen(t, c, words.ReasonTooLong)
 }
 
 // TestStateOverTheCap names what is too large, and never its content.
@@ -149,21 +150,21 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 		last   time.Duration // in which the answer is in time
 		reason event.Reason
 	}{
-		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, event.ReasonExpired},
+		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, words.ReasonExpired},
 		{"option", roundtrip.Options{RoundTTL: time.Minute}, []time.Duration{0}, time.Minute,
-			event.ReasonExpired},
+			words.ReasonExpired},
 		{"set on one", roundtrip.Options{}, []time.Duration{0, 5 * time.Minute}, 5 * time.Minute,
-			event.ReasonExpired},
+			words.ReasonExpired},
 		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour},
-			3 * time.Hour, event.ReasonExpired},
+			3 * time.Hour, words.ReasonExpired},
 		{"shortest of those set", roundtrip.Options{},
-			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour, event.ReasonExpired},
+			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour, words.ReasonExpired},
 		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour,
-			event.ReasonExpired},
+			words.ReasonExpired},
 		{"cut at the flow's end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
-			24 * time.Hour, event.ReasonFlowExpired},
+			24 * time.Hour, words.ReasonFlowExpired},
 		{"a round longer than flows", roundtrip.Options{RoundTTL: 48 * time.Hour},
-			[]time.Duration{0}, 48 * time.Hour, event.ReasonFlowExpired},
+			[]time.Duration{0}, 48 * time.Hour, words.ReasonFlowExpired},
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
 			c := newClient(t, tc.opts, timed(tc.limits...))
@@ -188,7 +189,7 @@ func TestFlowDeadlineIsAbsolute(t *testing.T) {
 		time.Sleep(10 * time.Hour)
 		c.answer("q1", accepted).ask("q2")
 		time.Sleep(14 * time.Hour)
-		frozen(t, c.answer("q2", accepted), event.ReasonFlowExpired)
+		frozen(t, c.answer("q2", accepted), words.ReasonFlowExpired)
 	})
 }
 
@@ -223,13 +224,13 @@ func TestRestartExpired(t *testing.T) {
 		// Only time is forgiven.
 		c.call = first
 		c.call.Principal.Subject = "bob"
-		frozen(t, c, event.ReasonPrincipal)
+		frozen(t, c, words.ReasonPrincipal)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1"),
 			Audience: honest().Audience}, vectorHandler)
 		c.call.State = protocol.StateText(seal(t, ring(t, "k1"), appended(t, honest())))
-		frozen(t, c, event.ReasonFuture)
+		frozen(t, c, words.ReasonFuture)
 		list := all[event.StateRejected](c.events)
 		if err := list[len(list)-1].Err; err == nil || !strings.Contains(err.Error(), "by 1h") {
 			t.Errorf("got %v, want by how much the clock is ahead", err)
@@ -270,10 +271,10 @@ func TestForeignSealer(t *testing.T) {
 		})
 	}
 	for junk, reason := range map[string]event.Reason{
-		"": event.ReasonMalformed, "\x04": event.ReasonMalformed, "\x04\x00" +
-			strings.Repeat("\x00", 60): event.ReasonMalformed,
-		"junk": event.ReasonVersion, "\x01": event.ReasonVersion,
-		strings.Repeat("\xff", 100): event.ReasonVersion,
+		"": words.ReasonMalformed, "\x04": words.ReasonMalformed, "\x04\x00" +
+			strings.Repeat("\x00", 60): words.ReasonMalformed,
+		"junk": words.ReasonVersion, "\x01": words.ReasonVersion,
+		strings.Repeat("\xff", 100): words.ReasonVersion,
 	} {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) {
 			return []byte(junk), nil
@@ -284,7 +285,7 @@ func TestForeignSealer(t *testing.T) {
 	c := newClient(t, roundtrip.Options{
 		Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
 	c.call.State = protocol.StateText("x")
-	frozen(t, c, event.ReasonSealer)
+	frozen(t, c, words.ReasonSealer)
 	if r := one[event.StateRejected](t, c.events); !errors.Is(r.Err, down) {
 		t.Errorf("the observer is told %v, want what the sealer said", r.Err)
 	}

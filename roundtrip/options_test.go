@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -107,5 +108,5 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 	sealing.ask("k")
 	other := newClient(t, roundtrip.Options{Sealer: ring(t, "k1"), Audience: "mail"}, consent)
 	other.call = sealing.call
-	frozen(t, other, event.ReasonAudience)
+	frozen(t, other, words.ReasonAudience)
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -39,7 +40,7 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 		return r.endInsteadOfAsking(ctx, endRefused(err, text))
 	}
 	if err != nil {
-		r.reportFlowEnd(ctx, event.EndFailed)
+		r.reportFlowEnd(ctx, words.EndFailed)
 		return r.answerError(ctx, err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
@@ -54,7 +55,7 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 			"did not ask for that when it ran with the refusal; its result is withheld, but "+
 			"what it did in this run is not undone"))
 	}
-	r.reportFlowEnd(ctx, event.EndComplete)
+	r.reportFlowEnd(ctx, words.EndComplete)
 	return result, nil
 }
 
@@ -158,7 +159,7 @@ func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.R
 		bug = fmt.Errorf("%w, nor has it been asked for: %s", bug, howToAskVisit)
 	}
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: bug})
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded,
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
@@ -283,7 +284,7 @@ func (r responder) answerError(ctx context.Context, err error) (protocol.Result,
 // spellError translates an error of the handler to the revision of the call. An error that the
 // revision does not have is a mistake of the handler.
 func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	spelled, err := revision.SpellHandlerError(r.call.Version, e)
+	spelled, err := rules.SpellHandlerError(r.call.Version, e)
 	switch {
 	case err != nil && e.Code == protocol.CodeURLElicitationRequired &&
 		r.askingMode().returnsQuestions():
@@ -291,7 +292,7 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 		fallthrough
 	case err != nil:
 		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-		return revision.InternalError()
+		return rules.InternalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		if refusal := urlrule.Hook(r.funnel.opts.AllowURL).RefuseRequired(spelled); refusal != nil {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
@@ -343,12 +344,12 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 // endRefused is the end of a flow that was refused with err. It tells a model what to do about
 // that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
 func endRefused(err error, text string) *ending {
-	how, code := event.EndRefused, int64(protocol.CodeRefused)
+	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
 	switch findRefusal(err).(type) {
 	case *DeclinedError:
 		text += "; the person does not want this: do not call again unless they ask for it"
 	case *UnseenError:
-		how, code = event.EndUnseen, protocol.CodeCannotAsk
+		how, code = words.EndUnseen, protocol.CodeCannotAsk
 		text += "; the client answered without showing the question, so nobody was asked: call " +
 			"again from a client that shows questions to a person, or use the link of the tool " +
 			"if it has one"
@@ -368,11 +369,11 @@ func errorResult(text string) *protocol.CallToolResult {
 // reportBug reports a mistake of the server, which ends the flow, and returns what the client gets.
 func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
-	return revision.InternalError()
+	return rules.InternalError()
 }
 
 // reportFlowEnd reports the end of a flow that took more than one round.

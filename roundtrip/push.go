@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -39,7 +38,7 @@ func (r responder) pushReturned(
 	}
 	pushed, err := r.pushAll(ctx, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
-		err = humantime.Sleep(ctx, statePause)
+		err = waiting.Sleep(ctx, statePause)
 	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
@@ -53,7 +52,7 @@ func (r responder) pushReturned(
 func (r responder) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
-	r.reportFlowEnd(ctx, event.EndRounds)
+	r.reportFlowEnd(ctx, words.EndRounds)
 	text := gaveUp(r.funnel.opts.Limits.Rounds, requestKeys(asks.InputRequests), "", "")
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
@@ -69,7 +68,7 @@ func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequir
 		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
 	r.observe(ctx, failed)
-	r.reportFlowEnd(ctx, event.EndFailed)
+	r.reportFlowEnd(ctx, words.EndFailed)
 	return r.answerRefusal(cannotAsk(err))
 }
 
@@ -135,14 +134,14 @@ func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawM
 
 // pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
 // others by cancelling ctx, of which theirs are children.
-func (p *questioner) pushSeveral(ctx *inflight.Context,
+func (p *questioner) pushSeveral(ctx *waiting.Context,
 	requests protocol.InputRequests, pushed *pushedAnswers) error {
 	pushed.responses = make(protocol.InputResponses, len(requests))
 	pushed.took = make([]pushTime, len(requests))
 	var pushes sync.WaitGroup
 	for i, q := range requests {
 		pushes.Go(func() {
-			one := &inflight.Context{}
+			one := &waiting.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
 			answer, err := p.pushQuestion(one, q, &pushed.took[i])
@@ -162,7 +161,7 @@ var errHumanTimeout = errors.New("nobody answered in time")
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
 // the flow ends. took is set.
-func (p *questioner) pushQuestion(ctx *inflight.Context,
+func (p *questioner) pushQuestion(ctx *waiting.Context,
 	question protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -284,7 +285,7 @@ func TestLegacyStateStays(t *testing.T) {
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
-	c.ended(event.EndComplete, 4)
+	c.ended(words.EndComplete, 4)
 }
 
 // TestLegacyStateIsLimited like one that a client would carry, to within what
@@ -324,7 +325,7 @@ func TestLegacyStateExpires(t *testing.T) {
 		c, h := serveLive(t, timed(time.Minute))
 		h.answer = after(2*time.Minute, willing)
 		c.fails(protocol.CodeInvalidParams)
-		if r := one[event.StateRejected](t, c.events); r.Reason != event.ReasonExpired {
+		if r := one[event.StateRejected](t, c.events); r.Reason != words.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -129,7 +130,7 @@ func (r asker) failQuestion(ctx context.Context, p *questioner, kind protocol.In
 	}
 	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: optional})
 	if !optional {
-		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed})
+		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: words.EndFailed})
 	}
 }
 

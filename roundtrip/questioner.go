@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -27,10 +27,10 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 		return
 	}
 	if p.where.Request = call.RequestID; p.where.Request == "" {
-		p.where.Request = callctx.From(ctx)
+		p.where.Request = rpc.RequestID(ctx)
 	}
 	if p.where.Request == "" {
-		p.where.Request = callctx.New()
+		p.where.Request = rpc.NewRequestID()
 	}
 }
 
@@ -40,9 +40,9 @@ func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
 	switch e := e.(type) {
 	case event.ServerBug:
-		callctx.Report(ctx, e.Err)
+		rpc.ReportError(ctx, e.Err)
 	case event.HandlerPanicked:
-		callctx.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+		rpc.ReportError(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
 	}
 }
 

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -30,7 +31,7 @@ type run struct {
 	// ctx is the context of the handler: that of the request with the run as a value, and with a
 	// cancellation of its own. It is lazy, because most handlers neither wait for their context nor
 	// ask in flow style.
-	ctx inflight.Context
+	ctx waiting.Context
 
 	responses      protocol.InputResponses // what the client answered to the run before
 	received       protocol.RequestState   // what the client sent, or the author's plain state
@@ -84,16 +85,16 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Value implements [inflight.Values].
+// Value implements [waiting.Values].
 func (r *run) Value(key any) any {
 	switch key.(type) {
-	case runKey, callctx.Key:
+	case runKey, rpc.IDKey:
 		return r
 	}
 	return nil
 }
 
-// RequestID implements [callctx.Named].
+// RequestID implements [rpc.Named].
 func (r *run) RequestID() string { return r.where.Request }
 
 // findAnswerLocked returns the answer recorded under key, nil if there is none. Before the
@@ -157,8 +158,8 @@ func (r responder) executeSingleRound(
 // stack shows where the panic began.
 func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
-	r.reportFlowEnd(ctx, event.EndFailed)
-	return nil, revision.InternalError()
+	r.reportFlowEnd(ctx, words.EndFailed)
+	return nil, rules.InternalError()
 }
 
 // invokeHandler calls the handler with the run in its context. If the run is

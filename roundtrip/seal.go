@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -28,6 +29,11 @@ func (r responder) askReturned(ctx context.Context,
 	}
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
+	}
+	if key := r.markUnread(d); key != "" {
+		return nil, r.reportBug(ctx, fmt.Errorf("question %q was answered twice and is asked "+
+			"again, and nothing has read the answers: read them under this key and with the type "+
+			"that was asked with", key))
 	}
 	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner, asks.InputRequests)
 	if err != nil {
@@ -74,7 +80,7 @@ func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	r.reportFindings(ctx, &r.questioner)
 	for i := range d.questions {
 		if text := r.tooOftenInvalid(&d.questions[i]); text != "" {
-			return &ending{how: event.EndInvalid,
+			return &ending{how: words.EndInvalid,
 				refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 		}
 	}
@@ -88,7 +94,7 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 		if r.visitTimeLeft() > 0 {
 			return nil
 		}
-		return &ending{how: event.EndFailed,
+		return &ending{how: words.EndFailed,
 			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
 	}
 	limit := r.maxRounds()
@@ -102,7 +108,7 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 	if len(r.reworded) > 0 {
 		text = fmt.Sprintf("gave up after %d rounds of questions: %s", limit, r.versionsText())
 	}
-	return &ending{how: event.EndRounds,
+	return &ending{how: words.EndRounds,
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
@@ -120,7 +126,7 @@ func (r *run) countedRounds() int {
 
 // endStateLost is the end of a flow whose client never brings its state back.
 func endStateLost() *ending {
-	return &ending{how: event.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
+	return &ending{how: words.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
 		text: "the client keeps sending answers that cannot be used: it loses the requestState " +
 			"that belongs to them, or their shape is wrong; not asking again: use a client " +
 			"that returns requestState unchanged and answers in the shape of the question, " +
@@ -149,7 +155,8 @@ func (r responder) buildInputRequired(ctx context.Context,
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
-			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
+			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left,
+			Principal: r.call.Principal, Client: r.call.Client}
 		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,

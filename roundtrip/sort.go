@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -40,7 +41,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
 			// In an earlier round, or a second time in this one.
-			r.dropAnswer(response.Key, event.DropUnsolicited)
+			r.dropAnswer(response.Key, words.DropUnsolicited)
 		case q != nil:
 			waited := r.waited
 			if r.took != nil {
@@ -53,7 +54,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 				key: response.Key, content: response.Result, round: r.number, unsolicited: true,
 			})
 		default:
-			r.dropAnswer(response.Key, event.DropUnsolicited)
+			r.dropAnswer(response.Key, words.DropUnsolicited)
 		}
 	}
 	if len(r.dropped) > 0 {
@@ -101,7 +102,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 	waited time.Duration) {
 	outcome, content, err := r.interpretAfter(ctx, q.Kind, result, waited)
 	if err != nil {
-		r.dropAnswer(q.Key, event.DropMalformed)
+		r.dropAnswer(q.Key, words.DropMalformed)
 		return
 	}
 	if r.answers == nil {

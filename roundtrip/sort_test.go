@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -245,7 +246,7 @@ func TestClientWithWrongKeys(t *testing.T) {
 	c := serve(t, consent)
 	c.ask("k").answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	c.ended(event.EndStateLost, 3)
+	c.ended(words.EndStateLost, 3)
 
 	c = serve(t, consent)
 	c.ask("k").answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")

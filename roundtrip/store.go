@@ -13,8 +13,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -55,21 +55,21 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {
-		return nil, &rejection{event.ReasonMalformed, claims.ErrMalformed}
+		return nil, &rejection{words.ReasonMalformed, claims.ErrMalformed}
 	}
 	id, box := deriveStoreKey(e.call.Principal, handle)
 	data, err := states.Get(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrStateGone):
-		return nil, &rejection{event.ReasonGone, err}
+		return nil, &rejection{words.ReasonGone, err}
 	case err != nil:
 		return nil, &storeError{resourceStore, "read", err}
 	case len(data) > maxStoredBytes+box.Overhead():
-		return nil, &rejection{reason: event.ReasonTooLong}
+		return nil, &rejection{reason: words.ReasonTooLong}
 	}
 	plaintext, err := box.Open(nil, make([]byte, box.NonceSize()), data, []byte(id))
 	if err != nil {
-		return nil, &rejection{event.ReasonTampered, err}
+		return nil, &rejection{words.ReasonTampered, err}
 	}
 	return plaintext, nil
 }

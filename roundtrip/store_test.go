@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -129,28 +130,28 @@ func TestStoredStateIsBound(t *testing.T) {
 		spoil  func(s *shelf, c *client)
 		reason event.Reason
 	}{
-		{"gone", func(s *shelf, _ *client) { s.data = nil }, event.ReasonGone},
+		{"gone", func(s *shelf, _ *client) { s.data = nil }, words.ReasonGone},
 		{"other principal", func(_ *shelf, c *client) { c.call.Principal.Subject = "bob" },
-			event.ReasonGone},
+			words.ReasonGone},
 		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = protocol.Principal{} },
-			event.ReasonGone},
-		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" }, event.ReasonTarget},
+			words.ReasonGone},
+		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" }, words.ReasonTarget},
 		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil },
-			event.ReasonArguments},
+			words.ReasonArguments},
 		{"changed", func(s *shelf, _ *client) {
 			for _, data := range s.data {
 				data[len(data)/2] ^= 1
 			}
-		}, event.ReasonTampered},
+		}, words.ReasonTampered},
 		{"cut", func(s *shelf, _ *client) {
 			s.get = func(_ string, data []byte) ([]byte, error) { return data[:10], nil }
-		}, event.ReasonTampered},
+		}, words.ReasonTampered},
 		{"empty", func(s *shelf, _ *client) {
 			s.get = func(string, []byte) ([]byte, error) { return nil, nil }
-		}, event.ReasonTampered},
+		}, words.ReasonTampered},
 		{"flooded", func(s *shelf, _ *client) {
 			s.get = func(string, []byte) ([]byte, error) { return make([]byte, (1<<20)+17), nil }
-		}, event.ReasonTooLong},
+		}, words.ReasonTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShelf()
@@ -180,7 +181,7 @@ func TestStoredStateIsBound(t *testing.T) {
 			return nil, errors.New("no other")
 		}
 		c.call.State = mine
-		frozen(t, c.answer("a", accepted), event.ReasonTampered)
+		frozen(t, c.answer("a", accepted), words.ReasonTampered)
 		if first == "" {
 			t.Error("nothing stored")
 		}
@@ -191,7 +192,7 @@ func TestStoredStateIsBound(t *testing.T) {
 		c.ask("a")
 		other := newClient(t, roundtrip.Options{Sealer: ring}, large)
 		other.call = c.call
-		frozen(t, other.answer("a", accepted), event.ReasonMalformed)
+		frozen(t, other.answer("a", accepted), words.ReasonMalformed)
 	})
 }
 

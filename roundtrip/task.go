@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // BeginTask is the point at which a call becomes a task (the tasks extension): questions before
@@ -84,11 +83,11 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 		return r.waitLocked(key)
 	}
 	err = fmt.Errorf("%q has not come in time", key)
-	return r.endLocked(&ending{err: err, how: event.EndFailed, refusal: &refusal{
+	return r.endLocked(&ending{err: err, how: words.EndFailed, refusal: &refusal{
 		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
 }
 
-func (p *questioner) taskRun() *callctx.TaskRun {
+func (p *questioner) taskRun() *TaskRun {
 	if p.call.Task == nil {
 		return nil
 	}

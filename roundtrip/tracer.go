@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -34,7 +34,7 @@ func (r *run) linkSpan(ctx context.Context, c *claims.Claims) {
 // of calls that wait.
 //
 //go:noinline
-func (p *questioner) pushTraced(ctx *inflight.Context, question protocol.InputRequest,
+func (p *questioner) pushTraced(ctx *waiting.Context, question protocol.InputRequest,
 	extend, written func()) (json.RawMessage, error) {
 	traced, end := p.funnel.opts.Tracer.BeginQuestion(ctx, question)
 	answer, err := p.call.Push.Push(ctx, traced, extend, written)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -116,7 +115,7 @@ func TestRunsOfATaskAreLinkedToTheCallThatBeganIt(t *testing.T) {
 	}
 	c := newClient(t, roundtrip.Options{Tracer: n}, handler)
 	var journal []byte
-	c.call.Task = &callctx.TaskCall{Begin: func(_ context.Context, _ [16]byte, begun []byte) (
+	c.call.Task = &roundtrip.TaskCall{Begin: func(_ context.Context, _ [16]byte, begun []byte) (
 		protocol.CallToolOutcome, error) {
 		journal = begun
 		return &protocol.CallToolResult{}, nil
@@ -125,9 +124,9 @@ func TestRunsOfATaskAreLinkedToTheCallThatBeganIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", "one", "two"} {
-		run := &callctx.TaskRun{Journal: journal,
+		run := &roundtrip.TaskRun{Journal: journal,
 			Save: func(context.Context, []byte) error { return nil }}
-		c.call.Task = &callctx.TaskCall{Run: run}
+		c.call.Task = &roundtrip.TaskCall{Run: run}
 		c.call.Responses, c.call.State = nil, protocol.RequestState{}
 		if key != "" {
 			c.answer(key, form("now"))

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -237,7 +237,7 @@ func changedEnding(key string) *ending {
 	err := &journalError{key, "when the handler ran again with the answer it asked another " +
 		"question in this place; its text, URL and order must not change between rounds: keep " +
 		"what is fresh in it with roundtrip.Nonce or roundtrip.Memo"}
-	return &ending{err: err, how: event.EndFailed, bug: true, refusal: &refusal{
+	return &ending{err: err, how: words.EndFailed, bug: true, refusal: &refusal{
 		code: protocol.CodeFlowEnded,
 		text: fmt.Sprintf("The server asked something else when it ran again with the answer to "+
 			"%q. That answer was not used, and nothing more is asked. This is a mistake in the "+

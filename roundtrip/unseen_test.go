@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -223,7 +224,7 @@ func TestUnseenRefusesLikeADecline(t *testing.T) {
 							j.traffic(), len(all[event.DeclineIgnored](j.events)))
 						for _, end := range all[event.FlowEnded](j.events) {
 							trace += ", ended as " + strings.ReplaceAll(string(end.How),
-								string(event.EndUnseen), string(event.EndRefused))
+								string(words.EndUnseen), string(words.EndRefused))
 						}
 						return strings.ReplaceAll(trace, word, "REFUSED")
 					}
@@ -408,17 +409,17 @@ func (p slowPusher) Push(ctx context.Context, q protocol.InputRequest,
 func TestUnseenWhereTheClockJumps(t *testing.T) {
 	for waited, want := range map[time.Duration]bool{
 		-2 * time.Minute: false, -time.Millisecond: false, 0: true, time.Millisecond: true,
-		humantime.DefaultMin - 1: true, humantime.DefaultMin: false, 24 * time.Hour: false,
+		waiting.DefaultMinHumanTime - 1: true, waiting.DefaultMinHumanTime: false, 24 * time.Hour: false,
 	} {
-		if got := humantime.IsTooSoon(t.Context(), 0, waited); got != want {
+		if got := waiting.IsTooSoon(t.Context(), 0, waited); got != want {
 			t.Errorf("after %v: %v, want %v", waited, got, want)
 		}
-		if humantime.IsTooSoon(t.Context(), -1, waited) ||
-			humantime.IsTooSoon(humantime.WithoutWire(t.Context()), 0, waited) {
+		if waiting.IsTooSoon(t.Context(), -1, waited) ||
+			waiting.IsTooSoon(waiting.WithoutWire(t.Context()), 0, waited) {
 			t.Errorf("after %v: too soon where it is off", waited)
 		}
 	}
-	if !humantime.IsTooSoon(humantime.WithoutWire(t.Context()), time.Second, 0) {
+	if !waiting.IsTooSoon(waiting.WithoutWire(t.Context()), time.Second, 0) {
 		t.Error("off in process although it is set")
 	}
 }

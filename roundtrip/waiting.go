@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -103,9 +101,8 @@ func (p *questioner) refuseForRoom(ctx context.Context, limit quota.Limit) error
 }
 
 // callWait counts the open waits of a call that waits for people. A call of a legacy revision has
-// one from its beginning, another one when it waits for the first time. Its room is kept from the
-// first question to the end of the call, so a call that asks again is never refused after an
-// answer.
+// one from its beginning, any other from its first wait on. Its room is kept from the first
+// question to the end of the call, so a call that asks again is never refused after an answer.
 type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
@@ -113,7 +110,7 @@ type callWait struct {
 	open   int       // waits under way
 	since  time.Time // when the first of them began
 	closed bool
-	beats  *heartbeat.Timer
+	beats  *waiting.Heartbeat
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
 	until      time.Time   // when the flow ends; zero: the context of a question decides
@@ -148,7 +145,7 @@ func (c *callWait) beginWait(ctx context.Context,
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), heartbeat.DefaultInterval,
+			c.beats = waiting.StartHeartbeat(context.WithoutCancel(ctx), waiting.HeartbeatInterval,
 				p.sendHeartbeat)
 		}
 	}
@@ -198,7 +195,7 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 
 // An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
-	inflight.Context
+	waiting.Context
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait

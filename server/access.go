@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -15,15 +15,15 @@ import (
 type Access struct {
 	// Scopes are the scopes that were granted.
 	Scopes []string
-	// Implies reports whether the scope have, which was granted, includes the scope need. A
-	// scope always includes itself. Calls overlap. Nil: scopes include nothing else.
+	// Implies reports whether the granted scope have includes the scope need. A scope always
+	// includes itself. Calls overlap. Nil: scopes include nothing else.
 	Implies func(have, need string) bool
 
 	unlimited bool
 }
 
-// UnlimitedAccess returns the access of callers that no scopes restrict. Requests of
-// [protocol.LocalPrincipal] over standard input and output and in process have it.
+// UnlimitedAccess returns the access of callers that no scopes restrict, such as
+// [protocol.LocalPrincipal] over standard input and output and in process.
 func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 
 // Unlimited reports whether a was made by [UnlimitedAccess]. a may be nil.
@@ -52,18 +52,17 @@ func (a *Access) permits(need string) bool {
 	return false
 }
 
-// A ScopeError refuses a request whose credentials do not have the scopes that it needs.
-// Handlers and middleware return it, wrapped or not, and the server returns it for what has
-// Scopes. The client gets an error with code [protocol.CodeInsufficientScope]. Over HTTP,
-// unless the response has begun as a stream, the status is 403 with a challenge by which the
-// client can get better credentials. So a handler that returns one does so before it
-// notifies the client of anything, and before it does anything: the client sends the same
-// request again, and a state that came with it can be used again.
+// A ScopeError refuses a request whose credentials lack scopes. The server returns it for what has
+// Scopes; handlers and middleware may return it, wrapped or not. The client gets an error with code
+// [protocol.CodeInsufficientScope]. Over HTTP, unless the response has begun as a stream, the
+// status is 403 with a challenge by which the client can get better credentials and send the same
+// request again, with the same state. So a handler returns a ScopeError before it notifies the
+// client of anything and before it does anything.
 type ScopeError struct {
-	// Need are all scopes that the request needs, those included that were granted: clients
-	// ask for these.
+	// Need are all scopes that the request needs, including those that were granted: clients ask
+	// for these.
 	Need []string
-	// Reason tells the client why, for people to read. It may be empty.
+	// Reason tells the user why. It may be empty.
 	Reason string
 }
 
@@ -86,8 +85,8 @@ func (e *ScopeError) message() string {
 	return text
 }
 
-// As lets [errors.As] find the error that the client gets: a [*protocol.Error] with the
-// scopes in the member scopes of its data.
+// As lets [errors.As] find the error that the client gets: a [*protocol.Error] with the scopes in
+// the member scopes of its data.
 func (e *ScopeError) As(target any) bool {
 	wire, ok := target.(**protocol.Error)
 	if ok {
@@ -121,12 +120,12 @@ func (request *Request) checkScopes(need []string) error {
 	return request.spellLack(err)
 }
 
-// unknownAccess is the reason where the transport tells nothing of scopes, as with
-// serverhttp.Options.Authenticate: the mistake is the program's.
+// unknownAccess is the reason where the transport knows nothing of scopes, as with
+// serverhttp.Options.Authenticate: a mistake of the program.
 const unknownAccess = "this server does not know the scopes of its callers"
 
-// spellLack returns the error that the client gets for a [*ScopeError] in err, and notes that
-// the request has been refused with it. Other errors, and nil, it returns as they are.
+// spellLack returns the error that the client gets for a [*ScopeError] in err, and notes the
+// refusal in the request. It returns other errors, and nil, as they are.
 func (request *Request) spellLack(err error) error {
 	lack, ok := errors.AsType[*ScopeError](err)
 	if !ok {
@@ -139,9 +138,8 @@ func (request *Request) spellLack(err error) error {
 	return lack.toWire()
 }
 
-// ScopeError returns the error with which the request was refused, after [Server.Serve],
-// because it lacks scopes, else nil. A transport that knows of credentials tells the client
-// which to get.
+// ScopeError returns the error with which [Server.Serve] refused the request for lack of scopes,
+// else nil. A transport that knows of credentials tells the client which to get.
 func (a *Admission) ScopeError() *ScopeError {
 	e := a.response.Error
 	if e == nil || e.Code != protocol.CodeInsufficientScope {
@@ -166,7 +164,7 @@ func (s *Server) accessFrom(ctx context.Context, p protocol.Principal) *Access {
 	return s.accessOf(p)
 }
 
-// accessOf returns the access of p where nobody says more.
+// accessOf returns the access of p where the context has none.
 func (s *Server) accessOf(p protocol.Principal) *Access {
 	if p.IsLocal() {
 		return s.localAccess
@@ -177,7 +175,7 @@ func (s *Server) accessOf(p protocol.Principal) *Access {
 // validateScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
 func validateScopes(scopes []string) error {
 	for _, text := range scopes {
-		if !headers.IsScopeList(text) {
+		if !rules.IsScopeList(text) {
 			return errors.New("scopes must be printable ASCII without space, quote and backslash, " +
 				"and not empty")
 		}

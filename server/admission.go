@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Delivery is what a transport knows about a request that it hands to a
-// [Server] or a [Session]. Middleware sees it in the fields of the [Request].
+// A Delivery is the request metadata that a transport supplies to a [Server] or a [Session].
+// Middleware sees it in the fields of the [Request].
 type Delivery struct {
-	// Principal is who sends the request; the zero value is an anonymous client.
-	// A [Session] has its own and passes over this one.
+	// Principal sends the request; the zero value is an anonymous client. A [Session] uses its own
+	// instead.
 	Principal protocol.Principal
 	// Access is what the request may do. Nil: nothing that has scopes. Transports whose
 	// callers are local set [UnlimitedAccess].
@@ -22,33 +22,29 @@ type Delivery struct {
 	// RequestID names the request in events and logs, and must be safe to log.
 	// Empty: a server that has an observer makes one up.
 	RequestID string
-	// RemoteAddr is the address that the request came from, as the transport
-	// knows it, which may be that of a proxy; empty on other transports.
+	// RemoteAddr is the address that the transport knows, maybe that of a proxy; empty on other
+	// transports.
 	RemoteAddr string
-	// TraceParent is the header of that name (W3C Trace Context), if there was
-	// one; what _meta says is in [Request].Meta.
+	// TraceParent is the header of that name (W3C Trace Context), if any; that of _meta is in
+	// [Request].Meta.
 	TraceParent string
-	// Credential is what the caller authenticated with: the value of the header
-	// Authorization, Cookie or X-Api-Key, the first there is. It is kept so that
-	// it can be kept out of logs; nothing else reads it.
+	// Credential is the value of the header Authorization, Cookie or X-Api-Key, the first that is
+	// present. It is used only to mask it in logs.
 	Credential string
-	// Back is the way back to the client while the request runs. Nil: none. In a
-	// session it is a [BackSender] where the client can be asked.
+	// Back is the way back to the client while the request runs. Nil: none. In a session whose
+	// client can be asked it is a [BackSender].
 	Back protocol.Back
-	// Panicked is told of a panic outside of handlers and middleware, of an
-	// observer for example, beside the observer and before the request is
-	// answered with an internal error. It may panic itself, which goes on to the
-	// caller of [Server.Serve], for transports to which some values mean
-	// something. Nil: nobody.
+	// Panicked is called when code outside of handlers and middleware panics, such as an observer:
+	// after the observer and before the request is answered with an internal error. Its own panic
+	// goes to the caller of [Server.Serve], for transports that give some values a meaning. May be
+	// nil.
 	Panicked func(ctx context.Context, p event.HandlerPanicked)
-	// Private keeps lists out of caches that several users share. Transports
-	// that authenticate set it.
+	// Private keeps lists out of shared caches. Transports that authenticate set it.
 	Private bool
 }
 
-// An Admission is a request that a transport has handed in: made by
-// [Server.Admit], [Session.Admit] or [Server.AdmitStateless], and used up by
-// [Server.Serve]. One goroutine at a time uses it.
+// An Admission is a request that [Server.Admit], [Session.Admit] or [Server.AdmitStateless] has
+// admitted, and [Server.Serve] uses up. It must not be used concurrently.
 type Admission struct { // all that a request needs until its response, in one allocation
 	request  Request
 	panicked func(ctx context.Context, p event.HandlerPanicked)
@@ -58,8 +54,8 @@ type Admission struct { // all that a request needs until its response, in one a
 	served   bool
 	// inSession means that task is in the set of the session, too.
 	inSession bool
-	// unfollow is set for a request of a session that has the id of another: it is
-	// not in the session's set and follows the end of the session by itself.
+	// unfollow is set for a request of a session with the id of another. It is not in the session's
+	// set and follows the end of the session by itself.
 	unfollow func() bool
 }
 
@@ -90,22 +86,19 @@ func (a *Admission) NamesTarget() bool {
 	return m != nil && m.Target != ""
 }
 
-// Request returns the request as middleware will see it. A transport may refuse
-// it, see [Request.Refuse].
+// Request returns the request as middleware will see it. A transport may refuse it, see
+// [Request.Refuse].
 func (a *Admission) Request() *Request { return &a.request }
 
-// ReplaceRefusal refuses the request with e in place of what it was refused with
-// before. That is for transports that say by other means than the message, as HTTP
-// does by headers, what the message is: where they contradict it, nothing that was
-// found in it counts.
+// ReplaceRefusal refuses the request with e in place of an earlier refusal: for transports whose
+// headers contradict the message, so that no fault of the message counts.
 func (a *Admission) ReplaceRefusal(e *protocol.Error) { a.request.refusal = e }
 
-// CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the
-// arguments (basic/transports/streamable-http, "Server Behavior for Custom
-// Headers"). lines has the values of a header by its name, as an http.Header does. The error names
-// the header that is missing, repeated, malformed or does not match. None is
-// missing in a session, whose revision does not have them. Transports without
-// headers need not call it.
+// CheckParamHeaders compares the Mcp-Param-* headers of a tools/call with the arguments
+// (basic/transports/streamable-http, "Server Behavior for Custom Headers"). lines has the values of
+// a header by its name, as an http.Header does. The error names the header that is missing,
+// repeated, malformed or does not match. In a session, whose revision does not have them, none is
+// missing. Transports without headers need not call it.
 func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	request := &a.request
 	p, ok := request.Params.(*protocol.CallToolParams)
@@ -114,19 +107,19 @@ func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	}
 	t, ok := find(request.server, request, KindTool, toolsOf, p.Name)
 	if !ok {
-		// The call will be refused, in words that are the same for both, unless middleware
-		// names the tool's catalog.
+		// The call will be refused, with the same words either way, unless middleware names the
+		// tool's catalog.
 		request.paramHeaders = lines
 		return nil
 	}
 	return request.checkParamHeaders(t.headers, p.Arguments, lines)
 }
 
-// headerLines are the headers of a request. What is no function costs no memory to pass.
+// headerLines are the headers of a request. Unlike a function it costs no allocation to pass.
 type headerLines interface{ Values(name string) []string }
 
 func (request *Request) checkParamHeaders(
-	mirrored headers.Table, arguments json.RawMessage, lines headerLines,
+	mirrored rules.Mirrors, arguments json.RawMessage, lines headerLines,
 ) error {
 	if request.era.hasParamHeaders() {
 		return mirrored.Check(arguments, lines.Values)
@@ -134,6 +127,6 @@ func (request *Request) checkParamHeaders(
 	return mirrored.CheckGiven(arguments, lines.Values)
 }
 
-// Abandoned reports whether the client cancelled the request, which runs or ran
-// in a session, with notifications/cancelled: its response must not be sent.
+// Abandoned reports whether the client cancelled the request of a session with
+// notifications/cancelled: its response must not be sent.
 func (a *Admission) Abandoned() bool { return a.request.era.isAbandoned(a) }

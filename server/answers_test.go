@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -66,7 +67,7 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	forged := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	h.call("ask", "", forged).asks("n")
 	if want := (event.Dropped{Key: "n",
-		Reason: event.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
+		Reason: words.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
 	// A tool may accept them for clients that lose the state.

@@ -51,9 +51,8 @@ func failedPushes(seen *events) (list []event.PushFailed) {
 	return list
 }
 
-// TestFailedPushesRefuse: a handler that drops the error of a question which
-// could not be put does not get to say that it went on, in any era, for whatever
-// reason, and the observer hears of it.
+// TestFailedPushesRefuse: a handler that drops the error of a question which could not be put does
+// not get to say that it went on, in any era, for whatever reason, and the observer hears of it.
 func TestFailedPushesRefuse(t *testing.T) {
 	refuses := func(req *protocol.Request) *protocol.Response {
 		return &protocol.Response{Error: protocol.Errorf(-32000, "not now")}
@@ -196,8 +195,7 @@ func TestPushOutcomes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?",
-					Schema: reasonForm})
+				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
 				if err != nil {
 					return nil, err
 				}

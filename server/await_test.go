@@ -203,8 +203,7 @@ func TestAwaitMisused(t *testing.T) {
 		return server.Text("done"), nil
 	})
 	h.tool("ignores", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
-		_ = roundtrip.Await(ctx, "login",
-			func(context.Context) (bool, error) { return false, nil })
+		_ = roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return false, nil })
 		return server.Text("DELETED"), nil
 	})
 	h.call("nil", "{}").refused(protocol.CodeInternalError)
@@ -252,8 +251,7 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 	h := newHarness(t, nil)
 	h.tool("t", handler)
 	first := h.call("t", "{}")
-	h.call("t", "{}", answers(`"login":`+answer), first.state()).refused(
-		protocol.CodeInternalError)
+	h.call("t", "{}", answers(`"login":`+answer), first.state()).refused(protocol.CodeInternalError)
 	h.wantBug(`Await "login": it was asked as elicitation.form; Await is for a visit, which ` +
 		`AskURL or ElicitURL asks for`)
 	c := h.enter(protocol.V20251125, allCapabilities)

@@ -17,8 +17,7 @@ type deployInput struct {
 
 var confirmDeploy = roundtrip.MustQuestion[confirmation]("confirm")
 
-func deploy(ctx context.Context, _ *server.ToolCall,
-	in deployInput) (toolOutcome, error) {
+func deploy(ctx context.Context, _ *server.ToolCall, in deployInput) (toolOutcome, error) {
 	if answer, ok := confirmDeploy.AcceptedContent(ctx); ok && answer.OK {
 		return server.Text("deployed to " + in.Env), nil
 	}

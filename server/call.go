@@ -7,19 +7,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Call is what the calls of tools, prompts and resources have in common: who
-// asks, in which revision and with which capabilities. It belongs to one leg of
-// a request and is of no use after it; its methods may be called concurrently.
+// A Call is the common part of calls of tools, prompts and resources. It belongs to one leg of a
+// request and is of no use after it; its methods may be called concurrently.
 type Call struct {
 	// Version is the revision that the request is served in.
 	Version protocol.Version
-	// Principal is who sends the request.
+	// Principal sends the request.
 	Principal protocol.Principal
 	// Access is what the request may do; see [Access.Check].
 	Access *Access
@@ -38,9 +37,9 @@ func newCall(ctx context.Context, request *Request) Call {
 		Meta: request.Meta, request: request, channel: request.channel, ctx: ctx}
 }
 
-// Capabilities returns what the client can do for this request. In a session
-// the settings of experimental capabilities and extensions are bounded, to 2 KiB
-// together: what does not fit is as if the client had not declared it.
+// Capabilities returns what the client can do for this request. In a session the settings of
+// experimental capabilities and extensions are limited to 2 KiB together: the rest counts as not
+// declared.
 func (c *Call) Capabilities() protocol.ClientCapabilities { return declaredBy(c.Meta) }
 
 func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
@@ -50,9 +49,9 @@ func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
 	return *meta.Capabilities
 }
 
-// ClientInfo names the client; it is zero when the client does not say. Nothing
-// vouches for it. In a session it is bounded, to 2 KiB: name and version are cut
-// at 256 bytes each, and what does not fit of the rest is left out.
+// ClientInfo names the client; it is self-reported, and zero if absent. In a session it is limited
+// to 2 KiB: name and version are cut at 256 bytes each, and the rest is left out where it does not
+// fit.
 func (c *Call) ClientInfo() protocol.Implementation {
 	if c.Meta.ClientInfo == nil {
 		return protocol.Implementation{}
@@ -60,9 +59,9 @@ func (c *Call) ClientInfo() protocol.Implementation {
 	return *c.Meta.ClientInfo
 }
 
-// Notify sends a notification to the client while the request runs. It does
-// nothing on transports that cannot send one; an error means that the client can
-// no longer be reached, or that the request has been answered ([ErrEnded]).
+// Notify sends a notification to the client while the request runs. It does nothing on transports
+// that cannot send one; an error means that the client cannot be reached, or that the request has
+// been answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	if c.channel == nil {
 		return nil
@@ -70,8 +69,7 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.channel.Notify(ctx, n)
 }
 
-// checkNeeds refuses a request whose handler needs capabilities that the client
-// does not declare.
+// checkNeeds refuses a request whose handler needs capabilities that the client lacks.
 func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
@@ -99,6 +97,9 @@ func roundtripCall(request *Request, arguments json.RawMessage,
 	}
 	if request.Meta.Capabilities != nil {
 		call.Capabilities = *request.Meta.Capabilities
+	}
+	if request.Meta.ClientInfo != nil {
+		call.Client = request.Meta.ClientInfo.Name
 	}
 	call.Session = request.era.sessionKey()
 	if !request.Meta.ProgressToken.IsZero() && request.channel != nil {
@@ -129,12 +130,10 @@ func (s *Server) convertOutcome(ctx context.Context, request *Request, result pr
 	return nil, request.spellLack(err)
 }
 
-// CloseStream closes the connection on which the client waits for the response
-// and tells it to ask again after retry, rounded to milliseconds; zero leaves
-// that to the client. The request goes on. What it sends from now on, the
-// response above all, is kept for the client within the limits of the
-// transport. A handler that takes long can so spare everybody a connection.
-// [ErrCannotClose] does no harm: the connection stays.
+// CloseStream closes the connection on which the client waits for the response and tells it to ask
+// again after retry, rounded to milliseconds; zero leaves that to the client. The request goes on,
+// and its messages are kept for the client within the limits of the transport. So a call that takes
+// long need not hold a connection. After [ErrCannotClose] the connection stays.
 func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if retry < 0 {
 		return fmt.Errorf("server: close stream: retry %v is negative", retry)
@@ -147,7 +146,7 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if c.channel.ended {
 		return ErrEnded
 	}
-	closer, ok := c.channel.back.(transport.StreamCloser)
+	closer, ok := c.channel.back.(rpc.StreamCloser)
 	if !ok {
 		return ErrCannotClose
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Catalog holds tools, prompts, resources and templates that some requests see: those whose
-// [Request].Catalogs name it. Each server has one of its own besides, which all requests see.
-// All methods may be called concurrently.
+// A Catalog holds tools, prompts, resources and templates for the requests whose [Request].Catalogs
+// name it. All requests see the server's own besides. All methods may be called concurrently.
 type Catalog struct {
 	server     *Server
 	subscribed func() // nil: nobody wants to know
@@ -20,16 +19,16 @@ type Catalog struct {
 	templates registry[*template]
 }
 
-// A Registrar is what definitions are registered with: a [*Server] or a [*Catalog].
+// A Registrar registers definitions: a [*Server] or a [*Catalog].
 type Registrar interface{ registrations() *Catalog }
 
 func (s *Server) registrations() *Catalog  { return &s.own }
 func (c *Catalog) registrations() *Catalog { return c }
 
-// NewCatalog returns an empty catalog. What is registered there under a name that is taken
-// replaces, in one step, what was there. subscribed is called when requests may have begun or
-// ended to listen to resources of the catalog; it must not block, nor call the server. It may be
-// nil. [Options].Capabilities declares what catalogs alone have.
+// NewCatalog returns an empty catalog. A definition registered under a taken name replaces the old
+// one in one step. subscribed is called when requests may have begun or ended to listen to
+// resources of the catalog; it must not block, nor call the server. It may be nil.
+// [Options].Capabilities declares features that only catalogs have.
 func (s *Server) NewCatalog(subscribed func()) *Catalog {
 	c := &Catalog{subscribed: subscribed}
 	c.initCatalog(s)
@@ -44,8 +43,8 @@ func (c *Catalog) initCatalog(s *Server) {
 	c.templates.initRegistry(c, protocol.MethodListResourceTemplates, renderTemplates)
 }
 
-// Remove removes what is registered under a name, URI or template. It reports whether there was
-// anything. Calls that run go on.
+// Remove removes what is registered under a name, URI or template, and reports whether there was
+// anything. Running calls go on.
 func (c *Catalog) Remove(kind Kind, name string) bool {
 	switch kind {
 	case KindTool:
@@ -58,11 +57,11 @@ func (c *Catalog) Remove(kind Kind, name string) bool {
 	return c.templates.removeEntry(name)
 }
 
-// ResourceUpdated is [Server.ResourceUpdated] for those who see the catalog.
+// ResourceUpdated is [Server.ResourceUpdated] for clients that see the catalog.
 func (c *Catalog) ResourceUpdated(uri string) { c.server.hub.noteResourceUpdated(c, uri) }
 
-// SubscribedResources returns the URIs that those have subscribed to who see the catalog, sorted.
-// Whether it has such resources is not known.
+// SubscribedResources returns the URIs to which clients that see the catalog have subscribed,
+// sorted. The catalog may not have such resources.
 func (c *Catalog) SubscribedResources() []string {
 	uris := map[string]bool{}
 	c.server.hub.forEach(func(sub *subscriber) {
@@ -75,7 +74,7 @@ func (c *Catalog) SubscribedResources() []string {
 	return slices.Sorted(maps.Keys(uris))
 }
 
-// Watched reports whether a session or subscription sees the catalog and is told of its changes.
+// Watched reports whether a session or subscription sees the catalog.
 func (c *Catalog) Watched() (watched bool) {
 	c.server.hub.forEach(func(sub *subscriber) { watched = watched || sub.sees(c) })
 	return watched

@@ -8,12 +8,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A CompleteCall asks for suggestions while a person types
-// (server/utilities/completion).
+// A CompleteCall asks for suggestions while a person types (server/utilities/completion).
 type CompleteCall struct {
 	Call
-	// Argument is the argument being typed, Value what is typed of it so far.
-	// Both are the client's words: the prompt may have no such argument.
+	// Argument is the argument being typed, Value its text so far. Both are the client's words: the
+	// prompt may have no such argument.
 	Argument, Value string
 	// Known holds arguments that are filled in already.
 	Known map[string]string
@@ -30,24 +29,23 @@ func (s *Server) noteCompleter(c Completer) {
 	}
 }
 
-// answerComplete answers completion/complete. A prompt or template without a
-// completer has no suggestions, which is not an error.
+// answerComplete answers completion/complete. Without a completer there are no suggestions.
 func (s *Server) answerComplete(ctx context.Context, request *Request,
 	p *protocol.CompleteParams) (result protocol.Result, err error) {
-	completer, err := s.findCompleter(request, p.Ref)
+	completer, err := s.findCompleter(request, p)
 	if err != nil {
 		return nil, err
 	}
 	if completer == nil {
 		return &protocol.CompleteResult{}, nil
 	}
-	// Through the funnel, which hides the round of a handler that asks this
-	// server in process under its own context: its answers were not given here.
+	// The funnel hides the round of a handler that calls this server in process under its own
+	// context: its answers were not given here.
 	where := roundtrip.Call{Version: request.Version, Method: request.Message.Method,
 		Principal: request.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
 		values, err := completer(ctx, &CompleteCall{
-			Call: newCall(ctx, request), Argument: p.Argument.Name, Value: p.Argument.Value,
+			Call: newCall(ctx, request), Argument: p.Argument, Value: p.Value,
 			Known: p.Context,
 		})
 		if err != nil {
@@ -55,18 +53,15 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 				return nil, e
 			}
 			return nil, s.reportBug(ctx, request,
-				fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
+				fmt.Errorf("completion of %q: %w", p.Argument, err))
 		}
 		return newCompleteResult(values), nil
 	})
 }
 
-// maxCompletions is the most values a completion may carry
-// (server/utilities/completion).
+// maxCompletions is the most values a completion may carry (server/utilities/completion).
 const maxCompletions = 100
 
-// newCompleteResult returns a result with as many of values as the protocol
-// allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}
@@ -76,19 +71,19 @@ func newCompleteResult(values []string) *protocol.CompleteResult {
 	return r
 }
 
-func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Completer, error) {
-	if ref.Prompt != "" {
-		p, err := s.findPrompt(request, ref.Prompt)
+func (s *Server) findCompleter(request *Request, p *protocol.CompleteParams) (Completer, error) {
+	if p.Prompt != "" {
+		prompt, err := s.findPrompt(request, p.Prompt)
 		if err != nil {
 			return nil, err
 		}
-		return p.complete, nil
+		return prompt.complete, nil
 	}
-	if t, ok := find(s, request, KindResourceTemplate, templatesOf, ref.Template); ok {
+	if t, ok := find(s, request, KindResourceTemplate, templatesOf, p.Template); ok {
 		return t.complete, request.checkScopes(t.scopes)
 	}
-	if _, ok := find(s, request, KindResource, resourcesOf, ref.Template); ok {
+	if _, ok := find(s, request, KindResource, resourcesOf, p.Template); ok {
 		return nil, nil
 	}
-	return nil, protocol.ResourceNotFound(ref.Template)
+	return nil, protocol.ResourceNotFound(p.Template)
 }

@@ -74,12 +74,10 @@ func TestCompletionIsCut(t *testing.T) {
 		})
 		r := h.send(protocol.MethodComplete, ofPrompt+typed)
 		values, _ := at(r.result, "completion", "values").([]any)
-		if len(values) != min(n, 100) ||
-			at(r.result, "completion", "total") != float64(n) {
+		if len(values) != min(n, 100) || at(r.result, "completion", "total") != float64(n) {
 			t.Errorf("%d values: got %d of %v", n, len(values), at(r.result, "completion", "total"))
 		}
-		if more, _ := at(r.result, "completion",
-			"hasMore").(bool); more != (n > 100) {
+		if more, _ := at(r.result, "completion", "hasMore").(bool); more != (n > 100) {
 			t.Errorf("%d values: hasMore is %v", n, more)
 		}
 	}

@@ -10,25 +10,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxDeclared is how much memory a session keeps for what its client declares
-// about itself, roughly, beside the capabilities that the protocol names: half
-// for the settings of experimental capabilities and extensions, half for its
-// name and description. Clients that exist declare a few hundred bytes. A
-// session may live for long while nothing is asked of it, so 10,000 of them
-// must fit.
+// maxDeclared is roughly how many bytes a session keeps of what its client declares, beside the
+// capabilities of the protocol: half for the settings of experimental capabilities and extensions,
+// half for its name and description. Existing clients declare a few hundred bytes. 10,000 idle
+// sessions must fit into memory.
 const maxDeclared = 4 << 10
 
 const (
-	// settingOverhead is what an entry of a map takes beside its text.
+	// settingOverhead is the size of a map entry beside its text.
 	settingOverhead = 128
-	// maxClientName is how long the name and the version of a client may be.
-	// What is longer is cut, as both are shown and logged.
+	// maxClientName is the length at which the name and the version of a client, which are shown
+	// and logged, are cut.
 	maxClientName = 256
 )
 
-// limitDeclared returns what a session keeps of what its client declared. What
-// does not fit is as if it had not been declared, so that a handler that needs
-// it refuses the call.
+// limitDeclared returns the part of the client's declaration that a session keeps. The rest counts
+// as not declared, so handlers that need it refuse the call.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2
@@ -58,8 +55,7 @@ func limitSettings(settings map[string]json.RawMessage, left *int) map[string]js
 	return kept
 }
 
-// limitInfo cuts the name and the version, and leaves out of the rest what does
-// not fit.
+// limitInfo cuts the name and the version, and drops other members that do not fit.
 func limitInfo(info protocol.Implementation) protocol.Implementation {
 	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName),
 		Version: clipDeclared(info.Version, maxClientName)}
@@ -87,8 +83,7 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipDeclared cuts text to at most n bytes. What is cut is copied, so that the rest is not
-// held.
+// clipDeclared cuts text to at most n bytes, in memory of its own.
 func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -1,27 +1,26 @@
 package server
 
 import (
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// answerDiscover answers server/discover: what the server is, speaks and offers.
+// answerDiscover answers server/discover.
 func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	c := s.declaredCapabilities()
 	s.declareExtensions(&c)
 	return &protocol.DiscoverResult{
-		SupportedVersions: revision.Modern(),
+		SupportedVersions: rules.ModernRevisions(),
 		Capabilities:      c,
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.ListTTL.Milliseconds(),
-			Scope:     s.cacheScope(request.private),
+			Public:    s.isPublic(request.private),
 		},
 	}
 }
 
-// declaredCapabilities declares what is registered, was registered before, or is
-// promised by the options.
+// declaredCapabilities declares what is or was registered, or is promised by the options.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.own.tools.used.Load() {
@@ -33,7 +32,7 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	if c.Resources == nil && (s.own.resources.used.Load() || s.own.templates.used.Load()) {
 		c.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
-	// Handlers may log, and a server that does must say so.
+	// Handlers may log, which must be declared.
 	c.Logging = &struct{}{}
 	if c.Completions == nil && s.completes.Load() {
 		c.Completions = &struct{}{}

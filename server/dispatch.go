@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Handle serves a request that arrives in process, as sent by the principal of ctx
-// (see [WithPrincipal]): it checks the parameters strictly, admits the request and
-// serves it. Cancelling ctx abandons the request: then there is no response, and the
-// error is the cause. Errors of the server are in the response.
+// Handle serves a request that arrives in process, as sent by the principal of ctx (see
+// [WithPrincipal]), and checks its parameters strictly. Cancelling ctx abandons the request: then
+// there is no response, and the error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
@@ -33,7 +32,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
-	ctx = humantime.WithoutWire(ctx)
+	ctx = waiting.WithoutWire(ctx)
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
 	admitted := s.admitRequest(req, &d, malformed)
@@ -59,11 +58,10 @@ func targetOf(p protocol.Params) string {
 	return ""
 }
 
-// Serve runs an admitted request through the middleware and returns the
-// response to it, never nil, with the id of the request. Panics, of observers
-// and other hooks as well as of handlers, are answered with an internal error;
-// see [Delivery].Panicked. Serve itself panics when the server has not admitted
-// the request, or has served it already.
+// Serve runs an admitted request through the middleware and returns the response, never nil, with
+// the id of the request. Panics of handlers, observers and other hooks are answered with an
+// internal error; see [Delivery].Panicked. Serve panics when this server has not admitted the
+// request, or has served it already.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
 	request := &a.request
 	if request.server != s || a.served {
@@ -71,7 +69,7 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 	}
 	a.served = true
 	if request.RequestID == "" && s.opts.observed {
-		request.RequestID = callctx.New()
+		request.RequestID = rpc.NewRequestID()
 	}
 	response = &a.response
 	response.ID = request.Message.ID
@@ -101,13 +99,13 @@ func (s *Server) endRequest(a *Admission) {
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
-	response.Error = s.refuseAndReport(ctx, "", event.RefusedClosing, response.ID,
+	response.Error = s.refuseAndReport(ctx, "", words.RefusedClosing, response.ID,
 		waiting.RefuseClosing())
 }
 
-// completeResponse encodes the result, or the error, into the response and closes
-// the channel of the request. It is not inlined into Serve, whose frame lies under
-// a call that waits and would grow by 400 bytes.
+// completeResponse encodes the result, or the error, into the response and closes the channel of
+// the request. Inlined into Serve it would add 400 bytes to a frame that lies under a call that
+// waits.
 //
 //go:noinline
 func (s *Server) completeResponse(ctx context.Context, request *Request,
@@ -142,14 +140,13 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 	err error) {
 	request.pusher = request.era.newPusher(request)
 	if p, ok := request.Params.(*protocol.CallToolParams); ok {
-		// What middleware puts there instead is another matter.
 		request.checkedArguments = p.Arguments
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
 				event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()})
-			result, err = nil, revision.InternalError()
+			result, err = nil, rules.InternalError()
 		}
 	}()
 	return s.handler(ctx, request)
@@ -190,10 +187,9 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 	return s.reportBug(ctx, request, fmt.Errorf("middleware: %w", err))
 }
 
-// reportBug reports a mistake of the server to the observer and returns the error
-// that the client gets.
+// reportBug reports a mistake of the server to the observer and returns the client's error.
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
-	callctx.Report(ctx, err)
-	return revision.InternalError()
+	rpc.ReportError(ctx, err)
+	return rules.InternalError()
 }

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// infoMeta adds the server's name to the _meta of results, as every result should
-// have it (basic/index, "_meta"). It is encoded once.
+// infoMeta adds the server's name to the _meta of results (basic/index, "_meta"). It is encoded
+// once.
 type infoMeta struct {
 	info   protocol.Implementation
 	member []byte // ,"_meta":{…}}
@@ -28,22 +27,22 @@ func newInfoMeta(info protocol.Implementation) (infoMeta, error) {
 	return infoMeta{info, append(member, '}')}, nil
 }
 
-// appendMeta adds the name to an encoded result without _meta. The result has
-// other members: resultType at least.
+// appendMeta adds the name to an encoded result without _meta but with another member, such as
+// resultType.
 func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(encoded, []byte("}")), m.member...)
 }
 
-// resultBytes is enough for most results, so that encoding them allocates once.
+// resultBytes fits most results, so that encoding them allocates once.
 const resultBytes = 1 << 10
 
 // encodeResult returns the JSON text of the result, the server's name added.
 func (s *Server) encodeResult(request *Request, result protocol.Result) (json.RawMessage, error) {
 	if p := request.encodedPage; p != nil && request.era.namesServer() && p.result == result {
-		if _, ok := request.back.(transport.BufferLender); ok {
+		if _, ok := request.back.(rpc.BufferLender); ok {
 			return p.encoded, p.err
 		}
-		// What a client in process does with its copy must not reach others.
+		// A client in process may change its copy.
 		return bytes.Clone(p.encoded), p.err
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
@@ -64,7 +63,7 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 		}
 		nameless = false
 	}
-	lender, lent := request.back.(transport.BufferLender)
+	lender, lent := request.back.(rpc.BufferLender)
 	var dst []byte
 	if lent {
 		dst = lender.Lend()
@@ -84,12 +83,11 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 	return data[len(dst):], nil
 }
 
-// checkQuestionsOfMiddleware refuses questions that did not come from the funnel,
-// which checks capabilities and seals the state without which answers are not
-// accepted. Middleware may pass on the questions of a handler; it cannot ask by
-// itself.
+// checkQuestionsOfMiddleware refuses questions that did not pass the funnel, which checks
+// capabilities and seals the state without which answers are not accepted. Middleware may pass on
+// the questions of a handler but not ask by itself.
 func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
-	if envelope.Attached(asks) != nil {
+	if rpc.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	declared := declaredBy(request.Meta)
@@ -102,9 +100,8 @@ func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredRe
 	return nil
 }
 
-// mergeMeta returns a copy of result, whose _meta is meta, with the server's name
-// in it, unless the author put one there. The original belongs to the author and
-// may be shared between requests.
+// mergeMeta returns a copy of result, whose _meta is meta, with the server's name in it, unless the
+// author put one there. The original may be shared between requests.
 func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
 	if _, ok := meta.Get(protocol.MetaServerInfo); ok {
 		return result, nil
@@ -120,8 +117,8 @@ func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protoc
 	return result, nil
 }
 
-// metaOf returns the _meta field of a result. It returns nil for nil, typed or
-// not, and for unknown types: encoding refuses those.
+// metaOf returns the _meta field of a result, nil for typed and untyped nil and for unknown types,
+// which cannot be encoded.
 func metaOf(result protocol.Result) *protocol.Meta {
 	if v := reflect.ValueOf(result); v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil

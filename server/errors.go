@@ -10,22 +10,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrCannotClose is returned by [Call.CloseStream] where the client could not come
-// back: on the modern wire, over line streams, to clients older than revision
-// 2025-11-25, and where there is no session.
+// ErrCannotClose is returned by [Call.CloseStream] where the client could not come back: on the
+// modern wire, over line streams, to clients older than revision 2025-11-25, and without a session.
 var ErrCannotClose = errors.New("server: this stream cannot be closed before its request has " +
 	"been answered")
 
-// ErrEnded is returned by what a handler sends after its request has been
-// answered: nothing of a request may follow its response.
+// ErrEnded is returned for messages that a handler sends after its request has been answered.
 var ErrEnded = errors.New("server: the request has ended")
 
-// errSessionClosed is the cause with which the contexts of a session's requests
-// are cancelled when it is closed.
+// errSessionClosed is the cause with which a closed session cancels its requests.
 var errSessionClosed = errors.New("server: the session has been closed")
 
-// ErrClosed is the cause with which the contexts of running requests are
-// cancelled when their server closes.
+// ErrClosed is the cause with which a closing server cancels the contexts of running requests.
 var ErrClosed error = &closedError{"server: closed"}
 
 // A closedError ends requests and questions when their server closes.
@@ -33,13 +29,11 @@ type closedError struct{ text string }
 
 func (e *closedError) Error() string { return e.text }
 
-// Is makes the error match [waiting.ErrClosing], so that the funnel tells the
-// caller to call again.
+// Is makes the error match [waiting.ErrClosing], so that the funnel tells the caller to call again.
 func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
-// An InputRequiredError lets a handler without a union of outcomes, such as one
-// of [AddToolOut], ask the client for input: the server answers with Result
-// instead of an error. It counts when wrapped, too.
+// An InputRequiredError lets a handler that cannot return an outcome, as of [AddToolOut], ask the
+// client for input: the server answers with Result instead of an error. It may be wrapped.
 type InputRequiredError struct {
 	Result *protocol.InputRequiredResult
 }
@@ -47,32 +41,28 @@ type InputRequiredError struct {
 // Error means that input is required.
 func (e *InputRequiredError) Error() string { return "input required from the client" }
 
-// A ToolError lets a tool say no where it can only return an error, as that of [AddToolOut] does:
+// A ToolError is the negative answer of a tool that can only return an error, as of [AddToolOut]:
 // "there is no such bill". The client gets Text as an error result, which the model reads, as from
-// [ErrorText]. It is no failure of the server: it is not logged as one, and
-// roundtrip.Options.HideErrors does not hide it, so Text must be fit for the caller. It counts when
-// wrapped, too; then the words around it are for nobody. In prompts and resources it is an error
-// like any other.
+// [ErrorText]. It is not logged as a failure, and roundtrip.Options.HideErrors does not hide it, so
+// Text must be fit for the caller. It may be wrapped; the words around it are dropped. In prompts
+// and resources it is an error like any other.
 type ToolError struct{ Text string }
 
 // Error returns Text.
 func (e *ToolError) Error() string { return e.Text }
 
-// A bugError is a mistake of the program: the client gets an internal error,
-// the observer its text.
+// A bugError is a mistake of the program: the client gets an internal error, the observer its text.
 type bugError struct{ err error }
 
 func (e *bugError) Error() string { return e.err.Error() }
 func (e *bugError) Unwrap() error { return e.err }
 
-// maxQuoted is how many bytes of a peer's text an error repeats.
+// maxQuoted limits the bytes of a peer's text in an error.
 const maxQuoted = 100
 
-// clipQuoted cuts a peer's text for use in an error.
 func clipQuoted(s string) string { return errtext.Mark(s, maxQuoted) }
 
-// mustRegister panics with the first error, and a message that names the thing that was to be
-// registered.
+// mustRegister panics with the first error and the name of the definition.
 func mustRegister(kind, name string, errs ...error) {
 	for _, err := range errs {
 		if err != nil {

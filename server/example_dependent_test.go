@@ -42,8 +42,7 @@ func provision(ctx context.Context, call *server.ToolCall,
 	return server.Text(fmt.Sprintf("%s: %d nodes in %s", in.Name, howBig.Nodes, where.Name)), nil
 }
 
-// A tool with two dependent questions: the third round still has the answer of
-// the first.
+// A tool with two dependent questions: the third round still has the answer of the first.
 func Example_dependentQuestions() {
 	srv, err := server.New(nil)
 	if err != nil {

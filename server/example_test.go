@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// handle sends a request as a client that can show forms would, and returns
-// the result.
+// handle sends a request as a client that can show forms would, and returns the result.
 func handle(s *server.Server, method string, params map[string]any) protocol.Result {
 	params["_meta"] = map[string]any{
 		protocol.MetaProtocolVersion:    protocol.V20260728,

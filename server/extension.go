@@ -7,31 +7,29 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // An Extension adds to a server what the protocol itself does not have (basic/versioning,
-// "Extensions"): package server/tasks is one. It exists for clients of revision 2026-07-28
-// alone: sessions neither see it declared nor have its methods. What it refers to must not be
-// changed after [AddExtension].
+// "Extensions"), such as package server/tasks. It exists for clients of revision 2026-07-28 alone:
+// sessions neither see it declared nor have its methods. It must not be changed after
+// [AddExtension].
 type Extension struct {
-	// Name is under which clients and servers declare the extension, such as
-	// "io.modelcontextprotocol/tasks".
+	// Name is declared by clients and servers, such as "io.modelcontextprotocol/tasks".
 	Name string
 	// Settings are declared with it, a JSON object. Nil: none.
 	Settings json.RawMessage
 	// Methods are its requests.
 	Methods []ExtensionMethod
 	// RunTool is called in place of each tools/call whose tool has been found and may be called,
-	// of sessions, too; next runs it. Nil: tools run as they do without the extension. Calls
-	// overlap.
+	// also in sessions; next runs it. Calls overlap. Nil: tools run directly.
 	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
-	// Listen is called when a client opens a subscription that names tasks. It returns those
-	// that the client will hear of, and what sends the notifications, which may be nil. Calls
-	// overlap. Nil: nobody hears of tasks.
+	// Listen is called when a client opens a subscription that names tasks. It returns the tasks
+	// that the client will be notified of, and the sender of the notifications, which may be nil.
+	// Calls overlap. Nil: no notifications about tasks.
 	Listen func(ctx context.Context, call *ExtensionCall, taskIDs []string) (
 		heard []string, announce Announce, err error)
 }
@@ -44,11 +42,11 @@ type Announce func(ctx context.Context, send func(*protocol.Notification) error)
 type ExtensionMethod struct {
 	// Method is its name, which the protocol itself does not have.
 	Method string
-	// Target is the member of the parameters, a string, that the header Mcp-Name repeats. Over
-	// HTTP a request without the header, or with another name, is refused. Empty: none.
+	// Target is the member of the parameters, a string, that the header Mcp-Name repeats. Over HTTP
+	// a request without the header, or with another value, is refused. Empty: none.
 	Target string
-	// Undeclared serves clients, too, that have not declared the extension. They get
-	// missing-capability errors otherwise.
+	// Undeclared also serves clients that have not declared the extension. Otherwise they get
+	// missing-capability errors.
 	Undeclared bool
 	// Handle answers the request. Calls overlap.
 	Handle func(ctx context.Context, call *ExtensionCall) (protocol.Result, error)
@@ -66,14 +64,14 @@ type ExtensionCall struct {
 	server *Server
 }
 
-// SeesResource reports whether the caller sees the resource, as resources/read decides it: where
-// it does not, an extension must not tell of it either.
+// SeesResource reports whether the caller sees the resource, as for resources/read. If not, an
+// extension must not reveal it.
 func (c *ExtensionCall) SeesResource(uri string) bool {
 	_, sees := find(c.server, c.request, KindResource, resourcesOf, uri)
 	return sees
 }
 
-// ListCache returns what the lists of the server say to caches for this caller.
+// ListCache returns the cache hints of lists for this caller.
 func (c *ExtensionCall) ListCache() protocol.CacheHints {
 	return c.server.listHints(c.request.private)
 }
@@ -84,7 +82,7 @@ type ToolRun struct {
 	Request *Request
 	// Task is that of the [Tool].
 	Task TaskMode
-	// Call is what the funnel will get. It may be changed before the tool runs.
+	// Call goes to the funnel. It may be changed before the tool runs.
 	Call *roundtrip.Call
 }
 
@@ -95,16 +93,16 @@ type ToolRunner func(ctx context.Context) (protocol.Result, error)
 // handler begins the task, with [roundtrip.BeginTask].
 type TaskMode int
 
-// The modes. A tool that can be a task runs in the foreground where the client does not know of
-// tasks. A tool that must be one refuses such clients of revision 2026-07-28; in sessions, whose
-// clients cannot know of tasks, it runs in the foreground.
+// The modes. A TaskCan tool runs in the foreground where the client does not support tasks. A
+// TaskMust tool refuses such clients of revision 2026-07-28; in sessions, whose clients cannot
+// support tasks, it runs in the foreground.
 const (
 	TaskNever TaskMode = iota
 	TaskCan
 	TaskMust
 )
 
-// extensions are those of a server. Reads do not lock: an addition puts another table there.
+// extensions are those of a server. Reads do not lock: an addition replaces the table.
 type extensions struct {
 	methods map[string]*extensionMethod
 	named   map[string]json.RawMessage
@@ -118,9 +116,9 @@ type extensionMethod struct {
 	typed     bool // package protocol has a type for its parameters
 }
 
-// AddExtension adds an extension, which may be done while the server runs. It panics when the
-// extension is wrong in itself: no name or one that is taken, a method without handler or that
-// another has, settings that are no object.
+// AddExtension adds an extension, also while the server runs. It panics when the extension is
+// invalid: no name or a taken one, a method without handler or that exists, Settings that are not
+// an object.
 func AddExtension(s *Server, e Extension) {
 	mustRegister("extension", e.Name, checkName(e.Name))
 	if e.Settings == nil {
@@ -143,7 +141,7 @@ func AddExtension(s *Server, e Extension) {
 	s.extensions.Store(next)
 }
 
-// add adds e, and fails where it cannot be beside those that are there.
+// add adds e, and fails where it conflicts with another.
 func (x *extensions) add(e *Extension) error {
 	if _, taken := x.named[e.Name]; taken {
 		return fmt.Errorf("is added already")
@@ -173,7 +171,7 @@ func (x *extensions) add(e *Extension) error {
 	return nil
 }
 
-// isTaskMethod reports whether package protocol has the method for an extension.
+// isTaskMethod reports whether package protocol has the method for the extension tasks.
 func isTaskMethod(method string) bool {
 	switch method {
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
@@ -182,7 +180,6 @@ func isTaskMethod(method string) bool {
 	return false
 }
 
-// extensionMethod returns the method of an extension, nil for none.
 func (s *Server) extensionMethod(method string) *extensionMethod {
 	if x := s.extensions.Load(); x != nil {
 		return x.methods[method]
@@ -241,8 +238,8 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 	return result, request.spellLack(err)
 }
 
-// runTool runs a tool through the extension that wants to know of it. It is not inlined, so that
-// calls of servers without extensions do not pay for the copy of call.
+// runTool runs a tool through the extension's RunTool. It is not inlined, so that servers without
+// extensions do not pay for the copy of call.
 //
 //go:noinline
 func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t *tool,
@@ -258,7 +255,7 @@ func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t
 var errNoTasks = errors.New("a tool that must be a task was called, and the server has none: " +
 	"call tasks.New")
 
-// listenToTasks asks the extension of tasks which of them the client hears of.
+// listenToTasks asks the extension which of the tasks the client will be notified of.
 func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []string) (
 	heard []string, announce Announce, err error) {
 	x := s.extensions.Load()
@@ -276,14 +273,14 @@ func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []stri
 }
 
 // NeedsExtension returns the capabilities of a client that has declared an extension, for
-// [Tool].Needs and the like.
+// [Tool].Needs.
 func NeedsExtension(name string) protocol.ClientCapabilities {
 	return protocol.ClientCapabilities{
 		Extensions: map[string]json.RawMessage{name: json.RawMessage("{}")}}
 }
 
-// refuseUndeclaredTask refuses the handle of a task for a client that has not declared the
-// extension, which only middleware can have made.
+// refuseUndeclaredTask refuses a task handle, which only middleware can have made, for a client
+// that has not declared the extension.
 func refuseUndeclaredTask(request *Request) error {
 	declared := declaredBy(request.Meta)
 	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {
@@ -292,9 +289,9 @@ func refuseUndeclaredTask(request *Request) error {
 	return nil
 }
 
-// InTask reports whether the request is a run of a task, which no client waits for: it has neither
-// credentials nor an address, and the time of one leg does not bound it.
+// InTask reports whether the request is a run of a task, for which no client waits: it has neither
+// credentials nor an address, and the timeout of a leg does not apply.
 func (request *Request) InTask() bool { return request.inTask }
 
 // noteTaskRun marks the request of a run of a task.
-func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = callctx.IsTaskRun(ctx) }
+func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = rpc.IsTaskRun(ctx) }

@@ -56,13 +56,12 @@ func TestExtensionIsServedToThoseWhoDeclareIt(t *testing.T) {
 
 func TestExtensionsThatAreWrongPanic(t *testing.T) {
 	for name, e := range map[string]server.Extension{
-		"no name":      {},
-		"taken":        echoExtension("example.com/taken", "other/echo"),
-		"method taken": echoExtension("example.com/other", "taken/echo"),
-		"core method":  echoExtension("example.com/other", protocol.MethodCallTool),
-		"settings":     {Name: "example.com/other", Settings: json.RawMessage(`[]`)},
-		"no handler": {Name: "example.com/other",
-			Methods: []server.ExtensionMethod{{Method: "m"}}},
+		"no name":       {},
+		"taken":         echoExtension("example.com/taken", "other/echo"),
+		"method taken":  echoExtension("example.com/other", "taken/echo"),
+		"core method":   echoExtension("example.com/other", protocol.MethodCallTool),
+		"settings":      {Name: "example.com/other", Settings: json.RawMessage(`[]`)},
+		"no handler":    {Name: "example.com/other", Methods: []server.ExtensionMethod{{Method: "m"}}},
 		"settings text": {Name: "example.com/other", Settings: json.RawMessage(`{`)},
 	} {
 		t.Run(name, func(t *testing.T) {

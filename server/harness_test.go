@@ -199,8 +199,7 @@ func (r reply) firstText() string {
 	return text
 }
 
-// refused fails unless the reply is a JSON-RPC error with the code that says
-// words.
+// refused fails unless the reply is a JSON-RPC error with the code that says words.
 func (r reply) refused(code int64, words ...string) {
 	r.Helper()
 	if r.err == nil || r.err.Code != code {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
@@ -14,6 +15,8 @@ func (s *Server) Inspect(ctx context.Context) {
 		return
 	}
 	report.Running += s.requests.Len()
+	report.Describe("Server", s.opts.Info.Name+" "+s.opts.Info.Version)
+	report.Describe("Up for", inspection.Took(time.Since(s.started)))
 	used, bound := s.hub.listening.Usage()
 	report.AddLimit("subscriptions", "server.Options.MaxSubscriptions", used, bound)
 	s.funnel.Inspect(ctx)

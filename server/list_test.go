@@ -58,8 +58,7 @@ var lists = []struct {
 				server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name},
 				readNothing)
 		}, func(s *server.Server, name string) bool {
-			return s.RemoveResourceTemplate("x:" + name +
-				"/{id}")
+			return s.RemoveResourceTemplate("x:" + name + "/{id}")
 		}},
 }
 
@@ -139,8 +138,7 @@ func TestCacheHintsOfLists(t *testing.T) {
 		send  func(h *harness, method string) reply
 	}{
 		{name: "default", ttl: 300_000, scope: "public"},
-		{name: "set", opts: server.Options{ListTTL: time.Second},
-			ttl: 1000, scope: "public"},
+		{name: "set", opts: server.Options{ListTTL: time.Second}, ttl: 1000, scope: "public"},
 		{name: "none", opts: server.Options{ListTTL: -1}, ttl: 0, scope: "public"},
 		{name: "private by option", opts: server.Options{PrivateLists: true}, ttl: 300_000,
 			scope: "private"},

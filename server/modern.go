@@ -3,20 +3,19 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Admit decodes the parameters of a request and checks what can be checked
-// before anything is dispatched: that the request declares its version and
-// capabilities, that the version is supported, and that the method exists and
-// is offered. It never fails: a request that may not pass carries its refusal.
-// The message must have been read by [protocol.DecodeMessage].
+// Admit decodes the parameters of a request and checks it before dispatch: that it declares its
+// version and capabilities, that the version is supported, and that the method exists and is
+// offered. It never fails: an invalid request carries its refusal. The message must have been read
+// by [protocol.DecodeMessage].
 func (s *Server) Admit(req *protocol.Request, d Delivery) *Admission {
 	return s.admitRequest(req, &d, nil)
 }
 
-// admitRequest is Admit for a message that may have been found to be malformed.
+// admitRequest is Admit for a message that may be malformed.
 func (s *Server) admitRequest(
 	req *protocol.Request, d *Delivery, malformed *protocol.Error,
 ) *Admission {
@@ -32,23 +31,22 @@ func (s *Server) admitRequest(
 		request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
 		return a
 	}
-	// What cannot be read may have a version that explains why. The parameters
-	// of discover are nothing but _meta.
+	// A request that cannot be read may have a version that explains why. The parameters of
+	// discover are nothing but _meta.
 	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, request.Message.Params)
 	if metaErr != nil && request.Message.Method != protocol.MethodInitialize {
 		request.Meta = &protocol.RequestMeta{}
-		request.Refuse(revision.PublicError(metaErr))
+		request.Refuse(rules.PublicError(metaErr))
 		return a
 	}
 	request.Meta = meta.RequestMetadata()
 	request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
-	request.Refuse(revision.PublicError(err))
+	request.Refuse(rules.PublicError(err))
 	return a
 }
 
-// checkRequest returns why a request may not be dispatched, nil if it may.
-// initialize, which declares no version in _meta, is refused first. Then the version:
-// what a method or a key means depends on it.
+// checkRequest returns why a request may not be dispatched, nil if it may. initialize, which has no
+// version in _meta, comes first, then the version, which decides what methods and keys mean.
 func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
 	switch {
 	case method == protocol.MethodInitialize:
@@ -57,7 +55,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), revision.Modern())
+		return protocol.UnsupportedVersion(string(meta.Version), rules.ModernRevisions())
 	case !s.offersMethod(method) && s.extensionMethod(method) == nil:
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
 			clipQuoted(method))
@@ -68,26 +66,24 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 	return nil
 }
 
-// refuseInitialize is the one thing that a legacy client can be told where there
-// are no sessions (basic/versioning).
+// refuseInitialize answers a legacy client where there are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
 	e := protocol.Errorf(protocol.CodeMethodNotFound,
-		"method not found: initialize; this server supports %v", revision.Modern())
+		"method not found: initialize; this server supports %v", rules.ModernRevisions())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
-	}{revision.Modern()})
+	}{rules.ModernRevisions()})
 }
 
-// modernEra is the era of revision 2026-07-28: each request stands for itself, and
-// questions are returned.
+// modernEra is the era of revision 2026-07-28, whose requests are independent and return their
+// questions.
 type modernEra struct{ server *Server }
 
 func (modernEra) beginRequest(*Admission) {}
 
 func (modernEra) endRequest(*Admission, protocol.ID) {}
 
-// isAbandoned is false: transports know by other means than messages whether a client
-// is gone.
+// isAbandoned is false: transports know without messages whether a client is gone.
 func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }
@@ -98,8 +94,10 @@ func (m modernEra) answerOwnMethod(
 	ctx context.Context, request *Request,
 ) (protocol.Result, error, bool) {
 	switch p := request.Params.(type) {
-	case *protocol.DiscoverParams:
-		return m.server.answerDiscover(request), nil, true
+	case *protocol.RequestMeta:
+		if request.Message.Method == protocol.MethodDiscover {
+			return m.server.answerDiscover(request), nil, true
+		}
 	case *protocol.ListenParams:
 		result, err := m.server.answerListen(ctx, request, p)
 		return result, err, true

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A snapshot is what is registered at one time. It is immutable; its pages are
-// encoded when they are first asked for.
+// A snapshot is what is registered at one time. It is immutable; pages are encoded on demand.
 type snapshot[E entry] struct {
 	entries []E
 	index   map[string]E
@@ -30,7 +29,6 @@ type page struct {
 	err     error
 }
 
-// newSnapshotLocked is called with the mutex of the registry held.
 func newSnapshotLocked[E entry](r *registry[E]) *snapshot[E] {
 	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index),
 		render: r.render}
@@ -63,8 +61,7 @@ func (s *snapshot[E]) setCursors(method string) {
 	}
 }
 
-// pageAt returns the size entries from at on and the cursor of the page after
-// them.
+// pageAt returns the size entries from at on and the cursor of the next page.
 func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
 	end := min(at+size, len(all))
 	if end < len(all) {
@@ -73,8 +70,8 @@ func pageAt[E entry](all []E, method string, at, size int) (entries []E, next st
 	return all[at:end], next
 }
 
-// newCursor returns the cursor of a page. Any replica with the same list
-// understands it. Only cursors that lead to a page are accepted.
+// newCursor returns the cursor of a page. Replicas with the same list understand it. Only cursors
+// that lead to a page are accepted.
 func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
@@ -101,8 +98,7 @@ func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.
 	return listPage(s, request, KindResourceTemplate, templatesOf, p.Cursor)
 }
 
-// newCursorError refuses a cursor that leads to no page, or to none that the
-// client may see.
+// newCursorError refuses a cursor that leads to no page that the client may see.
 func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
@@ -118,8 +114,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 	method := request.Message.Method
 	switch {
 	case s.opts.Visible != nil:
-		// What is left is divided into pages: holes in the pages of all would
-		// give away how much is hidden.
+		// Visible entries are paged anew: gaps in common pages would reveal how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
 			func(e E) bool { return !s.isVisible(request.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
@@ -128,7 +123,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 		entries, next := pageAt(seen, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(true)), nil
 	case len(s.opts.Middleware) > 0: // alone may name catalogs
-		// Middleware may filter what it is handed, so nothing is shared.
+		// Middleware may filter the result, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(request.private)), nil
 	}
@@ -142,13 +137,10 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 
 func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(),
-		Scope: s.cacheScope(private)}
+		Public: s.isPublic(private)}
 }
 
-// cacheScope is public only where everybody is shown the same.
-func (s *Server) cacheScope(private bool) protocol.CacheScope {
-	if private || s.opts.PrivateLists || s.opts.Visible != nil {
-		return protocol.CachePrivate
-	}
-	return protocol.CachePublic
+// isPublic reports whether everybody is shown the same.
+func (s *Server) isPublic(private bool) bool {
+	return !private && !s.opts.PrivateLists && s.opts.Visible == nil
 }

@@ -161,8 +161,7 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 		return true
 	}})
 	server.AddResource(h.Server, server.Resource{URI: "test://secret", Name: "secret"},
-		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome,
-			error) {
+		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return nil, nil
 		})
 	c := h.enter(protocol.V20251125, `{}`)

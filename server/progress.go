@@ -8,15 +8,14 @@ import (
 	"math"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A requestChannel carries messages of one request to its client while the request
-// is being served. It sends them in the order in which they were made, and nothing
-// after the response.
+// A requestChannel carries messages of one request to its client, in order, and none after the
+// response.
 type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
@@ -27,10 +26,10 @@ type requestChannel struct {
 // A progressState is what a request knows of its progress.
 type progressState struct {
 	last   float64 // that the handler reported since it was entered
-	values heartbeat.Sequence
+	values waiting.ProgressSequence
 }
 
-// progressLocked returns the state of the progress and creates it if there is none.
+// progressLocked returns the state of the progress and creates it on demand.
 func (o *requestChannel) progressLocked() *progressState {
 	if o.progress == nil {
 		o.progress = &progressState{last: math.Inf(-1)}
@@ -38,9 +37,8 @@ func (o *requestChannel) progressLocked() *progressState {
 	return o.progress
 }
 
-// resetProgress is called before each run of the handler. In a session the handler
-// runs several times within one request, and each run may report the same progress
-// again.
+// resetProgress is called before each run of the handler. In a session the handler runs several
+// times within one request, and each run may report the same progress again.
 func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
@@ -59,8 +57,7 @@ func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) e
 	return o.sendLocked(ctx, n)
 }
 
-// sendLocked sends a notification. mu is held, so that messages leave in the order
-// in which they were made.
+// sendLocked sends a notification under mu, which keeps messages in order.
 func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
@@ -77,16 +74,14 @@ func (o *requestChannel) closeChannel() {
 	o.ended = true
 }
 
-// Progress tells the client how far the request has come, if it asked for progress
-// (basic/patterns/progress). progress must be larger than in the call before;
-// total is 0 when it is not known; message is optional. Without a progress token
-// nothing is sent. Progress that does not increase is an error and is not sent; so
-// is progress after the end of the request.
+// Progress tells the client how far the request has come, if it sent a progress token
+// (basic/patterns/progress). progress must increase from call to call, else it is an error and is
+// not sent; total is 0 when unknown; message is optional. After the end of the request Progress
+// fails.
 //
-// A handler that runs again after a question may begin anew: progress that the
-// client has been told already is not sent again. While the request waits for a
-// person, heartbeats go out on the same token, see [roundtrip.Options]; they
-// increase the value by less than the handler does.
+// A handler that runs again after a question may begin anew: progress that the client knows already
+// is not sent again. While the request waits for a person, heartbeats go out on the same token, see
+// [roundtrip.Options]; they increase the value by less than the handler does.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
@@ -102,8 +97,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	case c.channel.ended:
 		return ErrEnded
 	case progress <= state.last:
-		return fmt.Errorf("server: progress: %v is not more than %v before", progress,
-			state.last)
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress, state.last)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {
@@ -122,7 +116,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	return c.channel.sendLocked(ctx, n)
 }
 
-func progressNotification(token protocol.ProgressToken, progress, total float64,
+func progressNotification(token protocol.ID, progress, total float64,
 	message string) (*protocol.Notification, error) {
 	p := protocol.Progress{Token: token, Progress: progress, Message: message}
 	if total != 0 {
@@ -135,9 +129,8 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// sendHeartbeat sends progress that means no more than that the request waits for
-// a person. Errors are ignored: a client that is gone is noticed when the question
-// is sent or the response is.
+// sendHeartbeat sends progress that only means that the request waits for a person. Errors are
+// ignored: sending the question or the response shows that a client is gone.
 func (request *Request) sendHeartbeat(ctx context.Context) {
 	o := request.channel
 	o.mu.Lock()
@@ -146,21 +139,22 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	if !ok || o.ended {
 		return
 	}
-	n, err := progressNotification(request.Meta.ProgressToken, value, total, heartbeat.Message)
+	n, err := progressNotification(request.Meta.ProgressToken, value, total, waiting.HeartbeatMessage)
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
-	if back, ok := o.back.(transport.TransientSender); ok {
-		_ = back.SendTransient(ctx, n)
+	if back, ok := o.back.(rpc.TransientSender); ok {
+		if text, err := protocol.AppendMessage(nil, n); err == nil {
+			_ = back.SendTransient(ctx, text)
+		}
 		return
 	}
 	_ = o.sendLocked(ctx, n)
 }
 
-// Log sends a log message to the client, if it wants messages of this level: the
-// level is the request's own or, in a session, the one set there last
-// (server/utilities/logging); logger names the part of the program and may be
-// empty, data is encoded as JSON. Do not log what the client must not see:
+// Log sends a log message to the client, if it wants messages of this level: the level is the
+// request's own or, in a session, the one that was set last (server/utilities/logging). logger
+// names the part of the program and may be empty, data is encoded as JSON. Do not log secrets:
 // credentials, answers of others, internals.
 func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string,
 	data any) error {
@@ -184,8 +178,7 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 		&protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
-// wantedLogLevel returns the least severe level that the client wants, empty for
-// none.
+// wantedLogLevel returns the least severe level that the client wants, empty for none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
 	if c.request == nil {
 		return c.Meta.LogLevel

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// callWith calls the tool x under a _meta with more members and returns what
-// was sent on the way.
+// callWith calls the tool x under a _meta with more members and returns what was sent on the way.
 func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	h.Helper()
 	if meta != "" {
@@ -29,8 +28,7 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	return h.read(req, response), way
 }
 
-// params returns the parameters of notifications, all of which must be of one
-// method.
+// params returns the parameters of notifications, all of which must be of one method.
 func paramsOf(t *testing.T, method string, list []*protocol.Notification) (all []string) {
 	t.Helper()
 	for _, n := range list {

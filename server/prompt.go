@@ -8,16 +8,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Prompt describes a prompt to register (server/prompts). What it refers to
-// must not be changed afterwards.
+// A Prompt describes a prompt to register (server/prompts). It must not be changed afterwards.
 type Prompt struct {
 	// Name is unique within the server.
 	Name        string
 	Title       string
 	Description string
 	Icons       []protocol.Icon
-	// Arguments are what the prompt takes. A request without a required one is
-	// refused before the handler runs.
+	// Arguments of the prompt. A request without a required one is refused before the handler runs.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
 	// Extra is as in [Resource].
@@ -34,8 +32,8 @@ type Prompt struct {
 type PromptCall struct {
 	Call
 	Name string
-	// Arguments are the values that were sent, by name; nil when there were
-	// none. Names that the prompt does not know are among them.
+	// Arguments are the values that were sent, by name, also of unknown names; nil if there were
+	// none.
 	Arguments map[string]string
 }
 
@@ -54,9 +52,8 @@ type prompt struct {
 
 func (p *prompt) entryKey() string { return p.definition.Name }
 
-// AddPrompt registers a prompt. It may be called while the server runs. It
-// panics when the prompt is wrong in itself: no name or one that is taken, an
-// argument without a name or with that of another, no handler.
+// AddPrompt registers a prompt, also while the server runs. It panics when the prompt is invalid:
+// no name or a taken one, an argument without a name or with that of another, no handler.
 func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	c := s.registrations()
 	mustRegister("prompt", p.Name, checkHandler(handler != nil), checkName(p.Name),
@@ -117,7 +114,7 @@ func (s *Server) getPrompt(ctx context.Context, request *Request,
 	})
 }
 
-// decodeArguments reads the arguments and refuses the request when one is missing.
+// decodeArguments reads the arguments and refuses the request if one is missing.
 func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams,
 	known []protocol.PromptArgument) error {
 	if params.Arguments != nil {

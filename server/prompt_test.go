@@ -66,8 +66,7 @@ func TestBadPrompts(t *testing.T) {
 	wantPanic(t, "handler", func() { server.AddPrompt(s, server.Prompt{Name: "x"}, nil) })
 	twice := []protocol.PromptArgument{{Name: "a"}, {Name: "a"}}
 	wantPanic(t, "twice", func() {
-		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: twice},
-			getNothing)
+		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: twice}, getNothing)
 	})
 	wantPanic(t, "argument", func() {
 		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: []protocol.PromptArgument{{}}},

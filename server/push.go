@@ -11,30 +11,27 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is a [Delivery].Back that carries requests, too, to the client of
-// a [Session] and on the stream of the request that they relate to. Calls may
-// overlap. The client's answer goes to [Session.Deliver].
+// A BackSender is a [Delivery].Back that also sends requests to the client of a [Session], on the
+// stream of the request that they relate to. Calls may overlap. The client's answer goes to
+// [Session.Deliver].
 type BackSender interface {
 	protocol.Back
-	// Send sends a request, or the notification that withdraws one, which must
-	// go out even though the client has cancelled what it relates to. An error
-	// means that the client cannot be reached.
+	// Send sends a request, or the notification that withdraws one, which must go out even though
+	// the client has cancelled the related request. An error means that the client cannot be
+	// reached.
 	Send(ctx context.Context, m protocol.Message) error
 }
 
-// maxPendingPushes is how many questions one session may wait for at once. A
-// round has a few; more than this nobody can answer.
+// maxPendingPushes limits the open questions of a session. A round has a few.
 const maxPendingPushes = 100
 
-// withdrawTimeout limits the attempt to tell the client that a question is
-// withdrawn.
+// withdrawTimeout limits sending the withdrawal of a question.
 const withdrawTimeout = time.Second
 
 var (
@@ -42,8 +39,7 @@ var (
 	errWithdrawn     = errors.New("server: the request that asked has ended")
 )
 
-// A pushTable holds the questions of a session that the client has not answered.
-// Its zero value is ready.
+// A pushTable holds the unanswered questions of a session. Its zero value is ready.
 type pushTable struct {
 	mu      sync.Mutex
 	last    uint64
@@ -51,14 +47,12 @@ type pushTable struct {
 	closed  bool
 }
 
-// A pendingPush is one question that the client has been sent. Its id is its
-// progress token, too.
+// A pendingPush is one question that was sent. Its id is its progress token, too.
 type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// answered is closed by completePush, and never for a question that its own Push
-	// withdraws.
+	// answered is closed by completePush, and never for a question that its own Push withdraws.
 	answered chan struct{}
 
 	// The answer, once there is one.
@@ -66,15 +60,15 @@ type pendingPush struct {
 	err    error
 }
 
-// completePush hands the outcome to the goroutine in [pusher.Push]. Only who has removed the
-// question from the table may call it, so that it is called once.
+// completePush passes the outcome to the goroutine in [pusher.Push]. It is called only by the code
+// that removed the question from the table, so once.
 func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	p.result, p.err = result, err
 	close(p.answered)
 }
 
-// addPush reserves an id for a question. Ids are strings, which no client mistakes
-// for the integers that it counts its own requests with, and are never used again.
+// addPush reserves an id for a question. Ids are strings, which clients do not confuse with their
+// own integers, and are never reused.
 func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +94,8 @@ func pushID(n uint64) protocol.ID {
 	return id
 }
 
-// removePush removes a question. It reports whether the question was in the table:
-// only the one caller that gets true may complete it.
+// removePush removes a question and reports whether it was in the table: only the caller that gets
+// true may complete it.
 func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,8 +104,7 @@ func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	return p, ok
 }
 
-// deliverAnswer completes the question that r answers, for [Session.Deliver], and wakes the
-// goroutine in [pusher.Push]. It reports false when there is no such question any more.
+// deliverAnswer completes the question that r answers. It reports false if there is none.
 func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 	p, ok := t.removePush(r.ID)
 	if !ok {
@@ -126,7 +119,7 @@ func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 }
 
 // extendPush restarts the timeout of the question whose progress token is token.
-func (t *pushTable) extendPush(token protocol.ProgressToken) {
+func (t *pushTable) extendPush(token protocol.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p, ok := t.pending[token]; ok && p.extend != nil {
@@ -134,8 +127,7 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// failPushes fails all questions with errSessionClosed, those that are added
-// later included.
+// failPushes fails all questions, and those that are added later, with errSessionClosed.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,17 +152,15 @@ func (t *pushTable) removePushesOf(from *pusher) []*pendingPush {
 	return removed
 }
 
-// A pusher sends the questions of one request to the client, on the channel of
-// that request, and waits for the answers. The funnel calls it as
-// [roundtrip.Pusher].
+// A pusher sends the questions of one request to the client, on the channel of that request, and
+// waits for the answers.
 type pusher struct {
 	session *Session
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// withdrawing is held for reading while one question is withdrawn.
-	// withdrawRemaining, which ends the request, locks it and so waits until these
-	// withdrawals are sent.
+	// withdrawing is held for reading while one question is withdrawn. withdrawRemaining, which
+	// ends the request, locks it to wait for these withdrawals.
 	withdrawing sync.RWMutex
 }
 
@@ -179,9 +169,9 @@ var (
 	_ roundtrip.VisitCompleter = (*pusher)(nil)
 )
 
-// CannotPush is asked by the funnel before a question: why none can go out now.
+// CannotPush returns why no question can be sent now. The funnel calls it before a question.
 func (p *pusher) CannotPush() string {
-	if c, ok := p.back.(transport.PushChecker); ok {
+	if c, ok := p.back.(rpc.PushChecker); ok {
 		return c.CannotPush()
 	}
 	return ""
@@ -197,10 +187,10 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 		Params: params})
 }
 
-// Push implements [roundtrip.Pusher]. It waits for one of three: the answer, which
-// [Session.Deliver] brings on the goroutine of another message; the end of the session, which
-// fails all questions; the end of ctx, by which the funnel means that nobody waits any more. What
-// the stream of the request has taken counts as written, also where its client has to come back.
+// Push implements [roundtrip.Pusher]. It waits for the answer, which [Session.Deliver] brings on
+// the goroutine of another message, for the end of the session, which fails all questions, or for
+// the end of ctx, with which the funnel withdraws the question. A question counts as written once
+// the stream of the request has it, even if the client has to reconnect.
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend,
 	written func()) (json.RawMessage, error) {
 	asked, err := p.session.pushes.addPush(p, extend)
@@ -220,14 +210,12 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	if p.withdrawPending(asked, context.Cause(ctx)) {
 		return nil, context.Cause(ctx)
 	}
-	// Another goroutine has removed the question first and is about to complete it: the
-	// answer came in time.
+	// Another goroutine has removed the question and is about to complete it.
 	<-asked.answered
 	return asked.result, asked.err
 }
 
-// withdrawPending withdraws a question that has no answer yet, and reports whether
-// it had none.
+// withdrawPending withdraws a question and reports whether it had no answer yet.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
 	defer p.withdrawing.RUnlock()
@@ -238,8 +226,8 @@ func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	return waiting
 }
 
-// sendWithdrawal tells the client that its answer is no longer wanted
-// (basic/utilities/cancellation), on the stream of the question.
+// sendWithdrawal sends notifications/cancelled (basic/utilities/cancellation) on the stream of the
+// question.
 func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
@@ -256,8 +244,8 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	}
 }
 
-// withdrawRemaining withdraws the questions that are pending when the request has
-// been answered. Goroutines that the handler left behind asked them. p may be nil.
+// withdrawRemaining withdraws the questions that are pending after the response, from goroutines
+// that the handler left behind. p may be nil.
 func (p *pusher) withdrawRemaining() {
 	if p == nil {
 		return
@@ -271,16 +259,14 @@ func (p *pusher) withdrawRemaining() {
 	}
 }
 
-// envelopeBytes is how much the request of a form takes beside its message and
-// schema.
+// envelopeBytes is the size of a form's request beside its message and schema.
 const envelopeBytes = 192
 
-// questionBytes is enough for most questions of other kinds.
+// questionBytes fits most questions of other kinds.
 const questionBytes = 512
 
-// estimateQuestionBytes returns the capacity for the text of a question, so that
-// encoding allocates once in most cases. It is not generous: the text is kept
-// until the question is answered.
+// estimateQuestionBytes returns a capacity with which encoding a question usually allocates once.
+// It is tight because the text is kept until the answer.
 func estimateQuestionBytes(question protocol.InputRequest) int {
 	if form, ok := question.(*protocol.ElicitForm); ok {
 		return envelopeBytes + len(form.Message) + len(form.Schema)
@@ -297,9 +283,9 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 		return err
 	}
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
-	textSender, ok := p.back.(transport.TextSender)
+	textSender, ok := p.back.(rpc.TextSender)
 	if ok {
-		text = envelope.BeginRequest(text, id.String(), method)
+		text = rpc.BeginRequest(text, id.String(), method)
 	}
 	if text, err = protocol.AppendInputParams(text, p.version, question); err != nil {
 		return err
@@ -314,8 +300,8 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 	return textSender.SendText(ctx, append(text, '}'))
 }
 
-// sendMessage sends a message that relates to a question, in order with the
-// notifications of the request.
+// sendMessage sends a message that relates to a question, in order with the notifications of the
+// request.
 func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
@@ -324,8 +310,7 @@ func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	return p.back.Send(ctx, m)
 }
 
-// lockUnlessEnded locks mu, which orders messages with the notifications of the
-// request. It fails with [ErrEnded] after the response, and mu is not locked then.
+// lockUnlessEnded locks mu. After the response it fails with [ErrEnded] and does not.
 func (o *requestChannel) lockUnlessEnded() error {
 	o.mu.Lock()
 	if o.ended {
@@ -336,7 +321,7 @@ func (o *requestChannel) lockUnlessEnded() error {
 }
 
 // addProgressToken returns meta with a progress token.
-func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
+func addProgressToken(meta protocol.Meta, token protocol.ID) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)
 	}

@@ -213,8 +213,7 @@ func TestURLElicitationErrorsKeepEachURL(t *testing.T) {
 		Elicitations: []*protocol.ElicitURL{
 			{Message: "one", URL: "https://example.com/1"},
 			{Message: "two", URL: "https://example.com/2", ElicitationID: "url-elicitation-1"},
-			{Message: "three", URL: "https://example.com/3",
-				ElicitationID: "url-elicitation-1"},
+			{Message: "three", URL: "https://example.com/3", ElicitationID: "url-elicitation-1"},
 		},
 	}))
 	r := h.call("x", "")

@@ -10,9 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A registry holds what one of the lists shows, in the order of registration.
-// Changes are rare and go through a mutex; requests read an immutable snapshot,
-// which is built by the first request after a change.
+// A registry holds the entries of one list, in the order of registration. Changes go through a
+// mutex; requests read an immutable snapshot, which the first request after a change builds.
 type registry[E entry] struct {
 	catalog *Catalog
 	server  *Server
@@ -38,8 +37,8 @@ func (r *registry[E]) initRegistry(c *Catalog, method string,
 	r.index = map[string]E{}
 }
 
-// addEntry registers e. It fails when e cannot be listed: better now than on every tools/list.
-// It also fails when the key is taken in the server's own catalog; in others e takes the place.
+// addEntry registers e. It fails if e cannot be encoded, which would break every tools/list, and if
+// the key is taken in the server's own catalog; in others e replaces the old entry.
 func (r *registry[E]) addEntry(e E) error {
 	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (r *registry[E]) addEntry(e E) error {
 	return nil
 }
 
-// removeEntry undoes add. It reports whether there was anything under key.
+// removeEntry reports whether there was an entry under key.
 func (r *registry[E]) removeEntry(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +75,6 @@ func (r *registry[E]) removeEntry(key string) bool {
 	return true
 }
 
-// loadSnapshot returns what is registered now.
 func (r *registry[E]) loadSnapshot() *snapshot[E] {
 	if s := r.current.Load(); s != nil {
 		return s

@@ -7,15 +7,15 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // Relayed says how [Server.Relay] answers a request.
 type Relayed struct {
-	// InputSchema is that of a tool: arguments that it mirrors into headers must agree with these
-	// (basic/transports, "Custom Headers from Tool Parameters"). Nil, or one that cannot be read:
-	// no headers are compared.
+	// InputSchema of a tool: arguments that it mirrors into headers must agree with them
+	// (basic/transports, "Custom Headers from Tool Parameters"). Nil or unreadable: headers are not
+	// compared.
 	InputSchema json.RawMessage
 	// AcceptUnsolicited is as in [Tool].
 	AcceptUnsolicited bool
@@ -24,11 +24,11 @@ type Relayed struct {
 	Handle func(ctx context.Context, call *Call) (protocol.Result, error)
 }
 
-// AddRelayedTool registers a tool of another server as that defines it. Arguments are checked where
-// its input schema can be compiled, and reach the handler as they came; results are passed on
-// whatever they are. report is told what cannot be checked, and of each result that breaks the
-// output schema; calls of it may overlap. AddRelayedTool panics where the tool has no name or one
-// that is taken, or no handler.
+// AddRelayedTool registers a tool of another server with its definition. Arguments are checked if
+// the input schema compiles, and reach the handler unchanged; results are passed on unchecked.
+// report is called for what cannot be checked, and for each result that breaks the output schema;
+// its calls may overlap. AddRelayedTool panics if the tool has no name or a taken one, or no
+// handler.
 func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", definition.Name, checkHandler(handler != nil), checkName(definition.Name))
@@ -39,7 +39,7 @@ func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	input, err := compileSchema(definition.InputSchema, schema.Limits{BoundIntegers: true})
 	if err == nil {
 		added.input = input
-		added.headers, err = headers.Parse(input.Raw())
+		added.headers, err = rules.ParseMirrors(input.Raw())
 	}
 	if err != nil {
 		report(fmt.Errorf("input schema: %w", err))
@@ -60,8 +60,8 @@ func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	mustRegister("tool", definition.Name, c.tools.addEntry(added))
 }
 
-// Relay answers a request that is not refused, in the place of what is registered with the
-// server: for middleware that passes requests on to another server. Calls may overlap.
+// Relay answers a request that is not refused, bypassing the server's registrations: for middleware
+// that passes requests on to another server. Calls may overlap.
 func (s *Server) Relay(ctx context.Context, request *Request, relayed Relayed) (
 	protocol.Result, error) {
 	var arguments json.RawMessage
@@ -93,7 +93,7 @@ func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) e
 	if lines == nil || !bytes.Contains(schema, []byte("x-mcp-header")) {
 		return nil
 	}
-	mirrored, err := headers.Parse(schema)
+	mirrored, err := rules.ParseMirrors(schema)
 	if err != nil {
 		return nil
 	}
@@ -104,8 +104,8 @@ func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) e
 	return nil
 }
 
-// MirrorsHeaders reports whether the headers of the request have to agree with its arguments, so
-// that [Relayed].InputSchema is of use.
+// MirrorsHeaders reports whether the headers of the request must agree with its arguments, so that
+// [Relayed].InputSchema is of use.
 func (request *Request) MirrorsHeaders() bool { return request.paramHeaders != nil }
 
 // Session returns the session that the request belongs to, nil in revision 2026-07-28.
@@ -117,16 +117,17 @@ func (request *Request) Session() *Session {
 // Lifetime returns a context that ends when the session is closed.
 func (x *Session) Lifetime() context.Context { return x.lifetime }
 
-// LogLevel returns the least severe level that the client wants to be told of.
+// LogLevel returns the least severe level that the client wants.
 func (x *Session) LogLevel() protocol.LoggingLevel { return x.logLevel(nil) }
 
-// Send sends the client a notification that relates to no request. It fails where the session is
-// closed or has no way to send one, and may fail when no client is connected.
+// Send sends the client a notification that relates to no request. It fails if the session is
+// closed or cannot send one, and may fail while no client is connected.
 func (x *Session) Send(ctx context.Context, n *protocol.Notification) error {
 	return x.sendNow(ctx, n)
 }
 
-// ListChanged tells those who see the catalog that a list has changed which is kept elsewhere.
+// ListChanged announces the change of a list that is kept elsewhere to clients that see the
+// catalog.
 func (c *Catalog) ListChanged(kind Kind) {
 	method := protocol.MethodListResources
 	switch kind {
@@ -138,7 +139,7 @@ func (c *Catalog) ListChanged(kind Kind) {
 	c.server.hub.noteListChanged(c, method)
 }
 
-// ListHints returns what lists say to caches that private callers, or all, are shown.
+// ListHints returns the cache hints of lists for the caller.
 func (s *Server) ListHints(request *Request) protocol.CacheHints {
 	return s.listHints(request.private)
 }

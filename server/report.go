@@ -4,14 +4,13 @@ import (
 	"context"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Report reports an event to the observer of the server, for transports and extensions: a request
-// that they refused or passed on, a session that they evicted, a store that failed. It never
-// panics: a panic of the observer is reported in its turn, and one about a panic is dropped.
+// Report sends an event to the observer of the server, for transports and extensions. It never
+// panics: a panic of the observer is reported in turn, and one about a panic is dropped.
 func (s *Server) Report(ctx context.Context, e event.Event) {
 	if _, panicked := e.(event.HandlerPanicked); panicked {
 		defer func() { _ = recover() }()
@@ -21,17 +20,17 @@ func (s *Server) Report(ctx context.Context, e event.Event) {
 	s.opts.Observer.Observe(ctx, e)
 }
 
-// recoverAndReport is deferred on goroutines that nothing else recovers. It
-// reports the panic as one of w, which is the only thing that the panic ends.
+// recoverAndReport is deferred on goroutines that nothing else recovers. It reports the panic with
+// w.
 func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 	if v := recover(); v != nil {
 		s.Report(ctx, event.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
 	}
 }
 
-// recoverToResponse is deferred by Serve and turns a panic into the response.
-// runHandler recovers the panics of handlers and middleware; the ones that arrive
-// here are of observers, of types that cannot be encoded and of response channels.
+// recoverToResponse is deferred by Serve and turns a panic into the response: a panic of an
+// observer, of a type that cannot be encoded or of a response channel. runHandler recovers those of
+// handlers and middleware.
 func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	v := recover()
 	if v == nil {
@@ -39,7 +38,7 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	}
 	request, response := &a.request, &a.response
 	p := event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()}
-	response.Result, response.Error = nil, revision.InternalError()
+	response.Result, response.Error = nil, rules.InternalError()
 	s.closeAfterPanic(ctx, request)
 	request.era.revertFailedOpen(request, response.Error)
 	s.Report(ctx, p)
@@ -48,17 +47,16 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	}
 }
 
-// closeAfterPanic closes the channel of a request after a panic, so that nothing
-// follows its response. The panic may have come from closing the channel, so a
-// second one is recovered, too.
+// closeAfterPanic closes the channel of a request after a panic, so that nothing follows its
+// response. If closing panics, that is recovered, too.
 func (s *Server) closeAfterPanic(ctx context.Context, request *Request) {
 	defer s.recoverAndReport(ctx, request.eventWhere())
 	defer request.channel.closeChannel()
 	request.pusher.withdrawRemaining()
 }
 
-// refuseAndReport reports a request that is refused with e to the observer, and
-// returns e. transport is "stream", or empty where the server does not know it.
+// refuseAndReport reports the refusal e to the observer, and returns e. transport is "stream", or
+// empty if unknown.
 func (s *Server) refuseAndReport(ctx context.Context, transport string,
 	reason event.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
 	s.Report(ctx, event.RequestRefused{

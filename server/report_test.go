@@ -41,8 +41,7 @@ func (l *refusalLog) take() []string {
 	return list
 }
 
-// TestRefusedLinesAreObserved: of lines that no middleware sees the operator
-// hears, of others not.
+// TestRefusedLinesAreObserved: of lines that no middleware sees the operator hears, of others not.
 func TestRefusedLinesAreObserved(t *testing.T) {
 	old := initializeLine("0", "2025-03-26") + "\n"
 	for _, tt := range []struct {

@@ -5,54 +5,47 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Handler answers one request. What it returns goes to the client: an
-// [*protocol.Error] as it is, any other error as an internal error whose text
-// stays with the observer.
+// A Handler answers one request. The client gets an [*protocol.Error] as it is, and any other error
+// as an internal error whose text goes to the observer.
 type Handler func(ctx context.Context, req *Request) (protocol.Result, error)
 
-// A Middleware wraps the handling of every request: refusals (see
-// [Request.Refusal]) as well as calls, and each leg of a multi round-trip flow
-// for itself. It must not change a result that it is given; results may be
-// shared. Return another one instead.
+// A Middleware wraps the handling of every request, refusals included (see [Request.Refusal]), and
+// of each leg of a multi round-trip flow. Results may be shared: it returns another instead of
+// changing one.
 type Middleware func(next Handler) Handler
 
-// A Request is one request as middleware sees it, from its admission to its
-// response. Middleware reads the fields and passes the Request on. It may set
-// Principal and Access, where it finds out who is calling, before it calls the next handler.
-// A Request belongs to the goroutine that serves it: it is not safe for concurrent
-// writing. Tests of middleware may make one of their own.
+// A Request is one request from its admission to its response. Middleware may set Principal, Access
+// and Catalogs before it calls the next handler. A Request belongs to the goroutine that serves it:
+// it is not safe for concurrent writing. Tests of middleware may make their own.
 type Request struct {
-	// Message is the message as it came. In a session, where a call may wait for
-	// a person, its parameters are dropped before the handler of a tool, prompt or
-	// resource runs if they are longer than what the handler is given: look at
-	// them before calling the next handler.
+	// Message is the message as it came. In a session, where a call may wait for a person, its
+	// parameters are dropped before the handler of a tool, prompt or resource runs if they are
+	// longer than what the handler gets: read them before calling the next handler.
 	Message *protocol.Request
 	// Params are its parameters, nil when they could not be read.
 	Params protocol.Params
-	// Meta is the _meta of the parameters, never nil; it is zero when it could
-	// not be read.
+	// Meta is the _meta of the parameters, never nil; it is zero if unreadable.
 	Meta *protocol.RequestMeta
 	// Version is the revision that the request is served in.
 	Version protocol.Version
-	// Target is the name of the tool or prompt, or the URI of the resource,
-	// that the request is about; empty for other methods.
+	// Target is the name of the tool or prompt, or the URI of the resource; empty for other
+	// methods.
 	Target string
-	// Principal is who sends the request.
+	// Principal sends the request.
 	Principal protocol.Principal
-	// Access is what the request may do. Middleware may set it where it sets Principal.
+	// Access is what the request may do.
 	Access *Access
-	// Catalogs are what the request sees beside what is registered with the server itself.
-	// Middleware may set it before it calls the next handler. A subscription, and a session from
-	// its next list or subscription on, is told of the changes of these. A name that two of them
-	// have counts in the first.
+	// Catalogs are what the request sees beside the server's own. In case of equal names the first
+	// counts. A subscription, and a session from its next list or subscription on, hears of their
+	// changes.
 	Catalogs []*Catalog
-	// RequestID names the request in events and logs; see
-	// [roundtrip.RequestID]. It is empty where nobody observes the server.
+	// RequestID names the request in events and logs; see [roundtrip.RequestID]. It is empty
+	// without an observer.
 	RequestID string
 	// RemoteAddr, TraceParent and Credential are those of the [Delivery].
 	RemoteAddr  string
@@ -104,9 +97,9 @@ func (request *Request) Notify(ctx context.Context, n *protocol.Notification) er
 	return request.channel.Notify(ctx, n)
 }
 
-// OnWritten has f called when the transport has written the response, and never where it cannot
-// write it. Where a transport does not say, f is called when the response is made. It is for
-// middleware, may be called again, and f must return promptly.
+// OnWritten has f called when the transport has written the response, and never if it cannot. Where
+// a transport does not report this, f is called when the response is made. Middleware may call it
+// repeatedly, and f must return promptly.
 func (request *Request) OnWritten(f func()) {
 	if before := request.onWritten; before != nil {
 		after := f
@@ -121,15 +114,14 @@ func (request *Request) OnWritten(f func()) {
 // eventWhere describes the request in events.
 func (request *Request) eventWhere() event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
-		Target:  callctx.LogTarget(request.Message.Method, request.Target),
+		Target:  rpc.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 
 type principalKey struct{}
 
-// WithPrincipal returns a context under which [Server.Handle] serves requests
-// as sent by p, for hosts that know who calls in process. Without it callers in
-// process are [protocol.LocalPrincipal].
+// WithPrincipal returns a context under which [Server.Handle] serves requests as sent by p. Without
+// it callers in process are [protocol.LocalPrincipal].
 func WithPrincipal(ctx context.Context, p protocol.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
@@ -141,15 +133,13 @@ func principalFrom(ctx context.Context) protocol.Principal {
 	return protocol.LocalPrincipal()
 }
 
-// maxBodySlack is how many bytes of a body a waiting call may hold that its
-// handler has not been given. Copying costs more than a few hundred bytes are
-// worth.
+// maxBodySlack limits the bytes of a body that a waiting call holds beside what its handler got.
+// Copying costs more than a few hundred bytes are worth.
 const maxBodySlack = 1 << 10
 
-// copyFromBody copies the parts of the body that the handler of a session's
-// request is given, arguments and _meta, so that a call that waits for a person
-// does not hold the rest. The retry members do not exist in these revisions.
-// Modern requests do not wait.
+// copyFromBody copies the parts of the body that the handler of a session's request gets, arguments
+// and _meta, so that a call that waits for a person does not hold the rest. Retry members do not
+// exist in these revisions. Modern requests do not wait.
 func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	if len(request.Message.Params) <= maxBodySlack {
 		return
@@ -181,11 +171,11 @@ func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	request.bodyCopied = true
 }
 
-// maxMeta is how many bytes of _meta a handler is given: a call that waits for a person keeps them.
-// What the protocol defines takes less than one KiB.
+// maxMeta limits the bytes of _meta that a handler gets, because a waiting call keeps them. The
+// protocol's own keys take less than one KiB.
 const maxMeta = 16 << 10
 
-// boundMeta drops what the protocol does not define from a _meta that is longer than maxMeta.
+// boundMeta drops foreign keys from a _meta that is longer than maxMeta.
 func (request *Request) boundMeta(meta *protocol.RequestMeta) {
 	if len(meta.Extra) <= maxMeta {
 		return
@@ -206,7 +196,7 @@ func (request *Request) boundMeta(meta *protocol.RequestMeta) {
 	meta.Extra = kept
 }
 
-// keptBytes is how much of the body the request keeps beside its arguments.
+// keptBytes is the size of the body that the request keeps beside its arguments.
 func (request *Request) keptBytes(arguments int) int32 {
 	if request.bodyCopied {
 		return int32(len(request.Meta.Extra))
@@ -214,8 +204,7 @@ func (request *Request) keptBytes(arguments int) int32 {
 	return int32(max(len(request.Message.Params)-arguments, 0))
 }
 
-// releaseBody drops the body before the handler runs, which may wait for a person
-// for long.
+// releaseBody drops the body before the handler runs, which may wait for a person.
 func (request *Request) releaseBody() {
 	if request.bodyCopied {
 		request.Message = &protocol.Request{ID: request.Message.ID, Method: request.Message.Method}

@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Resource describes a resource to register (server/resources). What it
-// refers to must not be changed afterwards.
+// A Resource describes a resource to register (server/resources). It must not be changed
+// afterwards.
 type Resource struct {
 	// URI is unique within the server, and is compared byte by byte.
 	URI         string
@@ -31,9 +31,8 @@ type Resource struct {
 
 // A ResourceTemplate describes a family of resources to register.
 type ResourceTemplate struct {
-	// URITemplate is an RFC 6570 template with expressions of two kinds:
-	// {name} stands for one or more characters that are not reserved in URIs,
-	// {+name} for one or more characters of any kind. URIs of more than 16 KiB
+	// URITemplate is an RFC 6570 template with expressions of two kinds: {name} stands for one or
+	// more characters that are not reserved in URIs, {+name} for any. URIs of more than 16 KiB
 	// match no template.
 	URITemplate string
 	Name        string
@@ -57,20 +56,17 @@ type ResourceTemplate struct {
 type ResourceCall struct {
 	Call
 	URI string
-	// Variables are the values of the template's expressions, percent-decoded;
-	// nil for a resource that is no template's. A value may hold anything,
-	// "../" and "/" included: check it before it names a file.
+	// Variables are the percent-decoded values of the template's expressions; nil for a plain
+	// resource. A value may hold "../" and "/": check it before using it in a file name.
 	Variables map[string]string
 }
 
-// A ResourceHandler reads a resource, or asks for what is missing. Contents
-// without a URI get that of the request. Clients may not cache what it returns
-// unless it sets Cache. To say that there is no such resource it returns
-// [protocol.ResourceNotFound].
+// A ResourceHandler reads a resource, or asks for what is missing. Contents without a URI get that
+// of the request. Clients may not cache the result unless it sets Cache. For an unknown resource
+// return [protocol.ResourceNotFound].
 type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome,
 	error)
 
-// resourceReader is what a resource and a template have in common.
 type resourceReader struct {
 	needs             protocol.ClientCapabilities
 	scopes            []string
@@ -93,9 +89,8 @@ type template struct {
 func (r *resource) entryKey() string { return r.definition.URI }
 func (t *template) entryKey() string { return t.definition.URITemplate }
 
-// AddResource registers a resource. It may be called while the server runs. It
-// panics when the resource is wrong in itself: no URI or one that is taken, no
-// name, no handler.
+// AddResource registers a resource, also while the server runs. It panics if the resource is
+// invalid: no URI or a taken one, no name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()
 	mustRegister("resource", r.URI, checkHandler(handler != nil), checkName(r.URI),
@@ -111,10 +106,9 @@ func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	}))
 }
 
-// AddResourceTemplate registers a family of resources. A URI that is registered
-// itself is not looked for in templates; among those the first that matches
-// counts, in the order of registration. It panics as [AddResource] does, and for
-// templates that it cannot match.
+// AddResourceTemplate registers a family of resources. A registered resource takes precedence;
+// among templates the first registered that matches counts. It panics as [AddResource] does, and
+// for unsupported templates.
 func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandler) {
 	c := s.registrations()
 	matcher, err := newURIMatcher(t.URITemplate)
@@ -165,8 +159,8 @@ func renderTemplates(templates []*template, next string,
 		})}
 }
 
-// findReader returns who reads uri, and the variables of its template. A resource
-// that is hidden is not read by way of a template either.
+// findReader returns the reader of uri, and the variables of its template. A hidden resource cannot
+// be read through a template either.
 func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := find(s, request, KindResource, resourcesOf, uri); r != nil {
 		if !ok {
@@ -209,8 +203,8 @@ func (s *Server) readResource(ctx context.Context, request *Request,
 	})
 }
 
-// fillURIs returns result with the URI of the request wherever the author left
-// it out. The author's own value stays as it is: it may be shared.
+// fillURIs returns result with the URI of the request where the author left it out. The author's
+// own value may be shared and is not changed.
 func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
 	if result == nil || !slices.ContainsFunc(result.Contents,
 		func(c protocol.ResourceContents) bool { return c.URI == "" }) {

@@ -83,7 +83,7 @@ func TestResourceResults(t *testing.T) {
 	}
 	add("x:", shared, nil)
 	add("cached:", &protocol.ReadResourceResult{Cache: protocol.CacheHints{TTLMillis: 5,
-		Scope: protocol.CachePublic}}, nil)
+		Public: true}}, nil)
 	add("gone:", nil, protocol.ResourceNotFound("gone:"))
 	add("legacy:", nil, protocol.Errorf(protocol.CodeResourceNotFound, "gone"))
 	add("broken:", nil, fmt.Errorf("disk on fire"))
@@ -113,8 +113,7 @@ func TestBadResources(t *testing.T) {
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{URI: "x:"}, readNothing) })
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{Name: "x"}, readNothing) })
 	wantPanic(t, "handler", func() {
-		server.AddResource(s, server.Resource{URI: "x:", Name: "x"},
-			nil)
+		server.AddResource(s, server.Resource{URI: "x:", Name: "x"}, nil)
 	})
 	for template, word := range map[string]string{
 		"":             "must be valid",

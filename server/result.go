@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Text returns the result of a tool that answers with text, a block for each of
-// the arguments.
+// Text returns the result of a tool with a text block for each argument.
 func Text(blocks ...string) *protocol.CallToolResult {
 	if len(blocks) == 1 { // as a rule, and then in one piece of memory
 		var r struct {
@@ -31,18 +30,16 @@ func Text(blocks ...string) *protocol.CallToolResult {
 // ErrorText returns the result of a tool that ran and could not do what was wanted: "there is no
 // such bill". The model reads the text and may try again. A [*ToolError] is the same as an error.
 //
-// A plain error of a handler reports that something is broken: the model gets its text too, unless
-// roundtrip.Options.HideErrors is set, and it is logged and counted as a failure. A
-// [*protocol.Error] fails the request.
+// A plain error of a handler reports a fault: it is logged and counted as a failure, and the model
+// gets its text unless roundtrip.Options.HideErrors is set. A [*protocol.Error] fails the request.
 func ErrorText(text string) *protocol.CallToolResult {
 	r := Text(text)
 	r.IsError = true
 	return r
 }
 
-// Structured returns the result of a tool that answers with the JSON encoding
-// of v, as structured content and as text. It fails, and the client gets an
-// internal error, when v cannot be encoded.
+// Structured returns the result of a tool with the JSON encoding of v, as structured content and as
+// text. If v cannot be encoded it fails, and the client gets an internal error.
 func Structured(v any) (*protocol.CallToolResult, error) {
 	data, err := jsonx.Marshal(v)
 	if err != nil {

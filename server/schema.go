@@ -14,11 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// anyObject is the input schema of tools that take what they are given.
+// anyObject is the input schema of tools without one.
 const anyObject = `{"type":"object"}`
 
-// inferSchema derives a schema from a Go type, as encoding/json would write it,
-// and adds what the struct tags say.
+// inferSchema derives a schema from a Go type, as encoding/json would write it, and the struct
+// tags.
 func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	if err := fields.CheckType(t); err != nil {
 		return nil, err
@@ -40,9 +40,8 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	return marshalSchema(inferred)
 }
 
-// inputSchema compiles the schema of a tool's arguments, which must describe an
-// object (server/tools). explicit is used as it is, but must fit t; without it
-// the schema is that of t.
+// inputSchema compiles the schema of a tool's arguments, whose type must be object (server/tools):
+// explicit, which must fit t, or else that of t.
 func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil {
@@ -79,8 +78,8 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 	return compiled, nil
 }
 
-// outputSchema compiles the schema of a tool's structured content: explicit, or
-// that of t where t is not nil. Without both it returns nil.
+// outputSchema compiles the schema of a tool's structured content: explicit, or that of t. Without
+// both it returns nil.
 func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil && t != nil {
@@ -107,9 +106,9 @@ func compileSchema(raw json.RawMessage, limits schema.Limits) (*schema.Schema, e
 	return schema.Compile(jsonx.AppendCompact(nil, raw), limits)
 }
 
-// decodeArguments decodes arguments that match the input schema. What fails
-// all the same, in an UnmarshalJSON method or for want of bits, is reported by
-// the name of the field alone: the texts of such errors repeat values.
+// decodeArguments decodes arguments that match the input schema. Other faults, as of an
+// UnmarshalJSON method or of number ranges, are reported by the name of the field alone, because
+// the texts of such errors repeat values.
 func decodeArguments[In any](decoder *jsonx.Decoder[In], arguments json.RawMessage) (In, error) {
 	in, err := decoder.Decode(arguments)
 	if err == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// checkFit refuses an InputSchema that promises what the handler's input type
-// cannot keep:
+// checkFit refuses an InputSchema that promises what the handler's input type cannot keep:
 //
 //   - a property that the type has no field for, which the handler would never see;
 //   - a type, or a listed value, that the field cannot be decoded from;
@@ -78,7 +77,7 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// decodesFreely reports whether it is not known what t can be decoded from.
+// decodesFreely reports whether t may be decoded from any type of value.
 func decodesFreely(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Kind() == reflect.Interface || t == reflect.TypeFor[time.Time]() ||
@@ -131,8 +130,8 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 	return nil
 }
 
-// takesTheRest reports whether a field with that option of its json tag takes
-// the members that no other field does.
+// takesTheRest reports whether a field with that option of its json tag takes the members without a
+// field.
 func takesTheRest(option string) bool {
 	return option == "embed" || option == "inline" || option == "unknown"
 }
@@ -156,8 +155,7 @@ func checkMember(doc any, member *fields.Member, path string) error {
 	return checkSubschema(doc, member.Field.Type, path)
 }
 
-// hasBound reports whether a schema has a keyword, or one that may stand in for
-// it.
+// hasBound reports whether a schema has a keyword, or one that may replace it.
 func hasBound(s map[string]any, keyword string) bool {
 	for _, name := range []string{keyword, "enum", "const", "oneOf", "anyOf", "allOf", "$ref"} {
 		if _, ok := s[name]; ok {
@@ -201,8 +199,7 @@ func checkType(s map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// decodesFrom reports whether any value of that type of JSON Schema decodes
-// into t.
+// decodesFrom reports whether a value of that JSON Schema type can be decoded into t.
 func decodesFrom(t reflect.Type, name string) bool {
 	isBytes := t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 	switch kind := fields.KindOf(t); name {

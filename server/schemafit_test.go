@@ -53,8 +53,7 @@ func book[In any](s *server.Server, schema string) (said string) {
 	return ""
 }
 
-// TestInputSchemaMustFitItsStruct: what the schema lets through must reach the
-// handler.
+// TestInputSchemaMustFitItsStruct: what the schema lets through must reach the handler.
 func TestInputSchemaMustFitItsStruct(t *testing.T) {
 	object := func(properties, more string) string {
 		return `{"type":"object","properties":{` + properties + `}` + more + `}`

@@ -15,11 +15,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A tagger adds to an inferred schema what the struct tags say beyond what the
-// library reads: those that forms have, too, so that a bound which holds for a
-// person's answer holds for arguments.
+// A tagger adds the struct tags that the library does not read to an inferred schema: those of
+// forms, so that a bound holds for answers and arguments alike.
 type tagger struct {
-	// arguments may leave out what has a default; see [defaults].
+	// arguments may leave out members with a default; see [defaults].
 	arguments bool
 }
 
@@ -86,8 +85,8 @@ func describeField(s *jsonschema.Schema, tags *fields.Tags) {
 	}
 }
 
-// exactMark begins the keyword of a bound that the library, whose bounds are floats, would round.
-// No json tag can hold it.
+// exactMark begins the keyword of a bound that the library's floats would round. No json tag can
+// hold it.
 const exactMark = "\x00"
 
 var markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
@@ -104,7 +103,7 @@ func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float
 	if s.Extra == nil {
 		s.Extra = map[string]any{}
 	}
-	s.Extra[exactMark+keyword] = json.Number(n.String())
+	s.Extra[exactMark+keyword] = json.Number(*n)
 }
 
 // marshalSchema encodes a schema with its exact bounds.
@@ -113,8 +112,7 @@ func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
 }
 
-// offerValues adds the values to choose from: as forms spell them, with titles
-// as constants.
+// offerValues adds the values to choose from as forms do: titled ones as constants.
 func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	options := &s.OneOf
 	if s.Items != nil {
@@ -137,8 +135,7 @@ func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	}
 }
 
-// checkDefault holds a default against the rules of its own field, as if it had
-// been sent.
+// checkDefault validates a default as if it had been sent.
 func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 	raw, err := marshalSchema(s)
 	if err != nil {

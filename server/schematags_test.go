@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A taggedField is a struct of one field v, as a form and as the arguments of a
-// tool.
+// A taggedField is a struct of one field v, as a form and as the arguments of a tool.
 type taggedField struct {
 	name   string
 	form   func() (*form.Form, error)

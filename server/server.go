@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Server answers the requests of clients. It is free of transports: they
-// hand it requests and send what it returns. All methods may be called
-// concurrently, registration included.
+// A Server answers the requests of clients. Transports pass it requests and send the responses. All
+// methods may be called concurrently, registration included.
 type Server struct {
 	opts    Options
 	funnel  *roundtrip.Funnel
 	handler Handler // dispatch within the middleware
 	info    infoMeta
+	started time.Time
 
 	own Catalog // what every request sees
 
@@ -34,14 +35,14 @@ type Server struct {
 	requests       inflight.Set[*inflight.Request] // that are served, of all connections
 }
 
-// New returns a server without tools, prompts and resources. opts may be nil.
-// It fails when the options contradict each other, see [roundtrip.NewFunnel].
+// New returns a server without tools, prompts and resources. opts may be nil. It fails on
+// contradictory options, see [roundtrip.NewFunnel].
 func New(opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
+	s := &Server{opts: o, started: time.Now(), hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
 	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -62,17 +63,15 @@ func New(opts *Options) (*Server, error) {
 
 var _ protocol.Peer = (*Server)(nil)
 
-// Notify receives a notification. Modern clients have nothing to say outside
-// of requests to a server in process: abandon a request by cancelling the
-// context of [Server.Handle].
+// Notify ignores a notification. Modern clients in process have none to send: to abandon a request,
+// cancel the context of [Server.Handle].
 func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
 
 // ShutdownWaitsForPeople returns the option, for transports that shut down.
 func (s *Server) ShutdownWaitsForPeople() bool { return s.opts.ShutdownWaitsForPeople }
 
-// Done returns a channel that is closed once [Server.Close] or [Server.Shutdown]
-// has been called. Nothing is announced to clients from then on, so transports
-// end the streams that they keep open for that.
+// Done returns a channel that is closed once [Server.Close] or [Server.Shutdown] has been called.
+// Nothing is announced from then on, so transports end the streams that they keep open for that.
 func (s *Server) Done() <-chan struct{} { return s.hub.closed }
 
 // PeekState is [roundtrip.Funnel.PeekState] of the server's funnel.
@@ -82,20 +81,19 @@ func (s *Server) PeekState(
 	return s.funnel.PeekState(ctx, p, requestState)
 }
 
-// Close refuses further requests and cancels the contexts of those that run,
-// with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
+// Close refuses further requests and cancels the contexts of running ones with the cause
+// [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {
 	s.hub.closeAll()
 	s.requests.Abort(ErrClosed)
 	return nil
 }
 
-// Shutdown refuses further requests, ends subscriptions in good order and waits
-// for the requests that run. It does not wait for people, unless
-// Options.ShutdownWaitsForPeople is set: questions that are with clients are
-// withdrawn, and their callers told that the server is closing and to call again;
-// so are those of requests that ask meanwhile. When ctx ends first it cancels
-// what runs as [Server.Close] does and returns the context's error.
+// Shutdown refuses further requests, ends subscriptions in good order and waits for running
+// requests. Unless Options.ShutdownWaitsForPeople is set it withdraws the questions that are with
+// clients, and those asked meanwhile, and tells their callers that the server is closing and to
+// call again. When ctx ends first it cancels what runs as [Server.Close] does and returns the
+// context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.closeAll()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -101,10 +102,10 @@ func TestStateIsBound(t *testing.T) {
 			t.Errorf("got %s and event %+v, want reason %s", r.raw, rejected, reason)
 		}
 	}
-	frozen(h, h.call("other", `{"a":1}`, answer, state), event.ReasonTarget)
-	frozen(h, h.call("ask", `{"a":2}`, answer, state), event.ReasonArguments)
+	frozen(h, h.call("other", `{"a":1}`, answer, state), words.ReasonTarget)
+	frozen(h, h.call("ask", `{"a":2}`, answer, state), words.ReasonArguments)
 	frozen(h, h.send(protocol.MethodGetPrompt, `"name":"ask",`+answer+","+state),
-		event.ReasonMethod)
+		words.ReasonMethod)
 	const start = len(`"requestState":"`)
 	flip := func(at int) string {
 		other := "A"
@@ -115,21 +116,20 @@ func TestStateIsBound(t *testing.T) {
 	}
 	for _, tampered := range []string{flip(start + len(state[start:])/2),
 		state[:len(state)-1] + `A"`} {
-		frozen(h, h.call("ask", `{"a":1}`, answer, tampered), event.ReasonTampered)
+		frozen(h, h.call("ask", `{"a":1}`, answer, tampered), words.ReasonTampered)
 	}
 	for _, malformed := range []string{`"`, `!` + state[start+1:], ` ` + state[start:]} {
-		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed),
-			event.ReasonMalformed)
+		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed), words.ReasonMalformed)
 	}
 	// a handler may read them as other things
 	for _, spelling := range []string{"1.0", "1e0", "1E0"} {
-		frozen(h, h.call("ask", `{"a":`+spelling+`}`, answer, state), event.ReasonArguments)
+		frozen(h, h.call("ask", `{"a":`+spelling+`}`, answer, state), words.ReasonArguments)
 	}
 	h.call("ask", `{ "\u0061": 1 }`, answer, state).text(`{"n":1}`)
 
 	other := newHarness(t, nil)
 	server.AddRawTool(other.Server, server.Tool{Name: "ask"}, asksCount)
-	frozen(other, other.call("ask", `{"a":1}`, answer, state), event.ReasonForeignEphemeral)
+	frozen(other, other.call("ask", `{"a":1}`, answer, state), words.ReasonForeignEphemeral)
 
 	// A subject is another one with another issuer; no two of these pairs may run together into the
 	// same text either.
@@ -143,7 +143,7 @@ func TestStateIsBound(t *testing.T) {
 			if got := h.callAs(thief, "ask", answer, state); thief == owner {
 				got.text(`{"n":1}`)
 			} else {
-				frozen(h, got, event.ReasonPrincipal)
+				frozen(h, got, words.ReasonPrincipal)
 			}
 		}
 	}

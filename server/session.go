@@ -10,26 +10,23 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// closedRetryAfter is when a client may try again whose session is closed: it opens
-// a new one first.
+// closedRetryAfter is when the client of a closed session may try again, in a new one.
 const closedRetryAfter = time.Second
 
-// A Session is one connection with a client of a revision before 2026-07-28,
-// free of transports. It is opened by the request initialize
-// (basic/lifecycle of those revisions) and ends when the transport closes it. A
-// transport hands it what the client sends:
+// A Session is one connection with a client of a revision before 2026-07-28, free of transports. It
+// is opened by the request initialize (basic/lifecycle of those revisions) and ends when the
+// transport closes it. A transport hands it what the client sends:
 //
 //	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify
 //	response      Deliver
 //
-// Requests are asked of the client on the way back of the request that needs
-// them: the Back of their [Delivery] must be a [BackSender]. All methods may be called
-// concurrently.
+// Requests are asked of the client on the way back of the request that needs them: the Back of
+// their [Delivery] must be a [BackSender]. All methods may be called concurrently.
 type Session struct {
 	server        *Server
 	principal     protocol.Principal
@@ -40,8 +37,8 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // what changed and the client does not know yet
 
-	// requests are those that the client may cancel by their ids. It is nil on a line
-	// stream, which holds the requests of both eras, and cancels them, itself.
+	// requests are those that the client may cancel by id. It is nil on a line stream, which holds
+	// and cancels the requests of both eras itself.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex
@@ -55,16 +52,14 @@ type Session struct {
 	uriBytes     int                   // of the resources subscribed to
 }
 
-// defaultLogLevel is the least severe log message that a session sends before
-// its client has chosen a level with logging/setLevel.
+// defaultLogLevel holds until the client sends logging/setLevel.
 const defaultLogLevel = protocol.LevelInfo
 
-// NewSession returns a session that no client has opened yet; everything in it is
-// done in the name of p. send delivers messages that relate to no request: changes
-// of lists and resources, and [Call.ElicitationComplete]. It may fail when no
-// client is connected: the message is lost then. Changes are sent by one goroutine
-// at a time, with a context that ends with the session. Where send is nil the
-// client is told not to expect any.
+// NewSession returns an unopened session, whose requests have the principal p. send delivers
+// messages that relate to no request: changes of lists and resources, and
+// [Call.ElicitationComplete]. It may fail while no client is connected: the message is lost then.
+// Changes are sent by one goroutine at a time, with a context that ends with the session. With a
+// nil send the client is told not to expect any.
 func (s *Server) NewSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	x := s.newSession(p, send)
@@ -72,8 +67,7 @@ func (s *Server) NewSession(p protocol.Principal,
 	return x
 }
 
-// newSession is NewSession for a transport that holds the requests of the session
-// itself.
+// newSession is NewSession for a transport that holds the session's requests itself.
 func (s *Server) newSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
@@ -86,16 +80,15 @@ func (s *Server) newSession(p protocol.Principal,
 	return x
 }
 
-// Version returns the revision that the session was opened in, empty before it
-// is.
+// Version returns the revision of the session, empty before it is opened.
 func (x *Session) Version() protocol.Version {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.version
 }
 
-// ClientName returns how the client of the session calls itself, at most 256 bytes, and empty
-// before it has. Nothing vouches for it.
+// ClientName returns the self-reported name of the client, at most 256 bytes, empty before it is
+// known.
 func (x *Session) ClientName() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,11 +101,10 @@ func (x *Session) ClientName() string {
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 
-// Admit is [Server.Admit] for a request of the session: the first must be
-// initialize, save pings, and capabilities are those declared there. The result
-// has the session's principal. An initialize that is not refused opens the
-// session at once, so that the client need not wait for the answer; if it fails
-// after all the session is as before.
+// Admit is [Server.Admit] for a request of the session: the first must be initialize, save pings,
+// and capabilities are those declared there. The principal is the session's. An initialize that is
+// not refused opens the session at once, so that the client need not wait for the answer; if it
+// fails later the session is as before.
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
@@ -128,7 +120,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 		request.boundMeta(&meta)
 		request.copyFromBody(&meta)
 	}
-	// What the session says holds, whatever the keys of another era claim.
+	// The session's own values take precedence over keys of another era.
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	meta.Version, meta.LogLevel = "", ""
@@ -139,7 +131,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	}
 	request.Refuse(x.checkMethodLocked(request.Message.Method))
 	if err != nil {
-		request.Refuse(revision.PublicError(err))
+		request.Refuse(rules.PublicError(err))
 	}
 	if p, ok := request.Params.(*protocol.InitializeParams); ok && request.refusal == nil {
 		x.openLocked(request, p)
@@ -173,9 +165,8 @@ func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	return nil
 }
 
-// Notify receives a notification of the client. Those that are not known, and
-// those that cannot be read, are ignored, as is everything once the session is
-// closed.
+// Notify receives a notification of the client. It ignores unknown and unreadable ones, and all
+// once the session is closed.
 func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	if n == nil {
 		return
@@ -198,16 +189,14 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 }
 
 // Deliver receives the client's answer to a question of this session, for which a
-// [roundtrip.Pusher] of the session waits. It reports false for a response to no pending
-// question, which has no effect: the question was withdrawn, has been answered, or was asked in
-// another session.
+// [roundtrip.Pusher] of the session waits. It reports false, without effect, if the question is not
+// pending in this session.
 func (x *Session) Deliver(r *protocol.Response) bool {
 	return r != nil && x.pushes.deliverAnswer(r)
 }
 
-// Close ends the session: its requests are cancelled with the cause
-// errSessionClosed, what the client is being asked fails. It does not wait
-// for either. Further requests are refused.
+// Close ends the session: its requests are cancelled with the cause errSessionClosed, and its
+// questions fail. It does not wait for either. Further requests are refused.
 func (x *Session) Close() {
 	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
@@ -220,9 +209,9 @@ func (x *Session) Close() {
 	x.pushes.failPushes()
 }
 
-// beginRequest makes a request end with the session, and when the client cancels it
-// by its id, until endRequest is called. mu orders it with cancelRequest, so that a
-// cancellation is either found by the one or finds the request in the other.
+// beginRequest makes a request end with the session, and when the client cancels it by its id,
+// until endRequest is called. mu orders it with cancelRequest, so that one of the two sees the
+// other.
 func (x *Session) beginRequest(a *Admission) {
 	if x.requests == nil {
 		return
@@ -244,14 +233,13 @@ func (x *Session) beginRequest(a *Admission) {
 		a.task.Cancel(errSessionClosed)
 	}
 	if x.earlyCancels.Take(id) && !request.opensSession {
-		// Answered, lest a client wait that uses its ids more than once.
+		// Answered, in case the client reuses ids and waits.
 		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: it was cancelled before it began"))
 	}
 }
 
-// endRequest is called when the request, with the id that it began with, has been
-// served. Middleware may have changed the id in its [Request].
+// endRequest is called after the response with the id at admission: middleware may change it.
 func (x *Session) endRequest(a *Admission, id protocol.ID) {
 	if a.unfollow != nil {
 		a.unfollow()
@@ -264,9 +252,8 @@ func (x *Session) endRequest(a *Admission, id protocol.ID) {
 // isAbandoned implements [era].
 func (x *Session) isAbandoned(a *Admission) bool { return a.task.IsCancelled() }
 
-// cancelRequest cancels a request. Unknown ids are no error: the request may just
-// have been answered, or its cancellation may have overtaken it. initialize cannot be
-// cancelled (basic/utilities/cancellation).
+// cancelRequest cancels a request, but not initialize (basic/utilities/cancellation). An unknown id
+// is no error: the request may have been answered, or the cancellation may have overtaken it.
 func (x *Session) cancelRequest(id protocol.ID) {
 	if x.requests == nil {
 		return
@@ -278,16 +265,14 @@ func (x *Session) cancelRequest(id protocol.ID) {
 	}
 }
 
-// legacyVersions are the revisions that a session can be opened in, newest
-// first.
+// legacyVersions are the revisions that have sessions, newest first.
 func legacyVersions() []protocol.Version {
 	return slices.DeleteFunc(protocol.Versions(),
 		func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiateVersion returns the revision to answer a client that asks for wanted:
-// that one, or else the newest that a session can have (basic/lifecycle, "Version
-// Negotiation").
+// negotiateVersion returns the revision that a client wants if a session can have it, else the
+// newest that one can have (basic/lifecycle, "Version Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {
 		return wanted
@@ -299,12 +284,10 @@ func negotiateVersion(wanted protocol.Version) protocol.Version {
 // revisions before 2026-07-28; see [Options].ModernOnly.
 func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 
-// AdmitStateless is [Session.Admit] for a request of revision v that stands for
-// itself, from a client of which nothing is known but what d says. An
-// initialize is answered like any other request. What needs a session is
-// refused: to be told of changes, to choose a log level, and, since no
-// capability is known, to be asked anything. The function that is returned must
-// be called once the request has been answered.
+// AdmitStateless is [Session.Admit] for an independent request of revision v from a client of which
+// only d is known. An initialize is answered as usual. Requests that need a session are refused:
+// subscriptions, log levels and, since no capability is known, questions. The returned function
+// must be called once the request has been answered.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
 	d Delivery) (*Admission, func()) {
 	x := s.NewSession(d.Principal, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -22,8 +22,7 @@ func (x *Session) openLocked(request *Request, p *protocol.InitializeParams) {
 }
 
 // revertFailedOpen implements [era]: it undoes openLocked, and the subscription of
-// answerInitialize, when initialize failed after its admission: in middleware or while
-// its answer was encoded. Requests that were admitted meanwhile go on.
+// answerInitialize. Requests that were admitted meanwhile go on.
 func (x *Session) revertFailedOpen(request *Request, err error) {
 	if !request.opensSession || err == nil {
 		return
@@ -55,8 +54,10 @@ func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol
 	switch p := request.Params.(type) {
 	case *protocol.InitializeParams:
 		return x.answerInitialize(request), nil, true
-	case *protocol.PingParams:
-		return &protocol.EmptyResult{}, nil, true
+	case *protocol.RequestMeta:
+		if request.Message.Method == protocol.MethodPing {
+			return &protocol.EmptyResult{}, nil, true
+		}
 	case *protocol.SetLevelParams:
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -79,8 +80,7 @@ func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol
 	return nil, nil, false
 }
 
-// answerInitialize answers initialize, and subscribes the session to the changes
-// that the answer promises.
+// answerInitialize answers initialize, and subscribes the session to the promised changes.
 func (x *Session) answerInitialize(request *Request) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), request.Version)
 	if x.sendUnrelated == nil {
@@ -137,10 +137,9 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 	return info
 }
 
-// subscribeResource subscribes the session to changes of the resource at uri. It
-// does not reveal whether there is one. The number of URIs and their size are
-// limited: they are held as long as the session. Notifications depend on what the
-// latest request to subscribe may do.
+// subscribeResource subscribes the session to changes of the resource at uri, without revealing
+// whether it exists. The number and size of URIs are limited: they are held as long as the session.
+// Notifications depend on the access of the latest subscription.
 func (x *Session) subscribeResource(uri string, access *Access) error {
 	hub := x.server.hub
 	hub.mu.Lock()
@@ -172,8 +171,8 @@ func (x *Session) unsubscribeResource(uri string) {
 	}
 }
 
-// noteInitialized lets announcements out: a server may send nothing but pings and
-// logs before notifications/initialized (basic/lifecycle, "Initialization").
+// noteInitialized starts announcements: before notifications/initialized a server may send only
+// pings and logs (basic/lifecycle, "Initialization").
 func (x *Session) noteInitialized() {
 	x.mu.Lock()
 	x.clientReady = x.version != ""
@@ -181,9 +180,8 @@ func (x *Session) noteInitialized() {
 	x.startAnnouncing()
 }
 
-// startAnnouncing starts the goroutine that announces pending changes, unless it
-// runs. However many changes there are meanwhile, there is one goroutine, and none
-// while nothing changes.
+// startAnnouncing starts the goroutine that announces pending changes, unless it runs. It ends when
+// nothing is pending.
 func (x *Session) startAnnouncing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -197,8 +195,7 @@ func (x *Session) startAnnouncing() {
 	}()
 }
 
-// announceChanges sends the pending changes. It reports false when there were
-// none, and the goroutine ends.
+// announceChanges sends the pending changes. It reports false if there are none.
 func (x *Session) announceChanges() bool {
 	x.mu.Lock()
 	lists, updated := x.announcements.takeDue()
@@ -219,8 +216,8 @@ func (x *Session) announceChanges() bool {
 	return true
 }
 
-// announceOne announces that a list changed, or the resource at uri. It recovers
-// panics of Visible and of the transport.
+// announceOne announces a changed list, or the resource at uri. It recovers panics of Visible and
+// of the transport.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
 		event.Where{Version: x.Version(), Method: method, Target: uri})
@@ -232,8 +229,8 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	}
 }
 
-// An announcementChannel sends messages that relate to no request. They are lost
-// when no client is connected, which is no error.
+// An announcementChannel sends messages that relate to no request. While no client is connected
+// they are lost without an error.
 type announcementChannel struct{ session *Session }
 
 // Notify implements [protocol.Back].
@@ -303,14 +300,13 @@ func (x *Session) refuseTool(err error) (protocol.Result, error) {
 // namesServer is false: the answer to initialize has named the server.
 func (x *Session) namesServer() bool { return false }
 
-// spellError implements [era]. Codes that the revision does not have are kept off its
-// wire, and a resource that is not found has a code of its own there (server/resources,
-// "Error Handling"). URLs in an error of middleware are checked here, since they have
-// not passed the funnel.
+// spellError implements [era]. It keeps codes that the revision lacks off the wire, and gives a
+// missing resource the code of these revisions (server/resources, "Error Handling"). URLs in an
+// error of middleware have not passed the funnel and are checked here.
 func (x *Session) spellError(
 	ctx context.Context, request *Request, e *protocol.Error,
 ) *protocol.Error {
-	spelled, err := revision.SpellError(request.Version, e)
+	spelled, err := rules.SpellError(request.Version, e)
 	switch {
 	case err != nil:
 		return x.server.reportBug(ctx, request, err)
@@ -330,11 +326,9 @@ func (x *Session) spellError(
 	return spelled
 }
 
-// isMissingResource reports whether e is what [protocol.ResourceNotFound] returns: an
-// error about a resource whose data is its URI and nothing else. For resources/read it
-// comes from the server or a handler. The server itself answers resources/subscribe
-// without revealing whether there is a resource; there it comes from middleware that
-// checks URIs.
+// isMissingResource reports whether e is like that of [protocol.ResourceNotFound]: an error about a
+// resource whose data is its URI and nothing else. For resources/read it comes from the server or a
+// handler, for resources/subscribe only from middleware that checks URIs.
 func isMissingResource(request *Request, e *protocol.Error) bool {
 	switch request.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:

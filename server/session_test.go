@@ -330,7 +330,7 @@ func full(t *testing.T, opts *server.Options) *harness {
 		})
 	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}},
-			Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil
+			Cache: protocol.CacheHints{TTLMillis: 5, Public: true}}, nil
 	}
 	server.AddResource(h.Server, server.Resource{URI: "test://r", Name: "r"}, read)
 	server.AddResourceTemplate(h.Server,
@@ -506,17 +506,12 @@ func TestSessionNews(t *testing.T) {
 			return nil, nil
 		}
 		add := func(uri string) {
-			server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"},
-				read)
+			server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"}, read)
 		}
 		add("test://a")
 		add("test://hidden")
 		h.tool("more", outcome(nil, nil))
-		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"},
-			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
-				error) {
-				return nil, nil
-			})
+		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"}, getNothing)
 		for _, uri := range []string{"test://a", "test://a", "test://hidden", "test://unknown"} {
 			c.request(protocol.MethodSubscribe, fmt.Sprintf(`{"uri":%q}`, uri))
 		}
@@ -614,8 +609,7 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSessionCancel: the request ends and is not answered; its question is
-// withdrawn on its stream.
+// TestSessionCancel: the request ends and is not answered; its question is withdrawn on its stream.
 func TestSessionCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -795,8 +789,7 @@ func TestSessionWithoutBack(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
 	c := h.enter(protocol.V20251125, allCapabilities)
-	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`,
-		server.Delivery{})
+	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`, server.Delivery{})
 	wantPart(t, "the result", told(c.serve(in)), "no session")
 }
 
@@ -804,8 +797,7 @@ func TestSessionWithoutBack(t *testing.T) {
 func TestSessionNeeds(t *testing.T) {
 	h := newHarness(t, nil)
 	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
-	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs},
-		says("ran"))
+	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs}, says("ran"))
 	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("ran")
@@ -819,15 +811,13 @@ func TestSessionNeeds(t *testing.T) {
 	wantCode(t, "the response", r, protocol.CodeCannotAsk)
 }
 
-// TestSessionPrincipal binds what is done in it, and middleware sees it once a
-// call.
+// TestSessionPrincipal binds what is done in it, and middleware sees it once a call.
 func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
 	h := newHarness(t, &server.Options{
 		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
-			return p == ada ||
-				name != "ask"
+			return p == ada || name != "ask"
 		},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
 			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
@@ -907,8 +897,7 @@ func TestSessionUnsubscribedNews(t *testing.T) {
 	})
 }
 
-// TestSessionInitializeIsNotCancelled: that request cannot be
-// (basic/utilities/cancellation).
+// TestSessionInitializeIsNotCancelled: that request cannot be (basic/utilities/cancellation).
 func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

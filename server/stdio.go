@@ -7,43 +7,38 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-	"github.com/rondo-mcp/rondo/internal/wire/linestream"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
-	// defaultMaxLineBytes is the longest message on a line stream, the same as
-	// the longest body over HTTP.
+	// defaultMaxLineBytes is the same as the longest body over HTTP.
 	defaultMaxLineBytes = 4 << 20
-	// defaultMaxInFlight is how many requests of one line stream run at once.
-	// One more is refused rather than queued: a queue would hide that the
-	// client asks for more than the server can do.
+	// defaultMaxInFlight limits the running requests of a line stream. Excess requests are refused
+	// rather than queued: a queue would hide the overload from the client.
 	defaultMaxInFlight = 256
-	// defaultStreamGrace is how long requests may go on after the input has
-	// ended. It lets a script that writes its requests and closes its end see
-	// the responses, and is short enough to end promptly.
+	// defaultStreamGrace lets a script that writes its requests and closes its end see the
+	// responses, and is short enough to end promptly.
 	defaultStreamGrace = 2 * time.Second
 )
 
 // StreamOptions configure one line stream. The zero value works.
 type StreamOptions struct {
-	// Principal is who is at the other end; zero: [protocol.LocalPrincipal], for a
-	// stream belongs to whoever started the process.
+	// Principal is at the other end; zero: [protocol.LocalPrincipal], because a stream belongs to
+	// whoever started the process.
 	Principal protocol.Principal
 	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] everything, and
 	// else nothing that has scopes.
 	Access *Access
 	// MaxLineBytes bounds one message, 0: 4 MiB, negative: no limit.
 	MaxLineBytes int
-	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: 256, negative: no limit. Calls that wait for a
-	// person do not run; those have a limit of their own, see
+	// MaxInFlight bounds the running requests, subscriptions included, 0: 256, negative: no limit.
+	// Calls that wait for a person do not count, see
 	// [roundtrip.Options].Limits.WaitingPerPrincipal.
 	MaxInFlight int
-	// Grace is how long requests may go on after the end of input, 0:
-	// 2 s, negative: not at all.
+	// Grace is how long requests may go on after the end of input, 0: 2 s, negative: not at all.
 	Grace time.Duration
 }
 
@@ -54,20 +49,17 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	return s.ServeStream(ctx, os.Stdin, os.Stdout, nil)
 }
 
-// ServeStream serves one client over any stream of lines: pipes, a Unix socket,
-// a TCP connection. It returns nil when in ends and an error when in or out
-// fails or ctx ends. Nothing is written after it has returned, and no request
-// runs any more, unless a handler ignores the end of its context: it is waited
-// for a second and then given up, which is an error too. A read of in or a
-// write to out that is blocked is not waited for either: close both to free
-// their goroutines.
+// ServeStream serves one client over any stream of lines: pipes, a Unix socket, a TCP connection.
+// It returns nil when in ends and an error when in or out fails or ctx ends. After it has returned
+// nothing is written and no request runs, unless a handler ignores the end of its context for more
+// than a second, which is an error too. A blocked read of in or write to out is not waited for:
+// close both to free their goroutines.
 //
-// Requests run concurrently. A request is cancelled by notifications/cancelled
-// and then not answered. A line over the limit and a line that is not a message
-// are refused without losing the stream.
+// Requests run concurrently. A request that notifications/cancelled cancels is not answered. Lines
+// that are too long or not a message are refused; the stream goes on.
 //
-// A client that sends initialize gets a [Session] on the stream. Requests whose
-// _meta names their revision are served without it all the same.
+// A client that sends initialize gets a [Session] on the stream. Requests whose _meta names their
+// revision do not use it.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	opts *StreamOptions) error {
 	var o StreamOptions
@@ -78,7 +70,7 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	if o.Access == nil {
 		o.Access = s.accessOf(o.Principal)
 	}
-	stream := linestream.New(in, out, linestream.Options{
+	stream := lineio.NewServer(in, out, lineio.ServerOptions{
 		MaxLineBytes: o.MaxLineBytes, MaxInFlight: o.MaxInFlight, Grace: o.Grace,
 		SubscriptionEnd: ErrClosed,
 		Refused: func(ctx context.Context, why event.RefusalReason, id protocol.ID,
@@ -113,10 +105,10 @@ type streamPeer struct {
 	session   *Session // nil when the server is modern only
 }
 
-var _ linestream.SessionPeer = (*streamPeer)(nil)
+var _ lineio.Peer = (*streamPeer)(nil)
 
-// Admit implements [linestream.SessionPeer].
-func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
+// Admit implements [lineio.Peer].
+func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.ServeFunc {
 	var admitted *Admission
 	if p.belongsToSession(req) {
 		// Here, for what follows depends on initialize.
@@ -132,11 +124,10 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream
 	}
 }
 
-// belongsToSession reports whether a request belongs to the session of the stream:
-// it does not name its revision, as modern requests do, and either the session is
-// open or the request may come before that.
+// belongsToSession reports whether a request belongs to the session of the stream: it does not name
+// its revision, and the session is open or the request may precede that.
 func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
-	if p.session == nil || revision.IsNamedIn(req.Params) {
+	if p.session == nil || rules.NamesRevision(req.Params) {
 		return false
 	}
 	switch req.Method {
@@ -146,33 +137,26 @@ func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 	return p.session.Version() != ""
 }
 
-// Handle implements [protocol.Peer].
-func (p *streamPeer) Handle(ctx context.Context, req *protocol.Request,
-	back protocol.Back) (*protocol.Response, error) {
-	return p.Admit(req, back)(ctx)
-}
-
-// Notify implements [protocol.Peer].
-func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) error {
+// Notify implements [lineio.Peer].
+func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) {
 	if p.session != nil {
 		p.session.Notify(ctx, n)
 	}
-	return nil
 }
 
-// Deliver implements [linestream.SessionPeer].
+// Deliver implements [lineio.Peer].
 func (p *streamPeer) Deliver(r *protocol.Response) {
 	if p.session != nil {
 		p.session.Deliver(r)
 	}
 }
 
-// AllowsBatches implements [linestream.SessionPeer].
+// AllowsBatches implements [lineio.Peer].
 func (p *streamPeer) AllowsBatches() bool {
 	return p.session != nil && p.session.Version() == protocol.V20250326
 }
 
-// FailQuestions implements [linestream.SessionPeer].
+// FailQuestions implements [lineio.Peer].
 func (p *streamPeer) FailQuestions() {
 	if p.session != nil {
 		p.session.pushes.failPushes()
@@ -180,9 +164,8 @@ func (p *streamPeer) FailQuestions() {
 }
 
 // Close ends the session, if there is one, and not the server.
-func (p *streamPeer) Close() error {
+func (p *streamPeer) Close() {
 	if p.session != nil {
 		p.session.Close()
 	}
-	return nil
 }

@@ -119,8 +119,7 @@ func questionID(t *testing.T, line string) string {
 	return string(req.ID)
 }
 
-// TestStdioBothEras serves a session and modern requests on one stream, one
-// within the other.
+// TestStdioBothEras serves a session and modern requests on one stream, one within the other.
 func TestStdioBothEras(t *testing.T) {
 	for _, v := range []string{"2025-06-18", "2025-11-25"} {
 		h := newHarness(t, nil)

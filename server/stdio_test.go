@@ -280,8 +280,7 @@ func TestStreamInput(t *testing.T) {
 }
 
 func TestMaxLineBytes(t *testing.T) {
-	long := strings.TrimSuffix(callLine("1", "x"), "}") +
-		strings.Repeat(" ", (4<<20)) + "}\n"
+	long := strings.TrimSuffix(callLine("1", "x"), "}") + strings.Repeat(" ", (4<<20)) + "}\n"
 	for name, tc := range map[string]struct {
 		limit int
 		want  string
@@ -481,8 +480,7 @@ func TestEndOfInput(t *testing.T) {
 		{"hangs, no grace", nil, &server.StreamOptions{Grace: -1}, []string{"1!-32603"}, 0, ""},
 		{"stops a little later", slow((2 * time.Second) + time.Second/2), nil,
 			[]string{"1+"}, (2 * time.Second) + time.Second/2, ""},
-		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second,
-			"do not stop"},
+		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second, "do not stop"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -684,11 +682,7 @@ func TestStreamSubscriptions(t *testing.T) {
 		expect(protocol.NotifyAcknowledged, "1")
 		w.send(line(`"1"`, listen, `"notifications":{"toolsListChanged":true}`))
 		expect(protocol.NotifyAcknowledged, `"1"`)
-		server.AddPrompt(h.Server, server.Prompt{Name: "p"},
-			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
-				error) {
-				return nil, nil
-			})
+		server.AddPrompt(h.Server, server.Prompt{Name: "p"}, getNothing)
 		expect(protocol.NotifyPromptsChanged, "1")
 		w.send(cancelLine("1"))
 		synctest.Wait()

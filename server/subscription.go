@@ -20,15 +20,13 @@ const (
 	// defaultMaxSubscriptions is how many subscriptions may be open at once.
 	// Each holds a goroutine and, over HTTP, a connection.
 	defaultMaxSubscriptions = 10_000
-	// maxSubscribedResources is how many resources one subscription may name.
-	// What does not fit is left out of the acknowledgment.
+	// maxSubscribedResources limits the resources of one subscription. The acknowledgment leaves
+	// out the rest.
 	maxSubscribedResources = 1000
-	// maxListenBytes is how long the parameters of subscriptions/listen may be.
-	// They are held as long as the subscription is open, and this is room for
-	// all its resources with URIs of ordinary length.
+	// maxListenBytes limits the parameters of subscriptions/listen, which are held as long as the
+	// subscription is open. All its resources fit, with URIs of ordinary length.
 	maxListenBytes = 256 << 10
-	// subscriptionRetry is when a client that found no room may try again. They
-	// last for hours, as long as the clients.
+	// subscriptionRetry is long because subscriptions last for hours, as long as the clients.
 	subscriptionRetry = 30 * time.Second
 )
 
@@ -50,9 +48,8 @@ func newHub(max int) *hub {
 		closed: make(chan struct{})}
 }
 
-// A subscriber is one open subscription, or a session. Pending changes are kept as
-// sets, so a client that reads slowly costs no more than one that reads fast: it
-// learns once that a list changed, however often that was.
+// A subscriber is one open subscription, or a session. Pending changes are kept as sets, so a slow
+// client costs no more than a fast one: it learns once that a list changed.
 type subscriber struct {
 	principal protocol.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
@@ -66,8 +63,7 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-// openSubscription opens a subscription of p, or returns the limit that it would
-// exceed.
+// openSubscription opens a subscription, or returns the limit that it would exceed.
 func (h *hub) openSubscription(
 	request *Request, filter protocol.SubscriptionFilter,
 ) (*subscriber, quota.Limit, error) {
@@ -98,8 +94,7 @@ func newSubscriber(filter protocol.SubscriptionFilter, access *Access) *subscrib
 	return sub
 }
 
-// joinSession subscribes a session to changes. Sessions hold nothing open and are
-// limited by their transport.
+// joinSession subscribes a session to changes. Transports limit sessions, which hold nothing open.
 func (h *hub) joinSession(sub *subscriber, filter protocol.SubscriptionFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,8 +112,8 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	sub.noteSubscribedLocked()
 }
 
-// followCatalogs has a session follow the catalogs that its latest request sees. Where they are
-// others than before its client is told that the lists have changed.
+// followCatalogs has a session follow the catalogs of its latest request. If they differ from
+// earlier ones its client is told that the lists have changed.
 func (h *hub) followCatalogs(sub *subscriber, catalogs []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +133,7 @@ func (h *hub) followCatalogs(sub *subscriber, catalogs []*Catalog) {
 	}
 }
 
-// noteSubscribedLocked tells the catalogs that what the subscription listens to has changed.
+// noteSubscribedLocked tells the catalogs that the subscription has changed.
 func (s *subscriber) noteSubscribedLocked() {
 	for _, c := range s.catalogs {
 		if c.subscribed != nil {
@@ -147,7 +142,7 @@ func (s *subscriber) noteSubscribedLocked() {
 	}
 }
 
-// sees reports whether the subscription is told of the changes of c.
+// sees reports whether the subscription hears of the changes of c.
 func (s *subscriber) sees(c *Catalog) bool {
 	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }
@@ -170,8 +165,7 @@ func (h *hub) forEach(f func(*subscriber)) {
 	}
 }
 
-// accessTo returns the access with which sub has subscribed to the resource at uri, and the
-// catalogs that it sees.
+// accessTo returns the access with which sub subscribed to the resource at uri, and its catalogs.
 func (h *hub) accessTo(sub *subscriber, uri string) (*Access, []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,8 +216,7 @@ func (s *subscriber) markDue(set map[string]bool, what string) {
 	}
 }
 
-// forgetUpdate drops a pending change of a resource that the client has
-// unsubscribed from.
+// forgetUpdate drops the pending change of a resource after unsubscribing.
 func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,14 +233,13 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 	return lists, updated
 }
 
-// ResourceUpdated tells the clients that subscribed to the resource at uri that
-// its contents changed (basic/patterns/subscriptions), except those that may
-// not see it ([Options].Visible). Changes of the lists are announced by
-// themselves when something is added or removed.
+// ResourceUpdated tells the clients that subscribed to the resource at uri, and may see it
+// ([Options].Visible), that its contents changed (basic/patterns/subscriptions). Changes of lists
+// are announced automatically.
 func (s *Server) ResourceUpdated(uri string) { s.own.ResourceUpdated(uri) }
 
-// answerListen answers subscriptions/listen: it acknowledges, then sends changes
-// until the client or the server ends the subscription.
+// answerListen answers subscriptions/listen: it acknowledges, then sends changes until the client
+// or the server ends the subscription.
 func (s *Server) answerListen(ctx context.Context, request *Request,
 	p *protocol.ListenParams) (protocol.Result, error) {
 	if request.back == nil {
@@ -334,8 +326,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// startAnnouncing runs announce, and passes its notifications on until end is called, which waits
-// for it.
+// startAnnouncing runs announce and passes its notifications on until end, which waits for it.
 func startAnnouncing(ctx context.Context, announce Announce) (
 	announced <-chan *protocol.Notification, end func()) {
 	if announce == nil {
@@ -386,9 +377,9 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 	return nil
 }
 
-// mayLearn reports whether the client may know that there is a resource at uri. It
-// is called for each notification, since a principal may lose access while it
-// listens. The acknowledgment reveals nothing: it names unknown resources, too.
+// mayLearn reports whether the client may know of the resource at uri. It is called for each
+// notification, since a principal may lose access meanwhile. The acknowledgment reveals nothing: it
+// names unknown resources, too.
 func (l *announcer) mayLearn(uri string) bool {
 	if l.server.opts.Visible == nil && !l.server.resourceScopes.Load() {
 		return true
@@ -414,8 +405,8 @@ func (s *Server) checkSubscriber(request *Request, uri string) error {
 // endResult returns the result of a subscription that the server ends.
 func (l *announcer) endResult() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
-// newClientGoneError returns the outcome of a request whose client can no longer
-// be reached. Only middleware sees it.
+// newClientGoneError returns the outcome, for middleware, of a request whose client cannot be
+// reached.
 func newClientGoneError(err error) error {
 	return protocol.Errorf(protocol.CodeInternalError, "subscription ended: %v", err)
 }
@@ -427,8 +418,7 @@ type subscriptionParams struct {
 	URI           string                       `json:"uri,omitzero"`
 }
 
-// honouredFilter returns the part of a filter that the server can serve: lists and
-// resources that it offers.
+// honouredFilter returns the part of a filter that the server can serve.
 func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
 	c := s.declaredCapabilities()
 	honoured := protocol.SubscriptionFilter{

@@ -19,8 +19,7 @@ import (
 
 const everyList = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`
 
-// A listening is one subscription of a client in process. Tests run it in a
-// bubble of synctest.
+// A listening is one subscription of a client in process. Tests run it in a bubble of synctest.
 type listening struct {
 	h      *harness
 	id     string        // JSON text
@@ -85,8 +84,7 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	return nil
 }
 
-// wants fails unless exactly this was sent, beside the acknowledgment, since
-// the last time.
+// wants fails unless exactly this was sent, beside the acknowledgment, since the last time.
 func (l *listening) wants(want ...string) {
 	l.h.Helper()
 	synctest.Wait()
@@ -430,8 +428,7 @@ func TestListenHidesResources(t *testing.T) {
 		}
 		const filter = `"resourceSubscriptions":["x:open","x:secret","x:open/1","x:secret/1","x:unknown"]`
 		as := func(name string) context.Context {
-			return server.WithPrincipal(t.Context(),
-				protocol.Principal{Issuer: "i", Subject: name})
+			return server.WithPrincipal(t.Context(), protocol.Principal{Issuer: "i", Subject: name})
 		}
 		admin, guest := h.listen(as("admin"), `1`, filter), h.listen(as("guest"), `2`, filter)
 		if a, g := admin.raw[0], strings.Replace(guest.raw[0], `:2}`, `:1}`, 1); a != g {

@@ -9,43 +9,38 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Tool describes a tool to register (server/tools). What it refers to must
-// not be changed afterwards.
+// A Tool describes a tool to register (server/tools). It must not be changed afterwards.
 type Tool struct {
-	// Name is unique within the server. Clients send it in a header, and models
-	// write it: stay with at most 128 ASCII letters, digits, '_', '-' and '.'
-	// (server/tools, "Tool Names"). Others are served, and some clients refuse
-	// them.
+	// Name is unique within the server. Clients send it in a header, and models write it: use at
+	// most 128 ASCII letters, digits, '_', '-' and '.' (server/tools, "Tool Names"). Others are
+	// served, but some clients refuse them.
 	Name        string
 	Title       string
 	Description string
 	Icons       []protocol.Icon
 	Annotations *protocol.ToolAnnotations
 	Meta        protocol.Meta
-	// InputSchema describes the arguments; its type must be "object". Nil: it
-	// is inferred from the handler's input type, or, without one, any object.
+	// InputSchema describes the arguments; its type must be "object". Nil: it is inferred from the
+	// handler's input type, or, without one, any object.
 	InputSchema json.RawMessage
-	// OutputSchema describes the structured content. Every result that is not
-	// an error must then have some. Nil: it is inferred from the handler's
-	// output type; without one there is none.
+	// OutputSchema describes the structured content, which every result but an error must then
+	// have. Nil: it is inferred from the handler's output type, if any.
 	OutputSchema json.RawMessage
-	// Needs are capabilities without which the tool is of no use. A client
-	// that lacks one is refused before the handler runs, with all that is
-	// missing named. Questions are gated without it, when they are asked.
+	// Needs are required capabilities. A client that lacks any is refused before the handler runs;
+	// the error lists the missing ones. Questions are checked without it, when they are asked.
 	Needs protocol.ClientCapabilities
-	// Scopes are the scopes that a request needs, all of them: one that lacks any is
-	// refused with a [*ScopeError] before the handler runs, and before Needs is looked at.
-	// Over HTTP callers have those that a serverhttp.Authority tells, and none without one. In
-	// process and on standard input and output the local caller has them all. They do not hide
-	// anything from lists.
+	// Scopes are required scopes, all of them: a request that lacks any is refused with a
+	// [*ScopeError] before Needs is checked. Over HTTP a serverhttp.Authority supplies the scopes
+	// of callers, who have none without it. In process and on standard input and output the local
+	// caller has all. Scopes do not hide anything from lists.
 	Scopes []string
-	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
-	// for; see [roundtrip.Call].
+	// AcceptUnsolicited lets the handler read answers without proof that it asked; see
+	// [roundtrip.Call].
 	AcceptUnsolicited bool
 	// Task says whether calls become tasks, where package server/tasks is in use.
 	Task TaskMode
@@ -55,9 +50,9 @@ type Tool struct {
 type ToolCall struct {
 	Call
 	Name string
-	// Arguments is the JSON object that was sent, {} when there was none. It
-	// matches the input schema. What is optional and was sent as null is left out,
-	// unless the schema admits null there.
+	// Arguments is the JSON object that was sent, {} if there was none. It matches the input
+	// schema. Optional members that were sent as null are left out, unless the schema admits null
+	// there.
 	Arguments json.RawMessage
 }
 
@@ -72,29 +67,25 @@ type tool struct {
 	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers
-	headers headers.Table
+	headers rules.Mirrors
 	handle  func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
 func (t *tool) entryKey() string { return t.definition.Name }
 
-// AddTool registers a tool whose arguments are decoded into In. The input
-// schema is inferred from In unless t has one: fields are named and omitted as
-// by encoding/json, required unless they omit empty values, and described by a
-// tag such as `jsonschema:"what it means"`. The tags that forms have hold for
-// them, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems,
-// format, enum, enumTitles and default. What has a default may be left out; In
-// has it then, call.Arguments has not. Other constraints go into t.InputSchema,
-// which is used as it is. Arguments that do not match never reach the handler;
-// the caller is told which field is wrong.
+// AddTool registers a tool whose arguments are decoded into In. The input schema is inferred from
+// In unless t has one: fields are named and omitted as by encoding/json, required unless they omit
+// empty values, and described by a tag such as `jsonschema:"what it means"`. The tags of forms
+// apply, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format, enum,
+// enumTitles and default. A member with a default may be left out; In then has the default,
+// call.Arguments does not. Other constraints go into t.InputSchema, which is used as it is.
+// Arguments that do not match never reach the handler; the caller is told which field is wrong.
 //
-// AddTool may be called while the server runs. It panics, as registering with
-// net/http does, when the tool is wrong in itself: no name or one that is
-// taken, no handler, a type or schema that cannot be used. So it does for a tag
-// that looks like one of these and is not ("minumum", "pattern", "required"), for
-// one that makes no sense, and for an InputSchema that does not fit In: a property
-// that In has no field for, a type that its field cannot be decoded from, a bound
-// in a tag that the schema lacks. Tags of other libraries are left alone.
+// AddTool may be called while the server runs. It panics, as registering with net/http does, if the
+// tool is invalid: no name or a taken one, no handler, a type or schema that cannot be used, a tag
+// that looks like one of these and is not ("minumum", "pattern", "required") or makes no sense, or
+// an InputSchema that does not fit In: a property without a field, a type that its field cannot be
+// decoded from, a bound in a tag that the schema lacks. Tags of other libraries are ignored.
 func AddTool[In any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
@@ -115,15 +106,14 @@ func withArguments[In any](
 	}
 }
 
-// AddToolOut registers a tool that answers with a value of type Out, as
-// structured content and, for clients that do not know it, as the same JSON in
-// a text block. The output schema is inferred from Out unless t has one.
+// AddToolOut registers a tool that answers with a value of type Out, as structured content and, for
+// clients that do not support it, as the same JSON in a text block. The output schema is inferred
+// from Out unless t has one.
 //
-// The handler asks with roundtrip.Ask and its kind, or returns an
-// [*InputRequiredError]. Where it has no value, since nothing was done, it
-// returns a [*ToolError] that says so: the client gets its text as an error result,
-// which needs no structured content (server/tools, "Output Schema"). Otherwise
-// AddToolOut is like [AddTool]; so are the tags of Out.
+// The handler asks with roundtrip.Ask and its kind, or returns an [*InputRequiredError]. Without a
+// value, since nothing was done, it returns a [*ToolError]: the client gets its text as an error
+// result, which needs no structured content (server/tools, "Output Schema"). Otherwise AddToolOut
+// is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
@@ -137,17 +127,15 @@ func AddToolOut[In, Out any](s Registrar, t Tool,
 		}))
 }
 
-// AddRawTool registers a tool that reads its arguments itself. They match the
-// input schema all the same; without one any object does. Otherwise it is like
-// [AddTool].
+// AddRawTool registers a tool that reads its arguments itself. They match the input schema, by
+// default any object. Otherwise it is like [AddTool].
 func AddRawTool(s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	s.registrations().addTool(t, reflect.TypeFor[any](), nil, handler)
 }
 
-// RemoveTool removes a tool. It reports whether there was one of that name.
-// Calls that run go on.
+// RemoveTool removes a tool. It reports whether there was one of that name. Calls that run go on.
 func (s *Server) RemoveTool(name string) bool { return s.own.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.
@@ -157,7 +145,7 @@ func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 	mustRegister("tool", t.Name, checkName(t.Name), validateScopes(t.Scopes), err)
 	output, err := outputSchema(t.OutputSchema, out)
 	mustRegister("tool", t.Name, err)
-	mirrored, err := headers.Parse(input.Raw())
+	mirrored, err := rules.ParseMirrors(input.Raw())
 	mustRegister("tool", t.Name, err)
 	added := &tool{
 		definition: protocol.Tool{
@@ -226,8 +214,8 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 // handleTool runs the handler of a tool.
 func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	p *protocol.CallToolParams) (protocol.Result, error) {
-	// Middleware may have put others there. The same memory is equal without a look at it, and
-	// to check it anew would cost 2 % of the instructions of a call.
+	// Middleware may have replaced the arguments. Equal memory is compared without reading it;
+	// checking it again would cost 2 % of the instructions of a call.
 	checked := bytes.Equal(p.Arguments, request.checkedArguments)
 	arguments, err := t.readArguments(p.Arguments, checked)
 	if err != nil {
@@ -238,9 +226,9 @@ func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	return s.convertOutcome(ctx, request, result, err)
 }
 
-// readArguments returns arguments as the handler gets them, without the nulls that mean
-// absent; the state of a flow stays bound to them as they came. Those that are not known to
-// be strict JSON, because middleware made them, are checked for that, too.
+// readArguments returns arguments as the handler gets them, without the nulls that mean absent; the
+// state of a flow stays bound to the original ones. Arguments that middleware made are also checked
+// to be strict JSON.
 func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawMessage, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments, checked = json.RawMessage("{}"), true
@@ -260,8 +248,8 @@ func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawM
 	return arguments, t.input.ValidateChecked(dropped)
 }
 
-// badArguments is a result and not an error, so that the model can see what is
-// wrong and do better (server/tools, "Error Handling").
+// badArguments is a result, not an error, so that the model can correct itself (server/tools,
+// "Error Handling").
 func badArguments(err error) *protocol.CallToolResult {
 	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
 }

@@ -263,8 +263,7 @@ func TestBadTools(t *testing.T) {
 	wantPanic(t, "handler", func() { addTool(s, "x", nil) })
 	wantPanic(t, "handler", func() { server.AddTool[count](s, server.Tool{Name: "x"}, nil) })
 	wantPanic(t, "handler", func() {
-		server.AddToolOut[count, count](s, server.Tool{Name: "x"},
-			nil)
+		server.AddToolOut[count, count](s, server.Tool{Name: "x"}, nil)
 	})
 	for schema, word := range map[string]string{
 		`{"type":"string"}`: "object", `{}`: "object", `{"type":["object","null"]}`: "object",
@@ -272,8 +271,7 @@ func TestBadTools(t *testing.T) {
 		`{"type":"object"`: "input schema", `{"type":"object","properties":5}`: "input schema", `{"type":"object","$ref":"https://example.com/x"}`: "input schema",
 	} {
 		wantPanic(t, word, func() {
-			server.AddRawTool(s,
-				server.Tool{Name: "x", InputSchema: json.RawMessage(schema)}, raw)
+			server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(schema)}, raw)
 		})
 	}
 	wantPanic(t, "output schema", func() {

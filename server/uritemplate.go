@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// An uriMatcher finds the values of a URI template's expressions in a URI. The
-// regular expression behind it takes time linear in the length of the URI.
+// An uriMatcher finds the values of a URI template's expressions, in time linear in the length of
+// the URI.
 type uriMatcher struct {
 	names   []string
 	pattern *regexp.Regexp
@@ -22,9 +22,8 @@ const (
 	anything   = `(.+)`
 )
 
-// newURIMatcher compiles a template of literals, {name} and {+name}: the levels 1
-// and, in part, 2 of RFC 6570. Other expressions do not tell from a URI what
-// they were made of.
+// newURIMatcher compiles a template of literals, {name} and {+name}: the levels 1 and, in part, 2
+// of RFC 6570. Values of other expressions cannot be recovered from a URI.
 func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
 	if err := checkName(uriTemplate); err != nil {
 		return nil, err
@@ -67,8 +66,7 @@ func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
 	return m, err
 }
 
-// isVariable reports whether name is a varname of RFC 6570, section 2.3, less
-// percent-encoded ones.
+// isVariable reports whether name is a varname of RFC 6570, section 2.3, less percent-encoded ones.
 func isVariable(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || strings.Trim(part,
@@ -79,13 +77,11 @@ func isVariable(name string) bool {
 	return true
 }
 
-// maxMatched is the longest URI, in bytes, that is matched against templates.
-// That takes some 50 ns a byte for each of them, of a client that need not even
-// be known; web servers stop at half of it.
+// maxMatched is the longest URI, in bytes, that is matched against templates, at some 50 ns a byte
+// and template for a maybe unknown client; web servers stop at half of it.
 const maxMatched = 16 << 10
 
-// matchURI returns the values, percent-decoded. A URI whose values are not
-// properly encoded does not match.
+// matchURI returns the percent-decoded values. A URI with badly encoded values does not match.
 func (m *uriMatcher) matchURI(uri string) (map[string]string, bool) {
 	if len(uri) > maxMatched {
 		return nil, false

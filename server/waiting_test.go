@@ -26,8 +26,7 @@ func newTypist(t testing.TB, ctx context.Context, s *server.Server,
 
 const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`
 
-// addAsk adds a tool that asks in place, or with a context that is not the
-// request's.
+// addAsk adds a tool that asks in place, or with a context that is not the request's.
 func addAsk(s *server.Server, foreign bool) {
 	addTool(s, "ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		if foreign {

@@ -12,15 +12,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// sendRequest sends one HTTP request and returns when the header of the answer has arrived. An
-// [Authorizer] gives it credentials, and may have it sent again when they are refused. The
-// caller must end the exchange with closeWith.
+// sendRequest sends one HTTP request, with the credentials of the [Authorizer], which may have it
+// sent again when they are refused. It returns when the response header has arrived. The caller
+// must end the exchange with closeWith.
 func (t *Transport) sendRequest(ctx context.Context, o Outgoing, header http.Header,
 	body []byte) (*httpExchange, error) {
 	if t.authorizer == nil {
@@ -54,17 +54,17 @@ func (t *Transport) sendRequest(ctx context.Context, o Outgoing, header http.Hea
 	}
 }
 
-// isRefusal reports whether a response refuses the credentials of its request.
+// isRefusal reports whether a response refuses the credentials.
 func isRefusal(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusUnauthorized ||
 		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
 }
 
-// reportRefused asks the authorizer what to do. The connection is given back before, since a
-// person may have to be asked.
+// reportRefused calls the authorizer. It releases the connection first, because a login may take
+// long.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
-	defer humantime.Pause(x.ctx)()
+	defer waiting.Pause(x.ctx)()
 	again, err = x.transport.authorizer.Refused(x.ctx, r)
 	switch {
 	case err != nil:
@@ -75,8 +75,7 @@ func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	return again, nil
 }
 
-// bufferRefusal reads the body of a refusal as far as readRefusal looks at it. A body that
-// cannot be read is dropped.
+// bufferRefusal reads as much of the body of a refusal as readRefusal needs.
 func (x *httpExchange) bufferRefusal() {
 	var body []byte
 	if x.mediaType() == mediaJSON {
@@ -88,17 +87,19 @@ func (x *httpExchange) bufferRefusal() {
 	x.resp.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// canonicalHeader returns a copy of a header with canonical names.
+// canonicalHeader returns a copy of a header with canonical names. Its values have no spare
+// capacity: a round tripper that appends to one does not write into what other requests read.
 func canonicalHeader(header http.Header) http.Header {
 	h := make(http.Header, len(header))
 	for name, values := range header {
-		h[textproto.CanonicalMIMEHeaderKey(name)] = slices.Clone(values)
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		h[name] = slices.Clip(slices.Concat(h[name], values))
 	}
 	return h
 }
 
-// addCredentials returns the header with what an authorizer returned. Headers of the protocol
-// stay as they are.
+// addCredentials returns the header with the credentials, which do not override headers of the
+// protocol.
 func addCredentials(header, credentials http.Header) http.Header {
 	h := make(http.Header, len(header)+len(credentials))
 	maps.Copy(h, header)
@@ -114,8 +115,8 @@ func addCredentials(header, credentials http.Header) http.Header {
 	return h
 }
 
-// maskCredentials returns a text of the server, which may repeat what it was sent, without the
-// credentials that the authorizer gave.
+// maskCredentials masks the authorizer's credentials in a text of the server, which may repeat
+// them.
 func (x *httpExchange) maskCredentials(text string) string {
 	if len(x.credentials) == 0 || text == "" {
 		return text
@@ -123,7 +124,6 @@ func (x *httpExchange) maskCredentials(text string) string {
 	return redact.MaskParts(text, secretsOf(x.credentials))
 }
 
-// maskError returns an error of the server without the credentials.
 func (x *httpExchange) maskError(e *protocol.Error) *protocol.Error {
 	if len(x.credentials) == 0 {
 		return e
@@ -133,7 +133,7 @@ func (x *httpExchange) maskError(e *protocol.Error) *protocol.Error {
 	return &masked
 }
 
-// secretsOf returns the values of headers, and what follows the scheme in each.
+// secretsOf returns the values of headers, with and without the scheme.
 func secretsOf(header http.Header) (secrets []string) {
 	for _, values := range header {
 		for _, value := range values {
@@ -146,9 +146,9 @@ func secretsOf(header http.Header) (secrets []string) {
 	return secrets
 }
 
-// An authorizerError is the error of an authorizer, with the credentials masked in its text.
-// Is and As look into it. There is no Unwrap: whoever prints the chain of an error would print
-// the text that is masked here.
+// An authorizerError is the error of an authorizer, with the credentials masked in its text. It has
+// Is and As but no Unwrap, because code that prints the chain of an error would print the unmasked
+// text.
 type authorizerError struct {
 	text string
 	err  error
@@ -164,57 +164,33 @@ func newAuthorizerError(err error, sent http.Header) error {
 
 func (e *authorizerError) Error() string { return e.text }
 
-// Format implements [fmt.Formatter]: no verb shows what is masked.
+// Format masks the credentials for every verb.
 func (e *authorizerError) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, e.text) }
 
 func (e *authorizerError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) }
 
-// Unhandled means that the server has not acted on the request: it was refused, or not sent at all.
+// Unhandled means that the server has not acted on the request.
 func (e *authorizerError) Unhandled() {}
 
-// errUnauthorized means that the server refuses the authorizer's credentials, and that the
-// authorizer has no better ones.
+// errUnauthorized means that the server refuses the credentials, and the authorizer has no others.
 var errUnauthorized = errors.New("credentials were refused")
 
-// isUnauthorized reports whether a request failed for want of credentials: the authorizer has
-// given up.
+// isUnauthorized reports whether a request failed because it lacks valid credentials.
 func isUnauthorized(err error) bool {
 	_, gaveUp := errors.AsType[*authorizerError](err)
 	return gaveUp || errors.Is(err, errUnauthorized)
 }
 
-// outgoingOf describes a message of a session to the authorizer.
-func (t *Transport) outgoingOf(m protocol.Message) Outgoing {
+// outgoingOf describes a message to the authorizer.
+func outgoingOf(m protocol.Message) Outgoing {
 	o := Outgoing{Method: http.MethodPost}
-	if t.authorizer == nil {
-		return o
-	}
 	switch m := m.(type) {
 	case *protocol.Request:
-		o.RPC, o.Target = m.Method, targetOf(m)
+		o.RPC, o.Target = m.Method, m.Mirror.Name
 	case *protocol.Notification:
 		o.RPC = m.Method
 	}
 	return o
-}
-
-// targetOf returns the tool, prompt or resource that a request is about.
-func targetOf(req *protocol.Request) (target string) {
-	member := "name"
-	switch req.Method {
-	case protocol.MethodCallTool, protocol.MethodGetPrompt:
-	case protocol.MethodReadResource:
-		member = "uri"
-	default:
-		return ""
-	}
-	_ = jsonx.Members(req.Params, func(key, value []byte) (err error) {
-		if string(key) == member {
-			target, err = jsonx.Text(value)
-		}
-		return err
-	})
-	return target
 }

@@ -4,42 +4,38 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 )
 
-// maxSends is how often one message is sent at most: for the first time, after a login, after
-// a login with more scopes, and after a nonce.
+// maxSends limits the attempts of one message: the first, after a login, after a login with more
+// scopes, and after a nonce.
 const maxSends = 4
 
-// An Authorizer gives requests their credentials and decides what to do when they are
-// refused. It is asked about every HTTP request: messages, answers to the server's questions,
-// the streams of sessions, their resumption and their end. Its methods are called
-// concurrently and must return when their context ends.
+// An Authorizer provides the credentials of every HTTP request, including those that resume or end
+// a session, and handles their refusal. Its methods are called concurrently and must return when
+// their context ends.
 type Authorizer interface {
-	// Credentials returns headers for one request that is about to be sent. They override
-	// [Options].Header; headers of the protocol cannot be set. The error fails the request
-	// before anything is sent.
+	// Credentials returns headers for one request. They override [Options].Header; headers of the
+	// protocol cannot be set. An error fails the request before it is sent.
 	Credentials(ctx context.Context, r Outgoing) (http.Header, error)
-	// Refused is told of a response with status 401, or 403 with a WWW-Authenticate header.
-	// If it returns true, the same bytes are sent again with new credentials, at most
-	// 4 times in all: after the last refusal Refused is not called. If it returns
-	// false, the call fails with a [*StatusError]. An error fails the call in its place.
+	// Refused is called after a response with status 401, or 403 with a WWW-Authenticate header. If
+	// it returns true, the same bytes are sent again with new credentials, at most 4 times in all:
+	// after the last refusal Refused is not called. If it returns false, the call fails with a
+	// [*StatusError], otherwise with the error.
 	//
-	// It may take the time that a person needs to log in: this does not count against
-	// client.Options.Timeout. The end of the call, of the session or of the transport ends
-	// ctx.
+	// It may take as long as a person needs to log in: client.Options.Timeout does not include this
+	// time. ctx ends with the call, the session or the transport.
 	Refused(ctx context.Context, r Refusal) (again bool, err error)
 }
 
-// An Outgoing is an HTTP request that is about to be sent.
+// An Outgoing is an HTTP request to be sent.
 type Outgoing struct {
 	// Method is the HTTP method: POST for messages, GET for the stream of a session and for
 	// resumption, DELETE for the end of a session.
 	Method string
-	// URL is the endpoint. It must not be changed. It is not printed with the rest, since its
-	// query may hold a secret.
+	// URL is the endpoint. It must not be changed. It is not printed, because its query may hold a
+	// secret.
 	URL *url.URL `json:"-"`
 	// RPC is the method of the message, for example tools/call; empty for answers to the
 	// server's questions, GET and DELETE.
@@ -49,21 +45,15 @@ type Outgoing struct {
 	Target string
 }
 
-// Format implements [fmt.Formatter]. It leaves the URL out, whatever the verb.
-func (o Outgoing) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, o.text()) }
-
-// LogValue implements [slog.LogValuer] as Format does.
-func (o Outgoing) LogValue() slog.Value { return slog.StringValue(o.text()) }
-
-func (o Outgoing) text() string {
-	text := o.Method
+// Format leaves the URL out, whatever the verb.
+func (o Outgoing) Format(s fmt.State, _ rune) {
+	_, _ = io.WriteString(s, o.Method)
 	if o.RPC != "" {
-		text += " " + o.RPC
+		_, _ = io.WriteString(s, " "+o.RPC)
 	}
 	if o.Target != "" {
-		text += fmt.Sprintf(" %.100q", o.Target)
+		_, _ = fmt.Fprintf(s, " %.100q", o.Target)
 	}
-	return text
 }
 
 // A Refusal is a response that refuses the credentials of a request.
@@ -74,18 +64,13 @@ type Refusal struct {
 	Sent http.Header `json:"-"`
 	// Status is 401 or 403.
 	Status int
-	// Header is the header of the response. It is not printed.
+	// It is not printed.
 	Header http.Header `json:"-"`
 	// Attempt counts how often the message has been sent, from 1.
 	Attempt int
 }
 
-// Format implements [fmt.Formatter]. It leaves URL and headers out, whatever the verb.
-func (r Refusal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.text()) }
-
-// LogValue implements [slog.LogValuer] as Format does.
-func (r Refusal) LogValue() slog.Value { return slog.StringValue(r.text()) }
-
-func (r Refusal) text() string {
-	return fmt.Sprintf("%s: %d, attempt %d", r.Outgoing.text(), r.Status, r.Attempt)
+// Format leaves URL and headers out, whatever the verb.
+func (r Refusal) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "%v: %d, attempt %d", r.Outgoing, r.Status, r.Attempt)
 }

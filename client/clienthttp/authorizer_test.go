@@ -87,8 +87,7 @@ func (a arrival) key() string {
 	return strings.Join([]string{a.method, a.session, a.lastEvent, a.body}, " ")
 }
 
-// A gate refuses what comes to a handler the first time, and lets it through when it is sent
-// again.
+// A gate refuses what comes to a handler the first time, and lets it through when it is sent again.
 type gate struct {
 	next      http.Handler
 	status    int             // of the refusal

@@ -11,30 +11,26 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is the start of every error of this package. It occurs once in each
-// text.
+// errPrefix starts every error text of this package, once.
 const errPrefix errtext.Prefix = "clienthttp: "
 
 var (
-	// errClosed means that the transport was closed.
 	errClosed = errors.New("clienthttp: transport is closed")
-	// errResponseTooLarge is within the error for a message above
-	// [Options.MaxResponseBytes].
+	// errResponseTooLarge is wrapped by the error for a message above [Options.MaxResponseBytes].
 	errResponseTooLarge = errors.New("response is too large")
-	// errNoResponse is within the error for a stream that ended before the
-	// response: the connection broke, or the server ended it.
+	// errNoResponse is wrapped by the error for a stream that ended before the response.
 	errNoResponse = errors.New("stream ended without a response")
 )
 
-// A malformedError means that what arrived is no answer: not JSON, no message, one with another
-// id, too large, or of another content type.
+// A malformedError means an invalid response: not JSON, no message, another id, too large, or of
+// another content type.
 type malformedError struct {
 	err    error
 	offset int
 }
 
-// newMalformedError returns the error of an unusable response. data is its JSON, nil where the
-// fault is another one.
+// newMalformedError returns the error of an invalid response. data is its JSON, nil if that is not
+// at fault.
 func newMalformedError(data []byte, err error) error {
 	e := &malformedError{err, -1}
 	if data == nil {
@@ -52,35 +48,28 @@ func (e *malformedError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *malformedError) Unwrap() error { return e.err }
 
-// MalformedAt returns the byte at which JSON is not well formed, or a negative number where that is
-// not known or not the trouble. It is for packages that do not import this one.
+// MalformedAt returns the offset at which JSON is not well-formed, negative if that is not known or
+// not the fault. It is for packages that do not import this one.
 func (e *malformedError) MalformedAt() int { return e.offset }
 
-// maxExcerpt is how much of an error page is kept: enough to tell a proxy's
-// page from a server's, little enough to log.
+// maxExcerpt is how much of an error page is kept: enough to tell a proxy's page from a server's.
 const maxExcerpt = 512
 
-// maxChallenge is how much of a WWW-Authenticate header an error quotes: the reason and the
-// scopes come first.
+// maxChallenge is how much of a WWW-Authenticate header an error quotes.
 const maxChallenge = 256
 
-// A StatusError means that the server, or a proxy in front of it, answered with
-// an error status and without an error message of the protocol. For 401 and 403
-// with a WWW-Authenticate header, and for notifications, it is returned even with
-// such a message: the caller needs the header, and a notification has no response.
+// A StatusError means that the server, or a proxy in front of it, answered with an error status and
+// without an error message of the protocol. For 401 and 403 with a WWW-Authenticate header, and for
+// notifications, it wraps such a message: the caller needs the header, and a notification has no
+// response.
 type StatusError struct {
-	Status int
-	// Header is the header of the response.
-	Header http.Header
-	// Excerpt is the start of the body, at most 512 bytes. It is not to be
-	// trusted.
-	Excerpt string
-	// Response is the protocol's error message where there is one, else nil.
-	Response *protocol.Error
+	Status   int
+	Header   http.Header
+	excerpt  string          // the start of the body, at most maxExcerpt bytes
+	response *protocol.Error // the protocol's error message; nil: none
 }
 
-// Error names the status, and says of redirects that they are not followed. For 401 and 403
-// it quotes the WWW-Authenticate header, which says why credentials are refused.
+// Error names the status. For 401 and 403 it quotes the WWW-Authenticate header.
 func (e *StatusError) Error() string {
 	name := http.StatusText(e.Status)
 	text := fmt.Sprintf("clienthttp: HTTP status %d %s", e.Status, name)
@@ -88,10 +77,10 @@ func (e *StatusError) Error() string {
 	switch {
 	case challenge == "" && e.Status >= 300 && e.Status < 400:
 		return text + ": redirects are not followed"
-	case e.Response != nil && (challenge == "" || e.Response.Message != name):
-		text += fmt.Sprintf(": %v", e.Response)
-	case challenge == "" && e.Excerpt != "":
-		text += fmt.Sprintf(": %q", e.Excerpt)
+	case e.response != nil && (challenge == "" || e.response.Message != name):
+		text += fmt.Sprintf(": %v", e.response)
+	case challenge == "" && e.excerpt != "":
+		text += fmt.Sprintf(": %q", e.excerpt)
 	}
 	if challenge != "" {
 		text += fmt.Sprintf(": challenge %+q", challenge)
@@ -99,8 +88,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// challenge returns the start of the WWW-Authenticate header of a 401 or 403, empty where there is
-// none. Its quotation marks are apostrophes, so that it can be quoted itself.
+// challenge returns the start of the WWW-Authenticate header of a 401 or 403, with apostrophes for
+// quotation marks, because Error quotes it.
 func (e *StatusError) challenge() string {
 	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden {
 		return ""
@@ -111,10 +100,10 @@ func (e *StatusError) challenge() string {
 
 // Unwrap returns the protocol's error message where there is one.
 func (e *StatusError) Unwrap() error {
-	if e.Response == nil {
+	if e.response == nil {
 		return nil
 	}
-	return e.Response
+	return e.response
 }
 
 // HTTPStatus returns the status, for packages that do not import this one.

@@ -73,8 +73,7 @@ var failures = []struct {
 	{"stream without an answer", events(": x\n\n"), nil, "without a response"},
 }
 
-// Every error names its package once, of modern requests and of those in a
-// session.
+// Every error names its package once, of modern requests and of those in a session.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		for _, f := range failures {
@@ -144,9 +143,8 @@ func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, cl
 // and nothing in it that a terminal would act upon.
 func TestRefusedCredentialsNameTheReason(t *testing.T) {
 	challenged := func(status int, challenge string, response *protocol.Error) string {
-		err := &clienthttp.StatusError{Status: status, Response: response,
-			Header: http.Header{"Www-Authenticate": {challenge}}}
-		return err.Error()
+		return clienthttp.NewStatusError(status, http.Header{"Www-Authenticate": {challenge}},
+			response).Error()
 	}
 	bare := &protocol.Error{Code: -32600, Message: "Unauthorized"}
 	for _, test := range []struct{ got, want string }{

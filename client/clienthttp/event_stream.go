@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -14,20 +15,16 @@ import (
 )
 
 const (
-	// defaultRetry is the first wait before a broken stream is resumed, if
-	// the server does not set one (the retry field). The wait doubles with
-	// every attempt that receives nothing, up to 30 s.
+	// defaultRetry is the first wait before a broken stream is resumed, if the server does not set
+	// one (the retry field). It doubles with every attempt that receives nothing, up to maxBackoff.
 	defaultRetry = time.Second
-	// maxBackoff is the longest wait that the client chooses itself.
-	maxBackoff = 30 * time.Second
-	// maxRetry is the longest wait that a server may set. A server that
-	// needs more can keep the stream open.
+	maxBackoff   = 30 * time.Second
+	// maxRetry is the longest wait that a server may set.
 	maxRetry = time.Minute
-	// minRetry is the shortest wait that a server may set, so that it
-	// cannot make the client reconnect in a tight loop.
+	// minRetry is the shortest wait that a server may set, to prevent a tight loop.
 	minRetry = 10 * time.Millisecond
-	// maxResumptions is how often in a row the stream of a request is
-	// resumed without receiving anything.
+	// maxResumptions limits the attempts in a row that receive nothing, for the stream of a
+	// request.
 	maxResumptions = 5
 	// maxEventID is the longest event id that is sent back in a header.
 	maxEventID = 1 << 10
@@ -36,8 +33,8 @@ const (
 // errBroken means that a connection has ended. Its stream may be resumed.
 var errBroken = errors.New("connection has ended")
 
-// An eventStream is one stream of the server, over as many connections as it
-// takes: that of a request, which ends with the response, or that of a session.
+// An eventStream is one stream of the server over several connections: that of a request, which
+// ends with the response, or that of a session.
 type eventStream struct {
 	session *session
 	ctx     context.Context // answers to the server's requests end with it
@@ -51,9 +48,8 @@ type eventStream struct {
 	receivedAny  bool          // the current attempt has received something
 }
 
-// readToResponse reads the stream of a request until the response, and resumes
-// it where it broke (basic/transports of revision 2025-11-25, "Resumability and
-// Redelivery").
+// readToResponse reads the stream of a request until the response, and resumes it when it breaks
+// (basic/transports of revision 2025-11-25, "Resumability and Redelivery").
 func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error) {
 	for {
 		resp, err := e.readConnection(x)
@@ -77,7 +73,7 @@ func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// countAttempt counts another attempt and reports whether it is within maxResumptions.
+// countAttempt reports whether another attempt is within maxResumptions.
 func (e *eventStream) countAttempt() bool {
 	if e.receivedAny {
 		e.idleAttempts = 0
@@ -87,8 +83,7 @@ func (e *eventStream) countAttempt() bool {
 	return e.idleAttempts <= maxResumptions
 }
 
-// awaitRetry waits for retryDelay. It fails if the stream, its session or the
-// transport ends.
+// awaitRetry waits for retryDelay. It fails if the stream, its session or the transport ends.
 func (e *eventStream) awaitRetry() error {
 	timer := time.NewTimer(e.retryDelay())
 	defer timer.Stop()
@@ -102,19 +97,14 @@ func (e *eventStream) awaitRetry() error {
 	}
 }
 
-// retryDelay returns the wait before the next attempt: at least what the server
-// has set, within the bounds. The random part spreads the clients of a server
-// that has restarted.
+// retryDelay returns the wait before the next attempt: at least what the server has set, within the
+// bounds. Jitter spreads the clients of a restarted server.
 func (e *eventStream) retryDelay() time.Duration {
 	if e.hasRetry && e.idleAttempts <= 1 {
 		d := min(max(e.retry, minRetry), maxRetry)
 		return d + rand.N(d/10+1)
 	}
-	d := defaultRetry
-	for range min(e.idleAttempts-1, 10) {
-		d *= 2
-	}
-	d = min(d, maxBackoff)
+	d := min(defaultRetry<<min(max(e.idleAttempts-1, 0), 10), maxBackoff)
 	if e.hasRetry {
 		d = max(d, min(e.retry, maxRetry))
 		return d + rand.N(d/10+1)
@@ -122,8 +112,8 @@ func (e *eventStream) retryDelay() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// openConnection opens the stream, or resumes it after the last event. The
-// error is an errBroken if another attempt may succeed.
+// openConnection opens the stream, or resumes it after the last event. The error is errBroken if
+// another attempt may succeed.
 func (e *eventStream) openConnection() (*httpExchange, error) {
 	s := e.session
 	h := s.buildHeader(mediaSSE)
@@ -146,7 +136,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	case status == http.StatusNotFound && s.id != "":
 		err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
 	default:
-		err = &StatusError{Status: status, Header: x.resp.Header, Excerpt: x.readExcerpt()}
+		err = &StatusError{Status: status, Header: x.resp.Header, excerpt: x.readExcerpt()}
 		if x.isRefused {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {
@@ -158,8 +148,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	return nil, x.closeWith(err)
 }
 
-// explainLoss says of the stream of a request, which cannot be resumed, that the response is
-// lost.
+// explainLoss adds to err that the response of a request is lost.
 func (e *eventStream) explainLoss(err error) error {
 	if e.want.IsZero() {
 		return err
@@ -167,9 +156,8 @@ func (e *eventStream) explainLoss(err error) error {
 	return errPrefix.Errorf("%w: %w", errNoResponse, err)
 }
 
-// readConnection handles the events of one connection. It returns the response
-// if this is the stream of a request, else an error: errBroken if only the
-// connection has ended.
+// readConnection handles the events of one connection. It returns the response, or an error:
+// errBroken if only the connection has ended.
 func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error) {
 	events := x.newEventReader()
 	defer e.noteResumePoint(events)
@@ -198,11 +186,12 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// noteResumePoint remembers the last event id and the retry time. It ignores
-// ids that cannot be sent in a header.
+// noteResumePoint stores the retry time and the last event id, unless no header can carry it.
 func (e *eventStream) noteResumePoint(events *sse.Reader) {
 	id := events.LastEventID()
-	if id != "" && id != e.lastID && len(id) <= maxEventID && isPrintable(id) {
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if id != "" && id != e.lastID && len(id) <= maxEventID &&
+		!strings.ContainsFunc(id, isControl) {
 		e.lastID, e.receivedAny = id, true
 	}
 	if d, told := events.Retry(); told {
@@ -210,18 +199,7 @@ func (e *eventStream) noteResumePoint(events *sse.Reader) {
 	}
 }
 
-// isPrintable reports whether text has no control characters.
-func isPrintable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// handleEvent handles the data of one event: a message, or in revision
-// 2025-03-26 a batch.
+// handleEvent handles one message or, in revision 2025-03-26, a batch.
 func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 	messages := [][]byte{data}
 	if batch, is, err := protocol.DecodeBatch(data); is && e.session.version == protocol.V20250326 {
@@ -243,14 +221,15 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 	return found, nil
 }
 
-// handleMessage handles one message. It returns it if it is the response to the
-// request.
+// handleMessage handles one message, and returns it if it is the response.
 func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
 	if err != nil {
 		said, _ := protocol.AsError(err)
 		if r, ok := m.(*protocol.Request); ok && said != nil && jsonx.HasMember(data, "method") {
-			e.refuseRequest(r.ID, said)
+			e.runInSlot(func() {
+				e.session.sendAnswer(e.ctx, &protocol.Response{ID: r.ID, Error: said})
+			})
 			return nil, nil
 		}
 		return nil, e.badMessageError(data, err)
@@ -274,9 +253,8 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	return nil, nil
 }
 
-// badMessageError returns what an invalid message means: an error for the
-// stream of a request, since it may have been the response; nil for the stream
-// of a session.
+// badMessageError returns the error of an invalid message, which may have been the response; nil
+// for the stream of a session.
 func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil
@@ -297,13 +275,7 @@ func (e *eventStream) answerRequest(req *protocol.Request) {
 	})
 }
 
-// refuseRequest refuses an invalid request in a slot.
-func (e *eventStream) refuseRequest(id protocol.ID, said *protocol.Error) {
-	e.runInSlot(func() { e.session.sendAnswer(e.ctx, &protocol.Response{ID: id, Error: said}) })
-}
-
-// runInSlot calls run on another goroutine. It blocks while
-// protocol.MaxBackCalls of them run in the session.
+// runInSlot calls run on another goroutine. It blocks while protocol.MaxBackCalls of them run.
 func (e *eventStream) runInSlot(run func()) {
 	slots := e.session.slots
 	select {

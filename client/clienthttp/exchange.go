@@ -21,8 +21,7 @@ const (
 	mediaSSE  = "text/event-stream"
 )
 
-// An httpExchange is one HTTP request whose answer has begun to arrive. It ends
-// with closeWith.
+// An httpExchange is an HTTP request whose response has begun to arrive. It ends with closeWith.
 type httpExchange struct {
 	transport    *Transport
 	ctx          context.Context // of this exchange only
@@ -35,8 +34,7 @@ type httpExchange struct {
 	isRefused   bool        // the authorizer's credentials were
 }
 
-// readResponse reads the response to the request with the given id, from a JSON
-// body or a stream.
+// readResponse reads the response to a request from a JSON body or a stream.
 func (x *httpExchange) readResponse(id protocol.ID,
 	back protocol.Back) (*protocol.Response, error) {
 	media := x.mediaType()
@@ -66,12 +64,10 @@ func (x *httpExchange) readResponse(id protocol.ID,
 		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE))
 }
 
-// errServerRequest means that a server sent a request, which modern servers must
-// not.
 var errServerRequest = errors.New("no modern server may")
 
-// readStream passes notifications to back until the response arrives
-// (basic/transports/streamable-http, "Receiving Messages").
+// readStream passes notifications to back until the response (basic/transports/streamable-http,
+// "Receiving Messages").
 func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
 	events := x.newEventReader()
 	for {
@@ -84,7 +80,7 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
-		// The reader may hold many events, and the server may send without end.
+		// Also while events are buffered, and for a server that never stops.
 		if x.ctx.Err() != nil {
 			return nil, errPrefix.Errorf("%w", context.Cause(x.ctx))
 		}
@@ -112,17 +108,16 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 	}
 }
 
-// newEventReader returns a reader of the answer's events.
 func (x *httpExchange) newEventReader() *sse.Reader {
 	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
 }
 
-// readRefusal reads an answer with an error status. It returns the error
-// message of the protocol as a response if there is one, else a [*StatusError].
+// readRefusal reads a response with an error status. It returns an error message of the protocol as
+// a response, otherwise a [*StatusError].
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
-		failed.Excerpt = x.readExcerpt()
+		failed.excerpt = x.readExcerpt()
 		return nil, failed
 	}
 	body, err := x.readBody()
@@ -132,14 +127,14 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 	m, err := protocol.DecodeMessage(body)
 	resp, ok := m.(*protocol.Response)
 	if err != nil || !ok || resp.Error == nil {
-		failed.Excerpt = x.maskCredentials(clipBody(body))
+		failed.excerpt = x.maskCredentials(clipBody(body))
 		return nil, failed
 	}
 	if err := checkResponseID(resp, id); err != nil {
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	resp.Error = x.maskError(resp.Error)
-	failed.Response = resp.Error
+	failed.response = resp.Error
 	s := failed.Status
 	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden
 	if isAuth && failed.Header.Get("WWW-Authenticate") != "" {
@@ -148,20 +143,19 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 	return resp, nil
 }
 
-// checkAccepted checks the answer to a notification.
 func (x *httpExchange) checkAccepted() error {
 	if x.resp.StatusCode >= 200 && x.resp.StatusCode < 300 {
 		return nil
 	}
 	resp, err := x.readRefusal(protocol.ID{}, x.mediaType())
 	if err == nil {
-		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header, Response: resp.Error}
+		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header, response: resp.Error}
 	}
 	return err
 }
 
-// checkResponseID checks that a response is for the request of its exchange. An
-// error without id is: the exchange has only one request.
+// checkResponseID checks the id of a response. An error may lack it: the exchange has only one
+// request.
 func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
@@ -170,7 +164,7 @@ func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 		errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id))
 }
 
-// mediaType returns the media type of the answer without parameters.
+// mediaType returns the media type without parameters.
 func (x *httpExchange) mediaType() string {
 	value := x.resp.Header.Get("Content-Type")
 	if value == mediaJSON || value == mediaSSE {
@@ -183,14 +177,13 @@ func (x *httpExchange) mediaType() string {
 	return media
 }
 
-// readBody reads a whole body within the limit. The caller owns the memory,
-// which decoded messages alias.
+// readBody reads a body within the limit. Decoded messages alias the memory.
 func (x *httpExchange) readBody() ([]byte, error) {
 	limit, size := x.transport.maxBytes, x.resp.ContentLength
 	if size > limit {
 		return nil, x.newTooLargeError("body")
 	}
-	// A server may claim any length: only so much is believed beforehand.
+	// A server may claim any length: allocate no more than this at first.
 	const believed = 64 << 10
 	const unknown = 512
 	if size < 0 {
@@ -215,13 +208,11 @@ func (x *httpExchange) readBody() ([]byte, error) {
 	}
 }
 
-// newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
 	return newMalformedError(nil, errPrefix.Errorf("%s: %w: more than %d bytes", what,
 		errResponseTooLarge, x.transport.maxBytes))
 }
 
-// readExcerpt reads the start of a body that is no message.
 func (x *httpExchange) readExcerpt() string {
 	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, maxExcerpt))
 	return x.maskCredentials(clipBody(body))
@@ -231,8 +222,7 @@ func clipBody(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
 }
 
-// withoutCode turns the protocol error of a decoder into a plain error: it was
-// made for a peer, and no peer has sent it.
+// withoutCode turns the protocol error of a decoder into a plain error: no peer has sent it.
 func withoutCode(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return errors.New(e.Message)
@@ -240,8 +230,7 @@ func withoutCode(err error) error {
 	return err
 }
 
-// explainError replaces err by the cause of x.ctx if that has ended: the
-// caller's cancellation, or errClosed.
+// explainError replaces err by the cause of x.ctx if that has ended.
 func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
@@ -249,17 +238,15 @@ func (x *httpExchange) explainError(err error) error {
 	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
-// eventFraming is how many bytes an event may have besides its message: field
-// names, a type and an id.
+// eventFraming limits what an event has besides its message: field names, a type and an id.
 const eventFraming = 512
 
-// streamTail is how long a server may take to end a stream after the response.
+// streamTail limits the wait for the end of a stream after the response.
 const streamTail = time.Second
 
-// closeWith ends the exchange and returns err as explainError does. After a
-// failure it closes the connection, which tells the server to stop. After a
-// response on a stream it waits for the end of the stream on another goroutine,
-// so that the connection can be reused.
+// closeWith ends the exchange and returns explainError(err). After an error it closes the
+// connection, which tells the server to stop. After a response it reads the end of a stream on
+// another goroutine, so that the connection can be reused.
 func (x *httpExchange) closeWith(err error) error {
 	err = x.explainError(err)
 	x.unlinkCaller()
@@ -276,8 +263,7 @@ func (x *httpExchange) closeWith(err error) error {
 	return nil
 }
 
-// releaseAll closes the body and releases the contexts. The exchange must not
-// be used afterwards.
+// releaseAll closes the body and releases the contexts.
 func (x *httpExchange) releaseAll() {
 	if x.resp != nil {
 		_ = x.resp.Body.Close()

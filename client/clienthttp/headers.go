@@ -4,10 +4,11 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The headers of the transport in canonical spelling, so that they can be set in the map directly.
+// Headers in canonical spelling, which can be set in the map directly.
 const (
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
@@ -15,8 +16,8 @@ const (
 	headerParamPrefix = "Mcp-Param-"
 )
 
-// buildHeader returns the headers of one request: the caller's, overridden by
-// those of the protocol (basic/transports/streamable-http, "Request Metadata").
+// buildHeader returns the caller's headers, overridden by those of the protocol
+// (basic/transports/streamable-http, "Request Metadata").
 func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.Header, error) {
 	h := t.callerHeader(6 + len(mirror.Params))
 	// Five values in one allocation.
@@ -31,36 +32,20 @@ func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.He
 	}
 	delete(h, headerName)
 	if mirror.Name != "" {
-		values[4] = protocol.EncodeHeaderValue(mirror.Name)
+		values[4] = rules.EncodeValue(mirror.Name)
 		h[headerName] = values[4:5:5]
 	}
 	for _, p := range mirror.Params {
-		if !isToken(p.Name) {
+		if !rules.IsToken(p.Name) {
 			return nil, errPrefix.Errorf("parameter header %.64q: not a header name", p.Name)
 		}
-		h.Set(headerParamPrefix+p.Name, protocol.EncodeHeaderValue(p.Value))
+		h.Set(headerParamPrefix+p.Name, rules.EncodeValue(p.Value))
 	}
 	return h, nil
 }
 
-// callerHeader returns the caller's headers, with room for more.
 func (t *Transport) callerHeader(more int) http.Header {
 	h := make(http.Header, len(t.fixedHeader)+more)
 	maps.Copy(h, t.fixedHeader)
 	return h
-}
-
-// isToken reports whether name may be part of a header name (RFC 9110, 5.6.2).
-func isToken(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case c == '!', c == '#', c == '$', c == '%', c == '&', c == '\'', c == '*', c == '+',
-			c == '-', c == '.', c == '^', c == '_', c == '`', c == '|', c == '~':
-		default:
-			return false
-		}
-	}
-	return name != ""
 }

@@ -6,32 +6,25 @@ import (
 	"net/url"
 )
 
-// defaultMaxResponseBytes is the largest message that a server may send: the
-// size up to which servers of this library accept requests, and far more than a
-// model can use.
+// defaultMaxResponseBytes is the limit of a message, the same as for requests to servers of this
+// library.
 const defaultMaxResponseBytes = 4 << 20
 
 // Options configure a [Transport]. The zero value, and nil, mean defaults.
 type Options struct {
-	// HTTPClient sends the requests. Its CheckRedirect is not used:
-	// redirects are refused. Its Timeout, if any, also cuts streams off.
-	// Nil: a client of the transport's own, set up like
-	// [http.DefaultTransport].
+	// HTTPClient sends the requests. Its CheckRedirect is not used: redirects are refused. Its
+	// Timeout, if any, also ends streams. Nil: a client of its own, like [http.DefaultTransport].
 	HTTPClient *http.Client
-	// Header is sent with every request. Headers of the protocol override
-	// it. It is copied.
+	// Header is copied and sent with every request. Headers of the protocol override it.
 	Header http.Header
-	// Authorizer, if not nil, returns the credentials of each request, which
-	// override Header, and can renew those that are refused.
+	// Authorizer, if not nil, provides the credentials of each request, which override Header.
 	Authorizer Authorizer
-	// MaxResponseBytes limits one message of the server, be it a whole body
-	// or one event of a stream. 0: 4 MiB, negative: no
+	// MaxResponseBytes limits one message of the server, a body or an event. 0: 4 MiB, negative: no
 	// limit.
 	MaxResponseBytes int64
 }
 
-// parseEndpoint accepts absolute http and https URLs without fragment, and
-// without credentials, which would end up in logs.
+// parseEndpoint refuses URLs with credentials, because they would appear in logs.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

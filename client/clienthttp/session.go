@@ -5,30 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
-	// answerLimit is how long a server may take to accept an answer to one
-	// of its own requests. answerPause is the wait before the second
-	// attempt.
+	// answerLimit is how long a server may take to accept an answer; answerPause is the wait before
+	// the second attempt.
 	answerLimit = 30 * time.Second
 	answerPause = 250 * time.Millisecond
-	// noticeLimit is how long a server may take to accept the cancellation
-	// of a request or the end of a session. The outcome is ignored.
+	// noticeLimit is how long a server may take to accept the cancellation of a request or the end
+	// of a session.
 	noticeLimit = 2 * time.Second
-	// listenGrace is how long opening a session waits for the server's
-	// stream: a server may have to ask over it as soon as it is called.
-	// Some servers do not answer before they have something to send.
+	// listenGrace is how long opening a session waits for the stream of the session, which the
+	// server may need in the first call. Some servers do not answer before they have something to
+	// send.
 	listenGrace = 300 * time.Millisecond
-	// maxSessionID is the longest session id. It is sent with every
-	// request.
+	// maxSessionID is the longest session id, which every request carries.
 	maxSessionID = 1 << 10
 )
 
@@ -38,9 +37,9 @@ const (
 	headerLastEvent = "Last-Event-Id"
 )
 
-// A session is a session of a legacy revision (basic/transports of revision
-// 2025-11-25, "Session Management"). The server's own requests come over the
-// stream of the request that they relate to, or over the stream of the session.
+// A session is one of a legacy revision (basic/transports of revision 2025-11-25, "Session
+// Management"). Requests of the server arrive on the stream of the request that they relate to, or
+// on that of the session.
 type session struct {
 	transport *Transport
 	back      protocol.BackCaller
@@ -58,8 +57,8 @@ type session struct {
 
 var _ protocol.LegacySession = (*session)(nil)
 
-// OpenSession implements [protocol.LegacyPeer]. The session's own requests keep
-// the values of ctx, but not its end.
+// OpenSession implements [protocol.LegacyPeer]. Requests of the session keep the values of ctx, but
+// not its end.
 func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	s := &session{
@@ -75,8 +74,7 @@ func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Reques
 	return s, resp, nil
 }
 
-// initialize sends the initialize request and takes the session's id and
-// revision from the answer.
+// initialize sends the request and takes id and revision of the session from the response.
 func (s *session) initialize(ctx context.Context,
 	initialize *protocol.Request) (*protocol.Response, error) {
 	x, err := s.postMessage(ctx, initialize)
@@ -88,7 +86,9 @@ func (s *session) initialize(ctx context.Context,
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	if !isValidSessionID(id) {
+	// The id is repeated in a header. An empty one means none.
+	isInvisible := func(r rune) bool { return r < 0x21 || r > 0x7e }
+	if len(id) > maxSessionID || strings.ContainsFunc(id, isInvisible) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
 			"long")
 	}
@@ -101,18 +101,6 @@ func (s *session) initialize(ctx context.Context,
 	return resp, nil
 }
 
-// isValidSessionID reports whether an id can be repeated in a header: it is
-// visible ASCII and not too long. An empty id, which means none, can.
-func isValidSessionID(id string) bool {
-	for i := range len(id) {
-		if id[i] < 0x21 || id[i] > 0x7e {
-			return false
-		}
-	}
-	return len(id) <= maxSessionID
-}
-
-// buildHeader returns the headers of one request of the session.
 func (s *session) buildHeader(accept string) http.Header {
 	h := s.transport.callerHeader(6)
 	h["Accept"] = []string{accept}
@@ -126,7 +114,6 @@ func (s *session) buildHeader(accept string) http.Header {
 	return h
 }
 
-// postMessage sends one message.
 func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExchange, error) {
 	h := s.buildHeader(mediaJSON + ", " + mediaSSE)
 	h["Content-Type"] = []string{mediaJSON}
@@ -134,14 +121,16 @@ func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExc
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	x, err := s.transport.sendRequest(ctx, s.transport.outgoingOf(m), h, body)
+	x, err := s.transport.sendRequest(ctx, outgoingOf(m), h, body)
 	if err == nil && !x.isRefused {
-		s.noteAccepted()
+		select {
+		case s.accepted <- struct{}{}: // wakes awaitAccepted
+		default:
+		}
 	}
 	return x, err
 }
 
-// sessionContext derives a context that also ends with the session.
 func (s *session) sessionContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
@@ -151,14 +140,12 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 	}
 }
 
-// errAnswered is the cause with which the server's questions end when it has
-// answered the request that they relate to.
+// errAnswered ends the server's questions when it has answered their request.
 var errAnswered = errors.New("clienthttp: the request has been answered")
 
-// Handle implements [protocol.Peer]. If a stream breaks before the response, it
-// is resumed, if the server allows that. When ctx ends the server is told that
-// the request is cancelled: in legacy revisions a closed connection does not
-// mean that.
+// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if the
+// server allows that. When ctx ends it sends a cancellation: in legacy revisions a closed
+// connection is none.
 func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
@@ -166,12 +153,13 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	}
 	running, cancel := s.sessionContext(ctx)
 	defer cancel(errAnswered)
+	var resp *protocol.Response
 	x, err := s.postMessage(running, req)
 	if err == nil {
-		var resp *protocol.Response
-		if resp, err = s.readResponse(running, x, req.ID, back); err == nil {
-			return resp, nil
-		}
+		resp, err = s.readResponse(running, x, req.ID, back)
+	}
+	if err == nil {
+		return resp, nil
 	}
 	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, errNoResponse)) {
 		s.notices.start(func() { s.cancelRequest(context.WithoutCancel(ctx), req.ID) })
@@ -179,14 +167,13 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	return nil, err
 }
 
-// notices are the cancellations that are being sent. Its zero value is ready.
+// notices are the cancellations in flight. The zero value is ready.
 type notices struct {
 	mu      sync.Mutex
 	running int
 	idle    chan struct{} // closed when none is being sent; nil: nobody waits
 }
 
-// start sends one in the background.
 func (n *notices) start(send func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -202,7 +189,6 @@ func (n *notices) start(send func()) {
 	}()
 }
 
-// await waits until all are sent, each of which takes noticeLimit at most.
 func (n *notices) await() {
 	n.mu.Lock()
 	if n.running == 0 {
@@ -217,7 +203,6 @@ func (n *notices) await() {
 	<-idle
 }
 
-// cancelRequest tells the server that a request is cancelled.
 func (s *session) cancelRequest(ctx context.Context, id protocol.ID) {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -226,7 +211,6 @@ func (s *session) cancelRequest(ctx context.Context, id protocol.ID) {
 	})
 }
 
-// readResponse reads the answer to a request.
 func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol.ID,
 	back protocol.Back) (*protocol.Response, error) {
 	if x.resp.StatusCode == http.StatusOK && x.mediaType() == mediaSSE {
@@ -243,10 +227,8 @@ func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol
 	return resp, nil
 }
 
-// isRefusedWithoutID reports whether a request of the session was refused with
-// 400 and without its id. Some servers refuse so, instead of with 404, when
-// they do not know the session; others when they cannot read the request.
-// pingSaysGone tells the two apart.
+// isRefusedWithoutID reports whether a request was refused with 400 and without its id: some
+// servers do so for an unknown session, others for an invalid request. pingSaysGone decides.
 func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, err error) bool {
 	if x.resp.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
 		return false
@@ -255,12 +237,11 @@ func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, e
 		return resp.ID.IsZero()
 	}
 	said, ok := errors.AsType[*StatusError](err)
-	return ok && said.Response == nil
+	return ok && said.response == nil
 }
 
-// pingSaysGone asks the server whether it still knows the session, with a
-// request that every server accepts and that does nothing
-// (basic/utilities/ping). No answer counts as still known.
+// pingSaysGone reports whether the server refuses a ping in the session, too
+// (basic/utilities/ping). Without an answer the session counts as known.
 func (s *session) pingSaysGone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -279,7 +260,7 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
-// readSingleResponse reads an answer that is no stream. 404 ends the session.
+// readSingleResponse reads a response that is no stream. 404 ends the session.
 func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol.Response, error) {
 	status := x.resp.StatusCode
 	resp, err := x.readResponse(id, nil)
@@ -292,15 +273,14 @@ func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol
 	return nil, s.markGoneUnrun(x)
 }
 
-// markGoneUnrun is markGone where the server has refused a request instead of running it. The
-// error of the session itself does not say so: other requests may have run.
+// markGoneUnrun is markGone for a request that the server has refused. The error of the session
+// does not say so: other requests may have run.
 func (s *session) markGoneUnrun(x *httpExchange) error {
 	gone := s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
 	return fmt.Errorf("%w: %w", gone, protocol.ErrNotRun)
 }
 
-// markGone ends the session because the server no longer knows it, and returns
-// the error.
+// markGone ends a session that the server no longer knows, and returns the error.
 func (s *session) markGone(said error) error {
 	err := errPrefix.Errorf("%w: %w", protocol.ErrSessionGone, said)
 	s.endSession(err)
@@ -322,8 +302,6 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// startListening opens the stream of the session, and waits up to listenGrace
-// for it.
 func (s *session) startListening(ctx context.Context) {
 	opened := make(chan struct{})
 	go s.listenToServer(opened)
@@ -336,9 +314,8 @@ func (s *session) startListening(ctx context.Context) {
 	}
 }
 
-// listenToServer reads the stream of the session until the session ends or the
-// server reports that it has no such stream. It closes opened after the first
-// attempt to open the stream.
+// listenToServer reads the stream of the session until the session ends or the server has no such
+// stream. It closes opened after the first attempt.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {
@@ -371,9 +348,9 @@ func (s *session) listenToServer(opened chan struct{}) {
 	}
 }
 
-// awaitAccepted waits until the server has accepted the credentials of a message, since
-// listenToServer began its attempt: else the authorizer would ask a person again and again for
-// a login that was refused. It reports false if the session ends.
+// awaitAccepted waits until the server has accepted the credentials of a message since the last
+// attempt of listenToServer: else the authorizer would ask a person again and again. It reports
+// false if the session ends.
 func (s *session) awaitAccepted() bool {
 	select {
 	case <-s.accepted:
@@ -384,16 +361,7 @@ func (s *session) awaitAccepted() bool {
 	return false
 }
 
-// noteAccepted wakes awaitAccepted.
-func (s *session) noteAccepted() {
-	select {
-	case s.accepted <- struct{}{}:
-	default:
-	}
-}
-
-// postNotice sends a message that has no response: a notification, or an answer
-// to a request of the server.
+// postNotice sends a message without a response: a notification, or an answer to the server.
 func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 	ctx, cancel := s.sessionContext(ctx)
 	defer cancel(nil)
@@ -411,12 +379,11 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 	return x.closeWith(err)
 }
 
-// sendAnswer sends the response to a request of the server. A person may have
-// given it, so it is sent again until it is accepted: the server ignores a
-// second copy. If the server refuses it, there is no point in sending it again.
-// Asked ends when the server no longer waits for the answer.
+// sendAnswer sends the response to a request of the server. It may be a person's, so it is sent
+// again until the server accepts or refuses it: the server ignores a second copy. Asked ends when
+// the server no longer waits for it.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
-	var clock humantime.Clock // a login may take as long as the person needs
+	var clock waiting.Clock // a login may take as long as the person needs
 	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
 	defer ctx.Release()
 	for pause := answerPause; ; pause *= 2 {
@@ -447,7 +414,7 @@ func (s *session) Done() <-chan struct{} { return s.life.Done() }
 // Err implements [protocol.LegacySession].
 func (s *session) Err() error { return context.Cause(s.life) }
 
-// endSession ends the session once, and reports whether this call did.
+// endSession reports whether this call has ended the session.
 func (s *session) endSession(err error) (first bool) {
 	s.endOnce.Do(func() {
 		first = true
@@ -456,9 +423,8 @@ func (s *session) endSession(err error) (first bool) {
 	return first
 }
 
-// Close ends the session and tells the server (DELETE), after the cancellations of requests that
-// were given up before: some servers run these on when their session ends. It waits up to
-// noticeLimit for each of the two, and may fail.
+// Close ends the session on the server (DELETE), after pending cancellations: some servers run
+// requests on when their session ends. It waits up to noticeLimit for each of the two.
 func (s *session) Close() error {
 	s.notices.await()
 	if !s.endSession(errClosed) || s.id == "" {

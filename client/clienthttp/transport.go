@@ -9,15 +9,14 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Transport carries messages to a server over Streamable HTTP, one POST a
-// message. It is a [protocol.Peer]; all methods may be called concurrently.
+// A Transport is a [protocol.Peer] over Streamable HTTP, with one POST a message. All methods may
+// be called concurrently.
 type Transport struct {
 	endpoint     *url.URL
 	client       http.Client
@@ -28,12 +27,10 @@ type Transport struct {
 	// shownEndpoint is a copy of endpoint for the authorizer.
 	shownEndpoint *url.URL
 
-	// life is cancelled when the transport is closed, and with it every
-	// request. It is a field because it belongs to the transport and not to
-	// a request.
+	// life is cancelled when the transport is closed, and with it every request.
 	life    context.Context
 	endLife context.CancelCauseFunc
-	mu      sync.Mutex     // orders endLife after beginRequest
+	mu      sync.Mutex     // orders endLife after running.Add
 	running sync.WaitGroup // requests whose connection is in use
 }
 
@@ -52,19 +49,9 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	}
 	t := &Transport{endpoint: u, shownEndpoint: &shown, authorizer: opts.Authorizer,
 		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
-		fixedHeader: make(http.Header, len(opts.Header))}
+		fixedHeader: canonicalHeader(opts.Header)}
 	if t.maxBytes < 0 {
 		t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
-	}
-	for name, values := range opts.Header {
-		for _, v := range values {
-			t.fixedHeader.Add(name, v)
-		}
-	}
-	// Requests share the values: without spare capacity, a round tripper that
-	// appends to one does not write into what other requests read.
-	for name, values := range t.fixedHeader {
-		t.fixedHeader[name] = slices.Clip(values)
 	}
 	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
@@ -72,8 +59,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		t.ownTransport = newOwnTransport()
 		t.client.Transport = t.ownTransport
 	}
-	// A redirect would hand credentials and arguments to whoever the response
-	// names; an endpoint that moved is for the caller to look at.
+	// A redirect would send credentials and arguments to any host.
 	t.client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
@@ -88,16 +74,15 @@ func (t *Transport) ServerURL() string {
 	return shown.String()
 }
 
-// Handle posts a request and returns the response. Notifications that come
-// before it on a stream are passed to back in order; back may be nil. The end
-// of ctx closes the stream, which tells the server to stop
-// (basic/transports/streamable-http, "Cancellation").
+// Handle posts a request and returns the response. It passes earlier notifications on the stream to
+// back, which may be nil, in order. The end of ctx closes the stream, which tells the server to
+// stop (basic/transports/streamable-http, "Cancellation").
 //
-// An error message of the protocol is a response, whatever the HTTP status.
-// Other error statuses are a [*StatusError].
+// An error message of the protocol is a response, whatever the HTTP status, with the exceptions of
+// [StatusError].
 func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
-	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	x, err := t.postMessage(ctx, req, &req.Mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +93,12 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	return resp, nil
 }
 
-// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx
-// status about the request itself, whose body is no error of a modern revision;
-// such a body with status 200; and a request of the server on the stream
-// (basic/transports/streamable-http, "Backward Compatibility").
+// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx status about the
+// request itself, whose body is no error of a modern revision; such a body with status 200; and a
+// request of the server on the stream (basic/transports/streamable-http, "Backward Compatibility").
 func (t *Transport) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
-	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	x, err := t.postMessage(ctx, req, &req.Mirror)
 	if err != nil {
 		return nil, false, err
 	}
@@ -124,14 +108,14 @@ func (t *Transport) Probe(ctx context.Context,
 		return nil, ctx.Err() == nil &&
 			(isRequestFault(status) || errors.Is(err, errServerRequest)), err
 	}
-	if resp.Error == nil || revision.ProvesModern(resp.Error) {
+	if resp.Error == nil || rules.ProvesModern(resp.Error) {
 		return resp, false, nil
 	}
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// isRequestFault reports whether a status reports that the request itself is
-// wrong: any 4xx, except those about credentials and timing.
+// isRequestFault reports whether a status is about the request itself: any 4xx, except those about
+// credentials and timing.
 func isRequestFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden,
@@ -141,10 +125,9 @@ func isRequestFault(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// Notify posts a notification. Modern revisions have none from client to server
-// over HTTP.
+// Notify posts a notification.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
-	x, err := t.postMessage(ctx, n, n.Method, &protocol.Mirror{})
+	x, err := t.postMessage(ctx, n, &protocol.Mirror{})
 	if err != nil {
 		return err
 	}
@@ -164,8 +147,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// newOwnTransport returns a copy of the default transport, with a pool of its
-// own that is large enough for many calls to one host.
+// newOwnTransport returns a copy of the default transport, with its own and larger pool.
 func newOwnTransport() *http.Transport {
 	const idle = 32
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
@@ -176,22 +158,11 @@ func newOwnTransport() *http.Transport {
 	return own
 }
 
-// beginRequest counts a request as running, unless the transport is closed.
-func (t *Transport) beginRequest() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.life.Err() != nil {
-		return errClosed
-	}
-	t.running.Add(1)
-	return nil
-}
-
-// postMessage sends one message and returns when the header of the answer has
-// arrived.
-func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string,
+// postMessage sends one message and returns when the response header has arrived.
+func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	mirror *protocol.Mirror) (*httpExchange, error) {
-	header, err := t.buildHeader(method, mirror)
+	o := outgoingOf(m)
+	header, err := t.buildHeader(o.RPC, mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -199,27 +170,28 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method 
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	o := Outgoing{Method: http.MethodPost, RPC: method, Target: mirror.Name}
 	return t.sendRequest(ctx, o, header, body)
 }
 
-// sendHTTP sends one HTTP request and returns when the header of the answer has
-// arrived. A nil body means no body. The caller must end the exchange with
-// closeWith.
+// sendHTTP sends one HTTP request and returns when the response header has arrived. The caller must
+// end the exchange with closeWith.
 func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
 	body []byte) (*httpExchange, error) {
-	if err := t.beginRequest(); err != nil {
-		return nil, err
+	t.mu.Lock()
+	if t.life.Err() != nil {
+		t.mu.Unlock()
+		return nil, errClosed
 	}
+	t.running.Add(1)
+	t.mu.Unlock()
 	x := &httpExchange{transport: t}
-	// The context is linked to the caller's by hand, because closeWith cuts the
-	// link after the response, while the end of the stream is still read.
+	// The context is linked to the caller's by hand, because closeWith cuts the link after the
+	// response while the end of the stream is read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(errClosed) })
-	// The request is built by hand: http.NewRequest would parse the URL again.
-	// GetBody lets net/http send the request again if an idle connection was
-	// closed before it was sent.
+	// http.NewRequest would parse the URL again. GetBody lets net/http retry if an idle connection
+	// was closed.
 	hr := &http.Request{
 		Method: method,
 		URL:    t.endpoint,

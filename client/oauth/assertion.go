@@ -32,8 +32,8 @@ func (r *Registration) newAssertion(audience string) (string, error) {
 		Expiry:    jwt.NewNumericDate(now.Add(assertionLifetime))}).Serialize()
 }
 
-// newSigner returns the signer of a registration with a key. With a certificate RSA keys sign with
-// PSS, as Entra ID wants.
+// newSigner returns the signer of a registration with a key. RSA keys with a certificate sign with
+// PSS, as Entra ID requires.
 func (r *Registration) newSigner() (jose.Signer, error) {
 	key := cryptosigner.Opaque(r.PrivateKey)
 	algorithms := key.Algs()

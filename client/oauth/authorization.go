@@ -16,8 +16,8 @@ import (
 )
 
 // A Login is an unfinished login: the URL for the person, and the values that the authorization
-// response must match (RFC 6749, section 4.1.2). It can be encoded as JSON, so that another process
-// can finish it. The JSON holds secrets: seal it before it leaves the host.
+// response must match (RFC 6749, section 4.1.2). As JSON it can be passed to another process. The
+// JSON holds secrets: seal it before it leaves the host.
 type Login struct {
 	// URL is the authorization request, which the person opens in a browser.
 	URL string
@@ -63,8 +63,8 @@ func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.LogValue
 func (l Login) LogValue() slog.Value { return slog.StringValue("login at " + l.data.Issuer) }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
-// 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters
-// of the same names, and those of the provider are added.
+// 4.3; RFC 8707, section 2). Parameters of the authorization endpoint stay, unless they have the
+// same name.
 func (l *loginData) authorizationURL(m *serverMetadata, p *Provider) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *loginData) authorizationURL(m *serverMetadata, p *Provider) (string, er
 }
 
 // readCallback checks an authorization response and returns its code (RFC 6749, section 4.1.2; RFC
-// 9207, section 2.4). The state and the issuer are checked before anything else is used or shown.
+// 9207, section 2.4). State and issuer are checked before anything else is used or shown.
 func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code string, err error) {
 	q, err := url.ParseQuery(callback.RawQuery)
 	if err != nil {
@@ -131,8 +131,8 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 	return code, nil
 }
 
-// isRedirectedTo reports whether a callback has the path and the query of a redirect URI. Hosts may
-// see another authority than the browser.
+// isRedirectedTo reports whether a callback has the path and the query of a redirect URI. Its
+// authority may differ behind a proxy.
 func isRedirectedTo(callback *url.URL, redirectURI string) bool {
 	u, err := url.Parse(redirectURI)
 	if err != nil || callback.EscapedPath() != u.EscapedPath() {

@@ -5,10 +5,10 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3). The zero value: no challenge.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
 type challenge struct {
 	found    bool     // there is one
 	code     string   // the parameter error
@@ -20,8 +20,8 @@ type challenge struct {
 // maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// challengePart is a parameter of a challenge, with its name, quoted value and token value; or the
-// scheme of another one, with the token68 that may follow (RFC 9110, section 11.3).
+// challengePart is a parameter of a challenge (name, quoted value, token value), or the scheme of
+// another one, with the token68 that may follow (RFC 9110, section 11.3).
 var challengePart = func() *regexp.Regexp {
 	const token, space = "[-!#$%&'*+.^_`|~0-9A-Za-z]", `[ \t]*`
 	return regexp.MustCompile(`^(?s:(` + token + `+)` + space + `=` + space +
@@ -33,7 +33,7 @@ var challengePart = func() *regexp.Regexp {
 var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
 
 // readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
-// header that cannot be parsed has none.
+// malformed header has none.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
@@ -62,7 +62,6 @@ func readChallenge(h http.Header) challenge {
 	return bearer
 }
 
-// setParameter sets the field of a parameter. Other parameters are ignored.
 func (c *challenge) setParameter(name, value string) {
 	switch strings.ToLower(name) {
 	case "error":
@@ -70,7 +69,7 @@ func (c *challenge) setParameter(name, value string) {
 	case "error_description":
 		c.why = value
 	case "scope":
-		c.scopes = headers.ParseScopes(value)
+		c.scopes = rules.ParseScopes(value)
 	case "resource_metadata":
 		c.metadata = value
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -21,34 +21,12 @@ const (
 	wellKnownResource = "/.well-known/oauth-protected-resource"
 )
 
-// A Discovery has the checked metadata of an endpoint and of its authorization server. Hosts show
-// it to people, or learn from it for which issuer they need a [Registration].
-type Discovery struct {
-	// Resource is the resource that tokens are requested for (RFC 8707).
-	Resource string
-	// Issuers are the authorization servers that the endpoint names, at most ten. Issuer is the
-	// chosen one, as its own metadata names it.
-	Issuers []string
-	Issuer  string
-	// Scopes is scopes_supported of the endpoint.
-	Scopes []string
-	// MetadataDocuments reports whether the authorization server accepts a client's
-	// ClientInfo.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
-	MetadataDocuments, DynamicRegistration bool
-
-	server *serverMetadata
-}
-
-// Discover requests and checks the metadata of an endpoint and of its authorization server, as a
-// login does. Nobody is logged in. opts may be nil. The error is [ErrMetadata] if a document is
-// refused or cannot be read.
-func Discover(ctx context.Context, endpoint string, opts *Options) (*Discovery, error) {
-	s, err := New(endpoint, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer s.guard.client.CloseIdleConnections()
-	return s.discover(ctx, challenge{})
+// A discovery has the checked metadata of an endpoint and of its authorization server.
+type discovery struct {
+	resource string   // that tokens are requested for (RFC 8707)
+	issuer   string   // the chosen one, as its own metadata names it
+	scopes   []string // scopes_supported of the endpoint
+	server   *serverMetadata
 }
 
 // A resourceMetadata has the metadata of a protected resource (RFC 9728, section 2).
@@ -76,8 +54,8 @@ type serverMetadata struct {
 }
 
 // discover finds the authorization server of the endpoint (basic/authorization, "Authorization
-// Server Discovery"). A document that is refused ends the search: another place is not tried.
-func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) {
+// Server Discovery"). A refused document ends the search.
+func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) {
 	resource, err := s.discoverResource(ctx, c)
 	if errors.Is(err, errNoMetadata) && s.opts.Legacy {
 		return s.discoverLegacy(ctx)
@@ -93,9 +71,8 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{Resource: resource.Resource, Issuers: resource.Issuers, Issuer: server.Issuer,
-		Scopes: headers.UniteScopes(resource.Scopes), MetadataDocuments: server.Documents,
-		DynamicRegistration: server.Registration != "", server: server}, nil
+	return &discovery{resource.Resource, server.Issuer, rules.UniteScopes(resource.Scopes),
+		server}, nil
 }
 
 // errNoMetadata is the error of an MCP server without metadata.
@@ -103,7 +80,7 @@ var errNoMetadata = errors.New("the server has no metadata that names its author
 	"for servers of revision 2025-03-26 set Options.Legacy")
 
 // discoverResource gets the metadata of the endpoint: from the URL of the challenge, or else from
-// the well-known path of the endpoint, or else from that of its origin.
+// the well-known path of the endpoint or of its origin.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
 	root, urls := s.endpointOrigin()+wellKnownResource, s.resourceMetadataURLs()
 	if c.metadata != "" {
@@ -125,11 +102,10 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 	return nil, metadataError(root, errNoMetadata)
 }
 
-// endpointOrigin returns the origin of the endpoint.
 func (s *Source) endpointOrigin() string { return s.endpoint.Scheme + "://" + s.endpoint.Host }
 
 // resourceMetadataURLs returns the URLs at which the metadata of the endpoint may be, in the order
-// in which they are tried (RFC 9728, section 3.1).
+// of RFC 9728, section 3.1.
 func (s *Source) resourceMetadataURLs() []string {
 	path := s.endpoint.EscapedPath()
 	if path == "/" {
@@ -139,10 +115,7 @@ func (s *Source) resourceMetadataURLs() []string {
 		path += "?" + s.endpoint.RawQuery
 	}
 	root := s.endpointOrigin() + wellKnownResource
-	if path == "" {
-		return []string{root}
-	}
-	return []string{root + path, root}
+	return slices.Compact([]string{root + path, root})
 }
 
 // readResource checks the metadata of the endpoint (RFC 9728, section 3.3). Its resource must be
@@ -152,9 +125,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	if err := jsonx.Unmarshal(body, &m); err != nil {
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 9728"))
 	}
-	// An origin is the same resource with its slash and without: both have the same metadata URL
-	// (RFC 9728, section 3.1), and a request to either is the same (RFC 3986, section 6.2.3). URLs
-	// with a path that differ in a slash are different resources.
+	// An origin is the same resource with its slash and without (RFC 9728, section 3.1; RFC 3986,
+	// section 6.2.3). URLs with a path that differ in a slash are different resources.
 	origin := s.endpointOrigin()
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {
@@ -171,8 +143,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns one of the authorization servers of a resource: that of the login, or
-// else one of Options.Registrations, or else the first.
+// chooseIssuer returns the authorization server of the login, or else one of Options.Registrations,
+// or else the first that the resource names.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	current, err := s.readStored(ctx, false)
 	if err != nil {
@@ -193,8 +165,8 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 	return m.Issuers[0], nil
 }
 
-// resolveAlias maps an issuer as an MCP server names it to the issuer that its metadata must have:
-// that of the Provider with the name, or else the same.
+// resolveAlias returns the issuer that the metadata must have for an issuer as an MCP server names
+// it, see Provider.NamedAs.
 func (s *Source) resolveAlias(issuer string) string {
 	for _, p := range s.opts.Providers {
 		if p.NamedAs != "" && p.NamedAs == issuer {
@@ -241,7 +213,7 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 	m, err := s.discoverServer(ctx, issuer)
 	if errors.Is(err, errNoServerMetadata) && s.opts.Legacy {
 		d, legacyErr := s.discoverLegacy(ctx)
-		if legacyErr == nil && d.Issuer == issuer {
+		if legacyErr == nil && d.issuer == issuer {
 			return d.server, nil
 		}
 	}
@@ -252,8 +224,8 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 var errNoServerMetadata = errors.New("the authorization server has no metadata; if its " +
 	"endpoints are known, set Provider.Endpoints")
 
-// readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3). Its
-// issuer must be the one that was named, and it must support PKCE with S256.
+// readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3): its
+// issuer must be the one that was named.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
@@ -266,8 +238,8 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	return s.acceptServer(at, issuer, m)
 }
 
-// acceptServer checks the metadata of an authorization server whose issuer is the right one, and
-// caches it.
+// acceptServer checks and caches the metadata of an authorization server whose issuer is the right
+// one.
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {
@@ -304,7 +276,6 @@ func (s *Source) checkIss(m *serverMetadata) error {
 		"trust it, name it in Options.Providers or Registrations")
 }
 
-// checkEndpoints checks the URLs of the endpoints that an authorization server has.
 func (s *Source) checkEndpoints(m *serverMetadata) error {
 	for _, e := range []struct {
 		name, at string
@@ -326,8 +297,8 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 }
 
 // discoverLegacy uses the origin of the endpoint as its authorization server (revision 2025-03-26).
-// If that has no metadata, its endpoints have the paths of that revision.
-func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
+// Without metadata its endpoints have the paths of that revision.
+func (s *Source) discoverLegacy(ctx context.Context) (*discovery, error) {
 	origin := s.endpointOrigin()
 	server, err := s.discoverServer(ctx, origin)
 	if errors.Is(err, errNoServerMetadata) {
@@ -340,6 +311,5 @@ func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{Resource: s.endpointText, Issuers: []string{origin}, Issuer: server.Issuer,
-		DynamicRegistration: server.Registration != "", server: server}, nil
+	return &discovery{s.endpointText, server.Issuer, nil, server}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -13,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
-// and the one before its path is wrong. That at the root is not asked for.
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: metadata at the root is not requested then.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	faults := documentFaults(oauthtest.ResourceMetadata, "resource")
 	delete(faults, "does not answer")
@@ -60,7 +60,7 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	}
 }
 
-// TestMetadataAtTheRoot is about the origin, which is one resource with its slash and without.
+// TestMetadataAtTheRoot: an origin is one resource with its slash and without.
 func TestMetadataAtTheRoot(t *testing.T) {
 	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
 		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
@@ -68,20 +68,20 @@ func TestMetadataAtTheRoot(t *testing.T) {
 		nowhere(s)
 		s.resource.Edit(oauthtest.ResourceMetadata,
 			oauthtest.Set("resource", s.resource.Origin+suffix))
-		d, err := oauth.Discover(t.Context(), s.resource.URL, nil)
+		login, err := s.source(nobody).Begin(t.Context(), nil)
 		if !valid {
 			outcomes["resource"].check(t, err)
 			continue
 		}
-		noError.check(t, err)
-		if err == nil && d.Resource != s.resource.Origin+suffix {
-			t.Errorf("%q: tokens would be for %s", suffix, d.Resource)
+		check(t, err)
+		if want := "resource=" + url.QueryEscape(s.resource.Origin+suffix) + "&"; !strings.Contains(
+			login.URL, want) {
+			t.Errorf("%q: %s is not in %s", suffix, want, login.URL)
 		}
 	}
 }
 
-// TestLegacyServer is one of revision 2025-03-26 without metadata: its origin is the authorization
-// server, with the endpoints of that revision.
+// TestLegacyServer: without metadata, at the endpoints of revision 2025-03-26.
 func TestLegacyServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -97,17 +97,15 @@ func TestLegacyServer(t *testing.T) {
 	defer server.Close()
 	endpoint, err := url.Parse(server.URL + "/mcp")
 	noError.check(t, err)
-	opts := &oauth.Options{Legacy: true, RedirectURI: "https://app.example/back"}
-	d, err := oauth.Discover(t.Context(), endpoint.String(), opts)
-	if err != nil || d.Issuer != server.URL || !d.DynamicRegistration {
-		t.Fatalf("got %+v, %v", d, err)
-	}
-	source, err := oauth.New(endpoint.String(), opts)
+	source, err := oauth.New(endpoint.String(),
+		&oauth.Options{Legacy: true, RedirectURI: "https://app.example/back"})
 	noError.check(t, err)
 	login, err := source.Begin(t.Context(), nil)
 	check(t, err)
 	page, err := url.Parse(login.URL)
-	noError.check(t, err)
+	if err != nil || !strings.HasPrefix(login.URL, server.URL+"/authorize?") {
+		t.Errorf("the page is %s, %v", login.URL, err)
+	}
 	callback := url.Values{"code": {"x"}, "state": {page.Query().Get("state")}}
 	noError.check(t, source.Finish(t.Context(), login, &url.URL{RawQuery: callback.Encode()}))
 	header, err := source.Credentials(t.Context(), clienthttp.Outgoing{URL: endpoint})

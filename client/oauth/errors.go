@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A LoginRequiredError reports a call that needs a login where there is no [Interaction]. Hosts
-// pass it to [Source.Begin].
+// A LoginRequiredError reports a call that needs a login without an [Interaction]. Hosts pass it to
+// [Source.Begin].
 type LoginRequiredError struct {
-	// Scopes are those of the challenge of the server. They may be empty.
+	// Scopes are those of the challenge of the server, if any.
 	Scopes []string
 
 	challenge challenge
@@ -22,10 +22,9 @@ func (e *LoginRequiredError) Error() string {
 	return "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
 }
 
-// An InsufficientScopeError reports a request that lacks scopes where another login would not
-// help: the server has refused the request after a login for them, or names none, or the operation
-// has led to two such logins, or the person has denied one. In the last case the error is also
-// [ErrDenied].
+// An InsufficientScopeError reports a request that lacks scopes where another login would not help:
+// the server has refused the request after a login for them, or names none, or the operation has
+// led to two such logins, or the person has denied one; then the error is also [ErrDenied].
 type InsufficientScopeError struct {
 	// Needed are the scopes of the challenge, and Granted those of the token.
 	Needed, Granted []string
@@ -47,8 +46,7 @@ func (e *InsufficientScopeError) Error() string {
 type TokenError struct {
 	// Issuer is the authorization server.
 	Issuer string
-	// Code is the error code, of those that RFC 6749 and RFC 8707 define. Empty: the response has
-	// none, or another.
+	// Code is the error code, if RFC 6749 or RFC 8707 defines it.
 	Code string
 	// Retryable reports whether a later request may succeed. The login is kept then.
 	Retryable bool
@@ -78,28 +76,26 @@ func (e *TokenError) Error() string {
 // Unwrap returns Err.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// An ErrorKind is the class of an [Error]. It is an error itself: errors.Is(err, oauth.ErrStore)
-// reports whether err is, or wraps, an Error of the class.
+// An ErrorKind is the class of an [Error], and the target of errors.Is(err, oauth.ErrStore).
 type ErrorKind string
 
 const (
 	// ErrMetadata: the metadata of an MCP server or an authorization server is refused or cannot be
-	// read. The person was not asked to log in.
+	// read. No login began.
 	ErrMetadata ErrorKind = "no usable metadata"
 	// ErrUntrusted: the metadata of a server is that of another resource (RFC 9728, section 3.3) or
-	// issuer (RFC 8414, section 3.3), or the server names an address to which no request is sent on
-	// its behalf (see "Addresses"). Another error of this package wraps it.
+	// issuer (RFC 8414, section 3.3), or the server names an address that must not be reached (see
+	// "Addresses"). Another error of this package wraps it.
 	ErrUntrusted ErrorKind = "the server is not to be trusted"
 	// ErrRegistration: this client has no client id at the authorization server.
 	ErrRegistration ErrorKind = "no client id"
-	// ErrCallback: a callback URL is not the authorization response to the login, for example
-	// because its state is another.
+	// ErrCallback: a callback URL is not the authorization response to the login.
 	ErrCallback ErrorKind = "the callback is refused"
 	// ErrLogin: the authorization response has an error (RFC 6749, section 4.1.2.1) other than
-	// access_denied, or a login has failed within the last minute and no other page is opened.
+	// access_denied, or a login has failed within the last minute.
 	ErrLogin ErrorKind = "the login failed"
-	// ErrDenied: the person, or the authorization server on their behalf, has denied the login
-	// (access_denied). The same login is not requested again within five minutes.
+	// ErrDenied: the login was denied (access_denied). The same login is not requested again within
+	// five minutes.
 	ErrDenied ErrorKind = "access was denied"
 	// ErrStore: the [TokenStore] has failed. A record that cannot be read is not replaced.
 	ErrStore ErrorKind = "the store failed"
@@ -108,13 +104,13 @@ const (
 // Error returns the name of the class, for errors.Is.
 func (k ErrorKind) Error() string { return "oauth: " + string(k) }
 
-// An Error reports a failure whose text a program shows or logs. The other error types of this
-// package report those after which it goes on by itself.
+// An Error reports a failure whose text a program shows or logs. After the other error types of
+// this package it can go on by itself.
 type Error struct {
 	// Kind is the class of the failure.
 	Kind ErrorKind
-	// URL is that of the document, or the issuer where no document was found or the client has no
-	// id. Empty for the other classes.
+	// URL is that of the document, or the issuer of ErrRegistration and where no document was
+	// found. Empty for the other classes.
 	URL string
 	// Err is the cause, which may be nil. Text of a server is quoted, and cut after 200 bytes.
 	Err error
@@ -154,8 +150,8 @@ func callbackError(cause string) error { return &Error{Kind: ErrCallback, Err: e
 // storeError returns the error of a failed Store.
 func storeError(cause error) error { return &Error{Kind: ErrStore, Err: cause} }
 
-// knownErrorCode returns code if a specification defines it, or else nothing: any other code is
-// text that an untrusted server has chosen.
+// knownErrorCode returns code if a specification defines it, or else nothing: other codes are
+// untrusted text.
 func knownErrorCode(code string) string {
 	switch code {
 	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client",
@@ -171,8 +167,7 @@ func knownErrorCode(code string) string {
 // maxQuoted bounds the bytes of an untrusted text that are shown.
 const maxQuoted = 200
 
-// quoteUntrusted returns text of a server for an error: cut, and quoted, so that it is not taken
-// for text of this package.
+// quoteUntrusted returns text of a server for an error, cut and quoted.
 func quoteUntrusted(text string) string {
 	if len(text) > maxQuoted {
 		text = text[:maxQuoted] + "…"

@@ -9,7 +9,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -38,8 +37,8 @@ func (s *stage) close() {
 	}
 }
 
-// openNotes starts a server with the tools list and add, of which the second needs the scope
-// notes:write, an authorization server, and the browser of a person who consents.
+// openNotes starts a server with the tools list and add, of which add needs the scope notes:write,
+// an authorization server, and a browser.
 func openNotes() (*stage, *site) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -116,29 +115,7 @@ func Example() {
 	// list: done
 }
 
-// A host looks before it trusts: which issuer would get a secret, and what would be asked for.
-func ExampleDiscover() {
-	stage, notes := openNotes()
-	defer stage.close()
-	found, err := oauth.Discover(context.Background(), notes.resource.URL, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("resource is the endpoint:", found.Resource == notes.resource.URL)
-	fmt.Println("issuer is ours:", found.Issuer == notes.as.URL)
-	fmt.Println("scopes:", found.Scopes)
-	fmt.Println("registers clients:", found.DynamicRegistration)
-	fmt.Println("reads documents of clients:", found.MetadataDocuments)
-	// Output:
-	// resource is the endpoint: true
-	// issuer is ours: true
-	// scopes: [notes:read]
-	// registers clients: true
-	// reads documents of clients: true
-}
-
-// A web application sends the browser away and finishes the login when it comes back, perhaps in
-// another process.
+// A web application finishes the login when the browser comes back, perhaps in another process.
 func ExampleSource_Begin() {
 	stage, notes := openNotes()
 	defer stage.close()
@@ -188,8 +165,7 @@ func ExampleSource_Begin() {
 	// list: done
 }
 
-// The document that describes a client is its id at every authorization server that reads such
-// documents.
+// The metadata document is the client id at authorization servers that support such documents.
 func ExampleOptions_ServeMetadata() {
 	opts := &oauth.Options{Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/",
 		MetadataURL: "https://app.example/client.json"}}
@@ -206,94 +182,4 @@ func ExampleOptions_ServeMetadata() {
 	fmt.Println(document.ID, document.Name, document.RedirectURIs)
 	// Output:
 	// https://app.example/client.json Notes [http://127.0.0.1/callback http://localhost/callback]
-}
-
-// What a program can do about a failure depends on whose it is.
-func ExampleInsufficientScopeError() {
-	stage, notes := openNotes()
-	defer stage.close()
-	// The person may not write, whatever is asked for.
-	notes.as.Rewrite(oauthtest.Authorize, func(r *oauthtest.Request,
-		next oauthtest.Next) *oauthtest.Answer {
-		r.Form.Set("scope", "notes:read")
-		return next()
-	})
-	login, err := oauth.New(notes.resource.URL, &oauth.Options{
-		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = callTool(context.Background(), notes.resource.URL, login, "add")
-	fmt.Println(adviceFor(err))
-	// Output:
-	// you may not do this: it needs notes:read notes:write, and you have notes:read
-}
-
-// adviceFor says to a person what an error means.
-func adviceFor(err error) string {
-	var (
-		scope    *oauth.InsufficientScopeError
-		required *oauth.LoginRequiredError
-		token    *oauth.TokenError
-		failed   *oauth.Error
-	)
-	switch {
-	case errors.As(err, &scope):
-		return fmt.Sprintf("you may not do this: it needs %s, and you have %s",
-			strings.Join(scope.Needed, " "), strings.Join(scope.Granted, " "))
-	case errors.Is(err, oauth.ErrDenied):
-		return "you have refused"
-	case errors.As(err, &required):
-		return "log in first"
-	case errors.Is(err, oauth.ErrUntrusted):
-		return "the server is not who it says, or is set up wrongly: do not trust it"
-	case errors.Is(err, oauth.ErrMetadata):
-		return "the server is set up wrongly: tell those who run it"
-	case errors.As(err, &failed) && failed.Kind == oauth.ErrRegistration:
-		return "have this program registered at " + failed.URL
-	case errors.As(err, &token) && token.Retryable:
-		return fmt.Sprint("try again in ", token.RetryAfter)
-	case errors.Is(err, oauth.ErrLogin), errors.Is(err, oauth.ErrCallback):
-		return "log in again"
-	}
-	return "something else went wrong"
-}
-
-// A terminal has a person log in who has no browser on this machine: they open the page elsewhere
-// and paste the address that it ends at.
-type terminal struct{ read func() string }
-
-func (t terminal) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return t, nil }
-
-func (terminal) RedirectURI() string { return "http://127.0.0.1/callback" }
-
-func (terminal) Close() error { return nil }
-
-func (t terminal) Receive(_ context.Context, l *oauth.Login,
-	check func(callback *url.URL) error) (*url.URL, error) {
-	fmt.Println("open", l.URL)
-	callback, err := url.Parse(t.read())
-	if err != nil {
-		return nil, err
-	}
-	return callback, check(callback)
-}
-
-// Programs with a surface of their own implement [oauth.Interaction] and [oauth.Receiver].
-func ExampleInteraction() {
-	var in oauth.Interaction = terminal{read: func() string {
-		return "http://127.0.0.1/callback?code=x"
-	}}
-	receiver, err := in.Open(context.Background(), oauth.Redirect{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer receiver.Close()
-	login := &oauth.Login{URL: "https://issuer.example/authorize"} // Begin makes them
-	callback, err := receiver.Receive(context.Background(), login,
-		func(*url.URL) error { return nil })
-	fmt.Println(callback, err)
-	// Output:
-	// open https://issuer.example/authorize
-	// http://127.0.0.1/callback?code=x <nil>
 }

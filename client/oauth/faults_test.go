@@ -126,8 +126,7 @@ func foreignResources() map[string]edit {
 	}
 }
 
-// TestCallbackThatIsNotTheAnswer: a page that is not the answer to the login is refused, and its
-// code is never sent to the authorization server.
+// TestCallbackThatIsNotTheAnswer: it is refused, and its code is never sent.
 func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 	foreign := oauthtest.Set("iss", foreignIssuer)
 	for name, edits := range map[string][]edit{
@@ -160,8 +159,7 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 	}
 }
 
-// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept or sent. The
-// error says what came. A registration is forgotten when it is not known any more.
+// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept or sent.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
 	const access = "access_token"
 	faults := documentFaults(oauthtest.Token, access)
@@ -251,8 +249,7 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 	}
 }
 
-// TestRefreshThatFails: after a well-formed error the person logs in again. Whatever else goes
-// wrong, nobody has to.
+// TestRefreshThatFails: only a well-formed error leads to a login.
 func TestRefreshThatFails(t *testing.T) {
 	const refresh = oauthtest.Refresh
 	const again, kept = "search authorize=2", "search:retryable behave age=1m search authorize=1"
@@ -301,6 +298,12 @@ func TestLoginsThatAreRefused(t *testing.T) {
 			script: "search register=2 authorize=2"},
 		"a server that wants more for ever": {fault: forbidden,
 			script: "search:scopes*3 authorize=2 register=1"},
+		"a server that grants less": {fault: rewritten(oauthtest.Authorize, func(r *oauthtest.Request,
+			next oauthtest.Next) *oauthtest.Answer {
+			r.Form.Set("scope", "read")
+			return next()
+		}), script: "search write:scopes",
+			says: `needs the scopes "read write", and "read" were granted`},
 		"two logins for more scopes in ten minutes": {before: "search",
 			fault: both(forbidden, wantsMore), script: "search:scopes*3 authorize=3 " +
 				"refusals=9m59s search:error authorize=3 refusals=1s search:error authorize=5"},
@@ -341,8 +344,7 @@ func TestForbiddenWithoutACode(t *testing.T) {
 	}
 }
 
-// TestChallengesThatSayNothing: the metadata is where it is without them, and a 403 is no reason
-// for a login.
+// TestChallengesThatSayNothing: the metadata is found without them, and a 403 leads to no login.
 func TestChallengesThatSayNothing(t *testing.T) {
 	for name, f := range map[string]fault{
 		"none":                         challenged(func(string) []string { return nil }),
@@ -400,7 +402,7 @@ func scenarioError(t *testing.T, c scenario) error {
 // A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
-func (panickingPerson) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
+func (panickingPerson) Open(context.Context, string, string) (oauth.Receiver, error) {
 	panic("a bug of the host")
 }
 
@@ -457,8 +459,7 @@ func failedPages() map[string]scenario {
 	}
 }
 
-// TestOnePageAMinute: however a login fails after its page was opened, and however many calls there
-// are, the next page comes after a minute.
+// TestOnePageAMinute: whatever the failure of a login, the next page comes after a minute.
 func TestOnePageAMinute(t *testing.T) {
 	all := failedPages()
 	for name, c := range maps.Clone(all) {
@@ -511,8 +512,7 @@ func TestEndsAreObserved(t *testing.T) {
 	}
 }
 
-// TestLoginThatIsGivenUp: a call that ends before the person has logged in opens one page, and so
-// do the next ones. Their error is not that of a context.
+// TestLoginThatIsGivenUp: later calls open no page, and get no error of a context.
 func TestLoginThatIsGivenUp(t *testing.T) {
 	s := newSite(t, nil)
 	pages := 0
@@ -553,8 +553,7 @@ func TestPauseIsForOneLogin(t *testing.T) {
 	s.run(source, "search:token logout behave search")
 }
 
-// TestRefreshThatCannotBeReadForEver: an endpoint that answers each refresh with a page does not
-// keep the person out until Logout. One that is down does: logging in would not work either.
+// TestRefreshThatCannotBeReadForEver: it leads to a login, unless the endpoint is down.
 func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 	all := map[string]scenario{}
 	for name, c := range map[string]struct {
@@ -574,8 +573,7 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 	play(t, all)
 }
 
-// TestIssuerThatIsGone: the server has moved to another issuer while the token expired, and the old
-// issuer does not answer any more, or only with an error.
+// TestIssuerThatIsGone: the server has moved to another issuer while the token expired.
 func TestIssuerThatIsGone(t *testing.T) {
 	for outcome, f := range map[string]fault{
 		"retryable": replied(oauthtest.Refresh, unavailable),

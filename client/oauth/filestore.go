@@ -25,20 +25,19 @@ const (
 	maxRecordBytes = 1 << 20
 )
 
-// A FileStore is a [TokenStore] that keeps each record in a sealed file of a folder. Processes
-// that have the same folder and key share it. A file that cannot be opened, because it is damaged
-// or sealed with another key, is an error until somebody removes it: the login is not replaced.
-type FileStore struct {
+// A fileStore keeps each record in a sealed file of a folder.
+type fileStore struct {
 	folder string
 	ring   *seal.Keyring
 	names  []byte // a key for the names of files
 }
 
-// NewFileStore returns a store in a folder. It creates the folder, for its owner alone, if it does
-// not exist. key seals the files. It must be random, and kept elsewhere, for example in the
-// keyring of the operating system (see README.md). NewFileStore fails if the folder cannot be used,
-// or if key is zero.
-func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
+// NewFileStore returns a store that keeps each record in a sealed file of a folder, which it
+// creates for its owner alone. Processes with the same folder and key share the store. key must be
+// random, and kept elsewhere, for example in the keyring of the operating system (see README.md). A
+// file that is damaged or sealed with another key is an error until somebody removes it: the login
+// is not replaced. NewFileStore fails if the folder cannot be used, or if key is zero.
+func NewFileStore(folder string, key [32]byte) (TokenStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")
 	}
@@ -57,28 +56,27 @@ func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	return &FileStore{folder, ring, names}, nil
+	return &fileStore{folder, ring, names}, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the folder alone for every verb.
-func (s *FileStore) Format(f fmt.State, _ rune) {
+// Format prints the folder alone for every verb.
+func (s *fileStore) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
 }
 
 // recordPath returns the path of the file of a record. Its name is a keyed hash, which hides the
 // servers that a person uses.
-func (s *FileStore) recordPath(k Key) string {
+func (s *fileStore) recordPath(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", s.names, k.Issuer, k.Resource,
 		k.Account))
 	return filepath.Join(s.folder, base64.RawURLEncoding.EncodeToString(sum[:18]))
 }
 
-// Load implements [TokenStore].
-func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
+func (s *fileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	path := s.recordPath(k)
 	token, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoRecord
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -96,8 +94,8 @@ func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	return record, nil
 }
 
-// Save implements [TokenStore]. It writes a temporary file and renames it.
-func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
+// Save writes a temporary file and renames it.
+func (s *fileStore) Save(_ context.Context, k Key, record []byte) error {
 	path := s.recordPath(k)
 	token := s.ring.Seal(fmt.Appendf(nil, "%s\x00%s", filepath.Base(path), record))
 	f, err := os.CreateTemp(s.folder, "new-*") // readable for its owner alone
@@ -117,17 +115,16 @@ func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
 	return err
 }
 
-// Delete implements [TokenStore].
-func (s *FileStore) Delete(_ context.Context, k Key) error {
+func (s *fileStore) Delete(_ context.Context, k Key) error {
 	if err := os.Remove(s.recordPath(k)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Lock implements [TokenStore], by an advisory lock on a file, which the operating system releases
-// when the process dies. The file stays.
-func (s *FileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
+// Lock acquires an advisory lock on a file, which the operating system releases when the process
+// dies. The file stays.
+func (s *fileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
 	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)
 	if err != nil || !ok {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 func FuzzChallenge(f *testing.F) {
@@ -30,7 +30,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		code, scopes, metadata := oauth.ReadChallenge(http.Header{"Www-Authenticate": {text}})
 		for _, s := range scopes {
-			if !headers.IsScopeList(s) {
+			if !rules.IsScopeList(s) {
 				t.Errorf("scope %q", s)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // openLogins keeps logins in a folder, whose key is in the keyring of the operating system.
-func openLogins(folder string) (*oauth.FileStore, error) {
+func openLogins(folder string) (oauth.TokenStore, error) {
 	text, err := keyring.Get("Notes", "logins")
 	if errors.Is(err, keyring.ErrNotFound) {
 		if err = keyring.Set("Notes", "logins", rand.Text()); err == nil {
@@ -50,8 +50,7 @@ func (k *memoryKeyring) Set(service, user, text string) error {
 	return nil
 }
 
-// TestKeyInTheKeyring: a login outlives the program, and is never sealed with a key that the
-// keyring does not have.
+// TestKeyInTheKeyring: a login is never sealed with a key that the keyring does not have.
 func TestKeyInTheKeyring(t *testing.T) {
 	s, folder := newSite(t, nil), t.TempDir()
 	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -34,10 +34,9 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 	return s.logInAt(ctx, d, request)
 }
 
-// logInAt has the person log in, by Options.Interaction, or requests a token by Options.Machine. It
-// fails at once if there is neither, if the operation has led to maxStepUps logins, and with the
-// cached failure if there is one.
-func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
+// logInAt runs a login by Options.Interaction, or requests a token by Options.Machine. It fails at
+// once if there is neither, after maxStepUps logins of the operation, and with a cached failure.
+func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest) error {
 	if s.opts.Interaction == nil && s.opts.Machine == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
 	}
@@ -47,21 +46,21 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 	if request.operation != "" && !s.countStepUp(request.operation) {
 		return errTooManyStepUps
 	}
-	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
-		Scopes: request.challenge.scopes})
+	e := LoginEvent{Kind: LoginBegan, Issuer: d.issuer, Resource: d.resource,
+		Scopes: request.challenge.scopes}
+	s.reportEvent(e)
 	run := s.runLogin
 	if s.opts.Machine != nil {
 		run = s.logInMachine
 	}
-	err := run(ctx, d, request)
-	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
-		Scopes: request.challenge.scopes, Err: err})
-	return err
+	e.Kind, e.Err = LoginEnded, run(ctx, d, request)
+	s.reportEvent(e)
+	return e.Err
 }
 
 // failureKey is the key of a login in Source.failures.
-func failureKey(d *Discovery, request loginRequest) string {
-	return d.Issuer + "\x00" + joinScopes(request.challenge.scopes)
+func failureKey(d *discovery, request loginRequest) string {
+	return d.issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
 // rememberFailure caches a login that has failed after its page was opened.
@@ -78,8 +77,8 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = f
 }
 
-// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns
-// one for every login: a server may name another issuer, or other scopes, for each request.
+// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns one
+// for every login: a server may name other issuers or scopes for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,14 +115,14 @@ func (f *failure) cachedError(reason string) error {
 	return &Error{Kind: ErrLogin, Err: err}
 }
 
-// runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
-// comes back.
-func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginRequest) error {
-	redirect, err := s.redirectFor(ctx, d.server)
+// runLogin runs one login with the Interaction: it prepares it, opens its URL, and redeems the
+// code.
+func (s *Source) runLogin(ctx context.Context, d *discovery, request loginRequest) error {
+	path, last, err := s.redirectFor(ctx, d.server)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.opts.Interaction.Open(ctx, redirect)
+	receiver, err := s.opts.Interaction.Open(ctx, path, last)
 	if err != nil {
 		return err
 	}
@@ -150,10 +149,9 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 
 // Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
 // The host sends the browser to Login.URL, and passes the URL with which it comes back to
-// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, and has
-// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI must be set.
-// The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
-// own.
+// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, with the
+// scopes of the challenge; nil: the scopes of before. [Options].RedirectURI must be set. The client
+// may be registered (RFC 7591). Calls may overlap: each begins a login of its own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -167,12 +165,12 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.Issuer))
+	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.issuer))
 }
 
-// prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
-// code verifier. The client is registered if it has no id there.
-func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRequest,
+// prepareLogin makes a login at the authorization server of d, with its scopes, state and code
+// verifier. It registers the client if that has no id there.
+func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRequest,
 	redirectURI string) (*Login, error) {
 	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
 	if err != nil {
@@ -183,28 +181,26 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 		return nil, err
 	}
 	l := &Login{data: loginData{
-		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.Issuer, Resource: d.Resource,
+		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.issuer, Resource: d.resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
-		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.Issuer),
+		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.issuer),
 	}}
-	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.Issuer))
+	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.issuer))
 	return l, err
 }
 
-// chooseScopes returns the scopes to request: those of Options.Scopes, or else those of the
-// challenge and those that were requested before at this authorization server, or if there are
-// none, those that the metadata names (basic/authorization, "Scope Selection Strategy").
-func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
+// chooseScopes returns the scopes to request, see Options.Scopes, as Provider.Scopes limits them.
+func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRequest) (
 	[]string, error) {
-	p := s.providerFor(d.Issuer)
+	p := s.providerFor(d.issuer)
 	choice := ScopeChoice{Challenge: p.localScopes(request.challenge.scopes),
-		Supported: p.localScopes(d.Scopes)}
+		Supported: p.localScopes(d.scopes)}
 	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	if current != nil && current.issuer == d.Issuer && current.resource == d.Resource {
+	if current != nil && current.issuer == d.issuer && current.resource == d.resource {
 		choice.Requested = current.record.Requested
 	}
 	var scopes []string
@@ -215,21 +211,21 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 			return nil, err
 		}
 		for _, text := range chosen {
-			if !headers.IsScopeList(text) {
+			if !rules.IsScopeList(text) {
 				return nil, fmt.Errorf("oauth: Options.Scopes returned %q, which is no scope", text)
 			}
 		}
-		scopes = headers.UniteScopes(chosen)
+		scopes = rules.UniteScopes(chosen)
 	case len(choice.Challenge) > 0:
-		scopes = headers.UniteScopes(choice.Requested, choice.Challenge)
+		scopes = rules.UniteScopes(choice.Requested, choice.Challenge)
 	case len(choice.Requested) > 0:
 		scopes = choice.Requested
 	default:
-		scopes = headers.UniteScopes(choice.Supported)
+		scopes = rules.UniteScopes(choice.Supported)
 	}
 	scopes = p.limitScopes(p.localScopes(scopes))
 	if s.opts.Machine == nil && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
-		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
+		scopes = rules.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil
 }
@@ -239,10 +235,10 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 const scopeOfflineAccess = "offline_access"
 
 // Finish ends a login with the URL that the browser came back with: it checks the authorization
-// response and redeems its code. The login may have been begun by a Source of another process with
-// the same endpoint, account and options. The error is [ErrCallback] if the URL does not belong to
-// the login, [ErrDenied] or [ErrLogin] if it has the error of the authorization server, and a
-// [*TokenError] if the code cannot be redeemed. Calls may overlap, and wait for one another.
+// response and redeems its code. A Source of another process with the same endpoint, account and
+// options may have begun the login. The error is [ErrCallback] if the URL does not belong to the
+// login, [ErrDenied] or [ErrLogin] for an error of the authorization server, and a [*TokenError] if
+// the code cannot be redeemed. Calls may overlap, and wait for one another.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
@@ -252,8 +248,8 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	return s.completeLogin(ctx, l, callback)
 }
 
-// completeLogin is Finish for callers that hold the lock of the login in the store. The token
-// request is not cancelled with ctx: its code can be used once.
+// completeLogin is Finish for callers with the lock of the login. The token request is not
+// cancelled with ctx: its code can be used once.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:

@@ -102,8 +102,7 @@ func TestClients(t *testing.T) {
 	})
 }
 
-// TestEveryRequestNamesTheResource: the login, the code and the refresh. It is never in a URL of
-// the server, and no token is.
+// TestEveryRequestNamesTheResource: and no URL of the server has a query.
 func TestEveryRequestNamesTheResource(t *testing.T) {
 	s, source := newLogin(t)
 	s.run(source, "expire search")
@@ -143,8 +142,7 @@ func TestTokenGoesToItsEndpointAlone(t *testing.T) {
 	}
 }
 
-// TestStrayRequestsDoNotEndTheWait: whatever else comes to the page of the login gets 400, and the
-// login goes on.
+// TestStrayRequestsDoNotEndTheWait: they get 400, and the login goes on.
 func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 	for _, host := range []string{"", "localhost"} {
 		s := newSite(t, nil)
@@ -213,9 +211,8 @@ func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	}
 }
 
-// TestPortsThatAreBusy: a registration may be bound to the port of the last login, and a busy one
-// means another registration. Without a free one the login fails. If another program listens on one
-// of the addresses of localhost, the browser may come back to that program.
+// TestPortsThatAreBusy: a busy port means another registration; without a free one, also on one of
+// the addresses of localhost, the login fails.
 func TestPortsThatAreBusy(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	source := s.source()
@@ -242,7 +239,7 @@ func TestPortsThatAreBusy(t *testing.T) {
 	defer six.Close()
 	port = six.Addr().(*net.TCPAddr).Port
 	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
-	r, err := b.Open(t.Context(), oauth.Redirect{})
+	r, err := b.Open(t.Context(), "", "")
 	check(t, err)
 	defer r.Close()
 	if u := r.RedirectURI(); u == fmt.Sprintf("http://localhost:%d/callback", port) {
@@ -258,15 +255,14 @@ func receive(ctx context.Context, t *testing.T, page string, refuse error,
 	b := &oauth.Loopback{Browse: func(ctx context.Context, _ string) error {
 		return browse(ctx, receiver.RedirectURI())
 	}}
-	receiver, err := b.Open(ctx, oauth.Redirect{})
+	receiver, err := b.Open(ctx, "", "")
 	check(t, err)
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: page}, func(*url.URL) error { return refuse })
 	return err
 }
 
-// TestNobodyComesBack: the wait for a person ends after five minutes. The error says why a callback
-// was refused.
+// TestNobodyComesBack: the wait ends after five minutes, and says why a callback was refused.
 func TestNobodyComesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	refused := &oauth.Error{Kind: oauth.ErrCallback, Err: errors.New("of another issuer")}
@@ -323,8 +319,7 @@ func TestPersonPastesTheURL(t *testing.T) {
 	s.wantNoSecrets(shown.String())
 }
 
-// TestLoginThatAnotherProcessFinishes: a call reports that a login is needed, the host sends a
-// browser to a page, and another process takes what it comes back with.
+// TestLoginThatAnotherProcessFinishes: by Begin, JSON and Finish.
 func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	s, store := newSite(t, nil), oauth.NewMemoryStore()
 	of := func(account string) *oauth.Source {
@@ -358,8 +353,7 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	s.run(nil, "register=1") // it is the program's
 }
 
-// TestBeginRequestsTheScopesOfTheStoredLogin: a Source that has sent no request yet reads the store
-// first. A login without the scopes of the last one would lose them.
+// TestBeginRequestsTheScopesOfTheStoredLogin: also before the first request of a Source.
 func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
 	store := oauth.NewMemoryStore()
 	s, source := newLogin(t, storedIn(store))
@@ -391,8 +385,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	noError.check(t, source.Finish(t.Context(), login, callback))
 	again := source.Finish(t.Context(), login, callback) // the code was used
 	tokenError.check(t, again)
-	files, err := oauth.NewFileStore(t.TempDir(), childKey)
-	check(t, err)
+	files := newFileStore(t, t.TempDir(), 1)
 	opts.Observe = nil // JSON has no functions
 	asJSON, err := json.Marshal(opts.Registrations)
 	check(t, err)
@@ -401,7 +394,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	key := opts.Registrations[0]
 	key.PrivateKey, key.ClientSecret = newKeys(t)["ES256"], ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		for _, v := range []any{source, *login, login, opts, &opts, store, files, *files, events,
+		for _, v := range []any{source, *login, login, opts, &opts, store, files, events,
 			again, opts.Registrations[0], withoutURL} {
 			s.wantNoSecrets(fmt.Sprintf(verb, v))
 		}
@@ -414,8 +407,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	s.wantNoSecrets(string(asJSON))
 }
 
-// TestMetadataDocumentOfTheClient is what authorization servers read. See also
-// ExampleOptions_ServeMetadata.
+// TestMetadataDocumentOfTheClient: see also ExampleOptions_ServeMetadata.
 func TestMetadataDocumentOfTheClient(t *testing.T) {
 	opts := &oauth.Options{Client: oauth.ClientInfo{MetadataURL: "https://app.example/c.json"}}
 	for method, want := range map[string]int{http.MethodGet: 200, http.MethodPost: 405} {
@@ -451,8 +443,7 @@ func TestCodeOfThePage(t *testing.T) {
 	noError.check(t, err)
 }
 
-// TestRedirectURIOfEachIssuer: each issuer has a redirect URI of its own, and Finish takes no
-// callback of another one. Hosts may see another authority than the browser.
+// TestRedirectURIOfEachIssuer: Finish accepts no callback of another one, at any authority.
 func TestRedirectURIOfEachIssuer(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source(nobody, func(o *oauth.Options) {
@@ -478,8 +469,7 @@ func TestRedirectURIOfEachIssuer(t *testing.T) {
 	}
 }
 
-// TestPathOfEachIssuer: registrations have a path for each issuer. A client that was registered
-// beforehand keeps its redirect URI.
+// TestPathOfEachIssuer: pre-registered clients keep their redirect URI.
 func TestPathOfEachIssuer(t *testing.T) {
 	s, _ := newLogin(t)
 	s.run(s.source(s.register), "search")

@@ -25,68 +25,58 @@ import (
 // callbackPath is the path of the redirect URI of clients that are not registered dynamically.
 const callbackPath = "/callback"
 
-// A Redirect has what an [Interaction] chooses a redirect URI by.
-type Redirect struct {
-	// Last is the redirect URI with which this client was registered last at the authorization
-	// server; empty: there is none. With another redirect URI the client may be registered again.
-	Last string
-	// Path is the path to use: "/callback", and where the client is registered dynamically another
-	// one for each issuer. An authorization server that passes on the client id of this client at
-	// another one does not get its code then (RFC 9700, section 4.4.2.2).
-	Path string
-}
-
-// issuerPath returns the path of the redirect URI of clients that are registered dynamically at an
-// issuer.
+// issuerPath returns the path of the redirect URI of clients that are registered dynamically.
 func issuerPath(issuer string) string {
 	sum := sha256.Sum256([]byte(issuer))
 	return callbackPath + "/" + hex.EncodeToString(sum[:8])
 }
 
-// An Interaction has a person log in. Calls of one [Source] do not overlap, neither of the
-// Interaction nor of its Receivers.
+// An Interaction performs logins with a person. Calls of one [Source] do not overlap, neither of
+// the Interaction nor of its Receivers.
 type Interaction interface {
-	// Open prepares a login. The error ends the login. ctx ends when the login does.
-	Open(ctx context.Context, r Redirect) (Receiver, error)
+	// Open prepares a login. path is the path of the redirect URI to use: "/callback", and for a
+	// client that is registered dynamically another one for each issuer, so that an authorization
+	// server which passes on the client id of another one does not get the code of that (RFC 9700,
+	// section 4.4.2.2). last is the redirect URI of the last such registration at the issuer, or
+	// empty: with another one the client may be registered again. The error ends the login. ctx
+	// ends when the login does.
+	Open(ctx context.Context, path, last string) (Receiver, error)
 }
 
 // A Receiver receives the authorization response of one login.
 type Receiver interface {
 	// RedirectURI returns the redirect URI of the login.
 	RedirectURI() string
-	// Receive has the person open Login.URL, and returns the URL with which the browser comes
-	// back. It calls check for each such URL: one for which check returns [ErrCallback] does not
-	// belong to the login, and Receive must go on waiting. check may be called concurrently.
-	// Receive is called once, and must return when ctx ends.
+	// Receive opens Login.URL for the person, and returns the URL with which the browser comes
+	// back. It calls check for each such URL: after [ErrCallback] it must go on waiting. check may
+	// be called concurrently. Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases the resources of Open. It is called once, after Receive has returned, or
-	// without a call of it. Its error is dropped.
+	// Close releases the resources of Open. It is called once, after Receive or without it. Its
+	// error is dropped.
 	Close() error
 }
 
 // A Loopback is an [Interaction] for a person with a browser on this machine: it opens the browser,
 // and listens on a loopback address for the authorization response (RFC 8252, section 7.3). If the
 // browser is on another machine, as over SSH, the person pastes the URL of the page that the
-// browser cannot load. The zero value opens the browser, prints nothing and reads nothing. The
-// fields must not be changed after the first login. Several Sources may use a Loopback
-// concurrently.
+// browser cannot load. The zero value opens the browser. The fields must not be changed after the
+// first login. Several Sources may use a Loopback concurrently.
 type Loopback struct {
 	// Host is the loopback host of the redirect URI: "127.0.0.1", "::1" or "localhost". Empty:
 	// 127.0.0.1.
 	Host string
-	// Ports are tried in this order, for authorization servers that compare the port of redirect
-	// URIs. Nil: a free port.
+	// Ports are tried in this order, for authorization servers that compare the port. Nil: a free
+	// port.
 	Ports []int
-	// Browse opens a URL in the person's browser. It must not pass the URL to a shell. It may
-	// return at once or when the browser ends; ctx ends with the login. An error ends the login if
-	// Prompt is nil; else the person can open the URL. Nil: the command of the operating system.
+	// Browse opens a URL in the person's browser, without a shell. It may return at once or when
+	// the browser ends; ctx ends with the login. An error ends the login if Prompt is nil. Nil: the
+	// command of the operating system.
 	Browse func(ctx context.Context, url string) error
 	// Prompt gets the URL as a line for the person. It must not be the standard output of a server
 	// over stdio. Nil: the URL is not written.
 	Prompt io.Writer
-	// Paste is read for the URL with which the browser was sent back, which the person pastes as a
-	// line. A goroutine reads it from the first login on, and does not end before Paste does. Nil:
-	// nothing is read.
+	// Paste is read for the URL with which the browser was sent back, as a line. A goroutine reads
+	// it from the first login on until it ends. Nil: nothing is read.
 	Paste io.Reader
 
 	mu    sync.Mutex
@@ -94,24 +84,23 @@ type Loopback struct {
 }
 
 // Open implements [Interaction]: it listens on a port.
-func (b *Loopback) Open(ctx context.Context, r Redirect) (Receiver, error) {
+func (b *Loopback) Open(ctx context.Context, path, last string) (Receiver, error) {
 	host := b.Host
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	var failed error
-	for _, port := range b.candidatePorts(host, r.Last) {
+	for _, port := range b.candidatePorts(host, last) {
 		listeners, err := listenLoopback(ctx, host, port)
 		if err == nil {
-			return newReceiver(b, host, r.Path, listeners), nil
+			return newReceiver(b, host, path, listeners), nil
 		}
 		failed = errors.Join(failed, err)
 	}
 	return nil, fmt.Errorf("oauth: no port to come back to: %w", failed)
 }
 
-// candidatePorts returns the ports to try: Ports, or else that of hint and then any free one, which
-// is 0.
+// candidatePorts returns the ports to try: Ports, or else that of hint and then 0, any free one.
 func (b *Loopback) candidatePorts(host, hint string) []int {
 	if len(b.Ports) > 0 {
 		return b.Ports
@@ -126,7 +115,7 @@ func (b *Loopback) candidatePorts(host, hint string) []int {
 
 // listenLoopback listens on a port of a loopback host; 0: any free one. For localhost it listens on
 // both addresses, since a browser may use either. It fails if another program has the port of one
-// of them: the authorization response would be sent there.
+// of them, which would get the authorization response.
 func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener, error) {
 	addresses := []string{host}
 	if host == "localhost" {
@@ -150,7 +139,6 @@ func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener,
 	return all, nil
 }
 
-// hasIPv6Loopback reports whether programs can listen on ::1.
 func hasIPv6Loopback(ctx context.Context) bool {
 	l, err := listenTCP(ctx, "::1", 0)
 	if err != nil {
@@ -183,7 +171,6 @@ type loopbackReceiver struct {
 	refused error                         // ErrCallback of the last refused callback; nil: none
 }
 
-// newReceiver returns a receiver that serves listeners until it is closed.
 func newReceiver(b *Loopback, host, path string, listeners []net.Listener) *loopbackReceiver {
 	port := listeners[0].Addr().(*net.TCPAddr).Port
 	r := &loopbackReceiver{b: b, authority: net.JoinHostPort(host, strconv.Itoa(port)),
@@ -196,10 +183,9 @@ func newReceiver(b *Loopback, host, path string, listeners []net.Listener) *loop
 	return r
 }
 
-// RedirectURI implements [Receiver].
 func (r *loopbackReceiver) RedirectURI() string { return "http://" + r.authority + r.path }
 
-// Close implements [Receiver]. It waits up to a second for pages that are being served.
+// Close waits up to a second for pages that are being served.
 func (r *loopbackReceiver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -229,8 +215,8 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// acceptCallback passes the callback of the login to Receive. It returns false for a callback that
-// does not belong to the login, and after the first one that does.
+// acceptCallback passes the callback of the login to Receive. It returns false for any other one,
+// and after the first.
 func (r *loopbackReceiver) acceptCallback(callback *url.URL) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +232,7 @@ func (r *loopbackReceiver) acceptCallback(callback *url.URL) bool {
 	return true
 }
 
-// Receive implements [Receiver]. It ends after five minutes.
+// Receive ends after five minutes.
 func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)

@@ -14,16 +14,15 @@ const (
 	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
-// A Machine gets tokens without a browser: [ClientCredentials], [Workload] or [Enterprise]. The
-// credentials of a machine are sent to issuers alone that Options.Registrations names.
+// A Machine gets tokens without a browser: [ClientCredentials], [Workload] or [Enterprise]. Its
+// credentials are only sent to issuers in Options.Registrations.
 type Machine interface {
 	// extension returns the capability that clients declare, or "".
 	extension() string
 	// check returns the first mistake in the fields, or nil.
 	check() error
-	// newForm returns the parameters of the grant for a token of the authorization server of d,
-	// without the scopes.
-	newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (url.Values, error)
+	// newForm returns the parameters of the grant, without the scopes.
+	newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (url.Values, error)
 }
 
 // ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
@@ -36,10 +35,10 @@ func (ClientCredentials) extension() string {
 
 func (ClientCredentials) check() error { return nil }
 
-func (ClientCredentials) newForm(_ context.Context, s *Source, d *Discovery, _ []string) (
+func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ []string) (
 	url.Values, error) {
-	if r := s.registrationFor(d.Issuer); r.ClientSecret == "" && r.PrivateKey == nil {
-		return nil, &Error{ErrRegistration, d.Issuer, errors.New("client credentials need the " +
+	if r := s.registrationFor(d.issuer); r.ClientSecret == "" && r.PrivateKey == nil {
+		return nil, &Error{ErrRegistration, d.issuer, errors.New("client credentials need the " +
 			"secret or the key of the Registration")}
 	}
 	return url.Values{"grant_type": {"client_credentials"}}, nil
@@ -49,9 +48,8 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *Discovery, _ [
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
 	// Assertion returns a JWT of the platform for an authorization server. Its audience is the
-	// issuer, or the token endpoint where that is what the authorization server accepts (RFC 7523,
-	// section 3). It is called for each token, and only for issuers that Options.Registrations
-	// names. An error ends the login.
+	// issuer, or the token endpoint if the authorization server requires that (RFC 7523, section
+	// 3). It is called for each token. An error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -64,15 +62,15 @@ func (w Workload) check() error {
 	return nil
 }
 
-func (w Workload) newForm(ctx context.Context, _ *Source, d *Discovery, _ []string) (
+func (w Workload) newForm(ctx context.Context, _ *Source, d *discovery, _ []string) (
 	url.Values, error) {
-	assertion, err := w.Assertion(ctx, d.Issuer)
+	assertion, err := w.Assertion(ctx, d.issuer)
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, err
 }
 
-// Enterprise gets tokens for a person who has logged in at the identity provider of their company,
-// without asking them (enterprise-managed authorization): it exchanges their token there for an
-// assertion for the authorization server (an identity assertion authorization grant, ID-JAG).
+// Enterprise gets tokens for a person who has logged in at the identity provider of their company
+// (enterprise-managed authorization): it exchanges their token there for an identity assertion
+// authorization grant (ID-JAG) for the authorization server.
 type Enterprise struct {
 	// TokenEndpoint is that of the identity provider, which the host names.
 	TokenEndpoint string
@@ -98,17 +96,17 @@ func (e Enterprise) check() error {
 }
 
 // newForm requests an ID-JAG from the identity provider (RFC 8693, section 2.1).
-func (e Enterprise) newForm(ctx context.Context, s *Source, d *Discovery, scopes []string) (
+func (e Enterprise) newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (
 	url.Values, error) {
 	subject, tokenType, err := e.Subject(ctx)
 	if err != nil {
 		return nil, err
 	}
 	form := url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG},
-		"audience": {d.Issuer}, "resource": {d.Resource}, "subject_token": {subject},
+		"audience": {d.issuer}, "resource": {d.resource}, "subject_token": {subject},
 		"subject_token_type": {tokenType}}
 	if len(scopes) > 0 {
-		form.Set("scope", joinScopes(s.providerFor(d.Issuer).serverScopes(scopes)))
+		form.Set("scope", joinScopes(s.providerFor(d.issuer).serverScopes(scopes)))
 	}
 	client := &oauthClient{id: e.ClientID, secret: string(e.ClientSecret), method: methodNone}
 	if client.secret != "" {
@@ -128,8 +126,7 @@ func (e Enterprise) newForm(ctx context.Context, s *Source, d *Discovery, scopes
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {issued.Access}}, nil
 }
 
-// Extensions returns the capabilities that a client with this source declares, for
-// client.Options.Extensions. It is empty unless the Source has a [Machine] with one.
+// Extensions returns the capabilities for client.Options.Extensions, those of the [Machine].
 func (s *Source) Extensions() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if s.opts.Machine != nil && s.opts.Machine.extension() != "" {
@@ -138,12 +135,12 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 	return all
 }
 
-// logInMachine requests a token by Options.Machine. It sends nothing to an issuer that the host has
-// not named. A refusal is cached: the same request would be refused again.
-func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRequest) error {
+// logInMachine requests a token by Options.Machine, at a registered issuer alone. A refusal is
+// cached.
+func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {
-		return &Error{ErrRegistration, d.Issuer, errors.New("the credentials of a machine are " +
+		return &Error{ErrRegistration, d.issuer, errors.New("the credentials of a machine are " +
 			"sent to issuers alone that Options.Registrations names")}
 	}
 	if err := client.checkAuthMethod(d.server); err != nil {
@@ -159,7 +156,7 @@ func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRe
 		if len(scopes) > 0 {
 			form.Set("scope", joinScopes(scopes))
 		}
-		record, err = s.requestToken(ctx, d.server, client, d.Resource, newGrant(scopes, form))
+		record, err = s.requestToken(ctx, d.server, client, d.resource, newGrant(scopes, form))
 	}
 	if err != nil {
 		if isFinalRefusal(err) {
@@ -168,5 +165,5 @@ func (s *Source) logInMachine(ctx context.Context, d *Discovery, request loginRe
 		return err
 	}
 	record.Refresh = "" // the next token comes by the same grant
-	return s.saveLogin(ctx, d.Issuer, d.Resource, record)
+	return s.saveLogin(ctx, d.issuer, d.resource, record)
 }

@@ -52,9 +52,8 @@ func newKey() crypto.Signer {
 // A kms is a key that does not show itself.
 type kms struct{ crypto.Signer }
 
-// addKeyClient registers a client that authenticates by its key alone: by an assertion that it has
-// signed for the audience, once, and that has not expired (RFC 7523, section 3). The server then
-// takes the request for one with the secret that it has for the client.
+// addKeyClient registers a client that authenticates by an assertion for the audience, which is
+// used once and has not expired (RFC 7523, section 3). The server sees a request with its secret.
 func (s *site) addKeyClient(id string, key crypto.PublicKey, audience string) {
 	const secret = "of the client with a key"
 	s.as.AddClient(oauthtest.Client{ID: id, Secret: secret, Method: "client_secret_post",
@@ -241,8 +240,8 @@ func TestEnterprise(t *testing.T) {
 	}
 }
 
-// TestMachineAtAnotherIssuer: what an MCP server names gets no secret, no assertion and no token of
-// a person, also if it names the issuer of the host in its metadata.
+// TestMachineAtAnotherIssuer: it gets no secret, no assertion and no token of a person, also with
+// the issuer of the host in its metadata.
 func TestMachineAtAnotherIssuer(t *testing.T) {
 	s, idp := newEnterprise(t)
 	other, key := oauthtest.NewServer(t, nil), newKey()
@@ -284,8 +283,7 @@ func TestMachinesWithoutCredentials(t *testing.T) {
 	})
 }
 
-// TestExtensions: each source names the capability that its client declares. That of a person has
-// none, and the draft of workload identity federation names none.
+// TestExtensions: a person and a workload have none.
 func TestExtensions(t *testing.T) {
 	s, idp := newEnterprise(t)
 	for want, m := range map[string]oauth.Machine{

@@ -14,8 +14,8 @@ func noIss(as *oauthtest.Server) {
 	as.Edit(oauthtest.Authorize, oauthtest.Remove("iss"))
 }
 
-// newMixUp returns a site whose person has logged in at an honest server without iss, and whose
-// resource then names a server of an attacker, which sends people to the honest one.
+// newMixUp returns a site with a login at an honest server without iss, whose resource then names a
+// server of an attacker that sends people to the honest one.
 func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, source *oauth.Source,
 	attacker *oauthtest.Server) {
 	t.Helper()
@@ -35,8 +35,8 @@ func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, so
 	return s, source, attacker
 }
 
-// TestMixUpWithOurClientID: the attacker hands out the id that this client has at the honest
-// server. The redirect URI is not registered for it there.
+// TestMixUpWithOurClientID: the attacker hands out the client id of the honest server, where the
+// redirect URI is not registered.
 func TestMixUpWithOurClientID(t *testing.T) {
 	s, source, attacker := newMixUp(t, nil)
 	attacker.Edit(oauthtest.Register, oauthtest.Set("client_id",
@@ -48,8 +48,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 }
 
 // TestMixUpWithOurRedirectURI: the attacker has registered the redirect URI of this client at the
-// honest server. Only iss is a defence: RequireIss refuses the attacker, and an honest server that
-// sends iss is not taken for the attacker.
+// honest server. Only iss protects.
 func TestMixUpWithOurRedirectURI(t *testing.T) {
 	for _, c := range []struct {
 		change  func(s *site, o *oauth.Options)

@@ -17,10 +17,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// dialTimeout bounds the connection to an authorization server, and the resolution of its name.
+// dialTimeout bounds the connection to an authorization server, and name resolution.
 const dialTimeout = 5 * time.Second
 
-// An addressClass is the class of an address by reachability. Larger values are farther away.
+// An addressClass is the class of an address by reachability, the nearest first.
 type addressClass int
 
 const (
@@ -30,8 +30,7 @@ const (
 	public
 )
 
-// classifyAddress returns the class of an address. An address with an embedded IPv4 address has the
-// class of that.
+// classifyAddress returns the class of an address, or of the IPv4 address embedded in it.
 func classifyAddress(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if inner, ok := embeddedIPv4(a); ok {
@@ -51,7 +50,6 @@ func classifyAddress(a netip.Addr) addressClass {
 	return public
 }
 
-// isInAny reports whether an address is in one of the prefixes, in CIDR notation.
 func isInAny(a netip.Addr, prefixes ...string) bool {
 	for _, text := range prefixes {
 		if netip.MustParsePrefix(text).Contains(a) {
@@ -82,8 +80,8 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 }
 
 // An ssrfGuard sends requests to URLs that an MCP server or its authorization server has named. It
-// prevents server-side request forgery: documents and name servers can lead it to addresses of the
-// class of the endpoint or of a farther one, and to no others.
+// prevents server-side request forgery: documents and name servers can only lead it to addresses of
+// the class of the endpoint or a farther one.
 type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
@@ -105,8 +103,7 @@ func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 }
 
 // newTransport returns a transport that checks each address when it is dialled, after its name was
-// resolved: a name server cannot return another address after the check. With a proxy only the
-// proxy is dialled, and addresses in URLs are checked by checkURL.
+// resolved. With a proxy only the proxy is dialled, and checkURL checks addresses in URLs.
 func (g *ssrfGuard) newTransport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
@@ -134,7 +131,6 @@ type guardedTransport struct {
 	next  *http.Transport
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.next.Proxy != nil {
 		if proxy, err := t.next.Proxy(r); err == nil && proxy != nil {
@@ -144,7 +140,6 @@ func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// CloseIdleConnections closes idle connections.
 func (t guardedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 // checkAddress refuses an address of a nearer class than that of the endpoint.
@@ -159,14 +154,13 @@ func (g *ssrfGuard) checkAddress(a netip.Addr) error {
 	return nil
 }
 
-// blockedError returns the error of an address to which no request is sent.
 func blockedError(a netip.Addr, reason string) error {
 	return untrustedError(fmt.Sprintf("the address of %s must not be asked: %s",
 		quoteUntrusted(a.String()), reason))
 }
 
-// checkURL parses a URL that a server has named, and refuses one that must not be requested: it
-// must be https, or http to a loopback address if the endpoint is on one.
+// checkURL parses a URL that a server has named. It must be https, or http to a loopback address if
+// the endpoint is on one.
 func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {
@@ -198,9 +192,9 @@ func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 // endpointClass returns the class of the endpoint. That of a name is the farthest of its addresses,
 // and at least private: the owner of a name can have it resolve to 127.0.0.1.
 //
-// The owner can also have it resolve to a private address. Such a name is indistinguishable from
-// one inside a company. That permits requests by https to private addresses that have a certificate
-// which this machine trusts. The owner gets none of the responses.
+// A name that resolves to a private address is indistinguishable from one inside a company. That
+// permits requests by https to private addresses with a certificate that this machine trusts. The
+// owner of the name gets none of the responses.
 func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,7 +208,7 @@ func (g *ssrfGuard) endpointClass() addressClass {
 	return g.class
 }
 
-// resolveEndpointClass determines the class of the endpoint. It may have to resolve a name.
+// resolveEndpointClass may have to resolve a name.
 func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	host := g.endpoint.Hostname()
 	if strings.EqualFold(host, "localhost") {
@@ -238,15 +232,12 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 
 // fetchDocument gets a JSON document from a URL that a server has named. Errors are ErrMetadata.
 func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
-	if _, err := g.checkURL(at); err != nil {
-		return nil, metadataError(at, err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	u, err := g.checkURL(at)
 	if err != nil {
 		return nil, metadataError(at, err)
 	}
-	r.Header.Set("Accept", "application/json")
-	r.Header.Set("MCP-Protocol-Version", "2026-07-28")
+	r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{
+		"Accept": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}}}).WithContext(ctx)
 	body, _, err := g.sendRequest(r, http.StatusOK)
 	if err != nil {
 		return nil, metadataError(at, err)

@@ -105,8 +105,7 @@ func TestURLsThatMayBeAsked(t *testing.T) {
 	}
 }
 
-// TestNamesAreCheckedByTheirAddress: what a name resolves to counts when it is dialled, and not
-// what it resolved to before.
+// TestNamesAreCheckedByTheirAddress: what a name resolves to when it is dialled counts.
 func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	for name, address := range map[string]string{"loopback": "127.0.0.1", "private": "10.0.0.1",
 		"metadata service": "169.254.169.254", "loopback of IPv6": "::1",
@@ -117,8 +116,7 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 				"https://rebound.example/"))
 		})
 	}
-	// Whoever owns the name of an endpoint can have it resolve to 127.0.0.1, and does not get the
-	// services of this machine by that.
+	// The owner of a name can have it resolve to 127.0.0.1.
 	resolveTo(t, "127.0.0.1")
 	blockedError.check(t, oauth.NewGuard("https://mine.example/mcp").Get(t.Context(),
 		"https://other.example/"))
@@ -134,12 +132,20 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(target.URL, http.StatusFound))
 	defer server.Close()
 	for _, client := range []*http.Client{nil, {}} {
-		_, err := oauth.Discover(t.Context(), server.URL+"/mcp", &oauth.Options{HTTPClient: client})
-		metadataError.check(t, err)
+		metadataError.check(t, beginAt(t, server.URL+"/mcp", client))
 	}
 	if followed {
 		t.Error("a redirect was followed")
 	}
+}
+
+// beginAt begins a login at a server without metadata.
+func beginAt(t *testing.T, endpoint string, client *http.Client) error {
+	t.Helper()
+	source, err := oauth.New(endpoint, &oauth.Options{HTTPClient: client, RedirectURI: anIssuer})
+	check(t, err)
+	_, err = source.Begin(t.Context(), nil)
+	return err
 }
 
 // resolveTo has all names resolve to an address, by a name server of the test.
@@ -190,8 +196,7 @@ func answerName(conn net.Conn, address netip.Addr) {
 	_, _ = conn.Write(reply)
 }
 
-// TestNameOfAnEndpointOnAPrivateNetwork: it gets what is on that network and the public one, by
-// https, and neither this machine nor services of metadata.
+// TestNameOfAnEndpointOnAPrivateNetwork: https to that network and the public one is allowed.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
 	g := oauth.NewGuard("https://mcp.corp.example/mcp")
@@ -224,8 +229,7 @@ func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	noError.check(t, g.CheckAddress("10.9.9.9"))
 }
 
-// TestDefaultTransportOfTheHost: programs replace it, for example to trace requests. Addresses are
-// still checked.
+// TestDefaultTransportOfTheHost: addresses are checked also if programs replace it.
 func TestDefaultTransportOfTheHost(t *testing.T) {
 	usual := http.DefaultTransport
 	t.Cleanup(func() { http.DefaultTransport = usual })
@@ -236,10 +240,7 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v, want a refused address", err)
 	}
-	_, err = oauth.Discover(t.Context(), server.URL, nil)
-	if !errors.Is(err, oauth.ErrMetadata) {
-		t.Errorf("got %v, want no metadata", err)
-	}
+	metadataError.check(t, beginAt(t, server.URL, nil))
 }
 
 // A tracingTransport stands for a transport of the host.

@@ -14,47 +14,44 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
-// Options configure a [Source]. With the zero value this client is registered dynamically where an
-// authorization server permits it, tokens are kept in memory, and nobody can be logged in: calls
-// that need a login fail with a [*LoginRequiredError].
+// Options configure a [Source]. With the zero value the client is registered dynamically, tokens
+// are kept in memory, and calls that need a login fail with a [*LoginRequiredError].
 type Options struct {
-	// Interaction has the person log in, for example a [*Loopback]. Nil: calls that need a login
-	// fail with a [*LoginRequiredError], for which the host calls [Source.Begin].
+	// Interaction performs logins, for example a [*Loopback]. Nil: calls that need a login fail
+	// with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
-	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
-	// loopback host. "{issuer}" in its path or query stands for the issuer, escaped, so that each
-	// has another: Finish compares path and query then, and no issuer gets the code of another
-	// (RFC 9700, section 4.4.2.2). Empty: Begin returns an error.
+	// RedirectURI is the redirect URI of [Source.Begin]: https, or http to a loopback host.
+	// "{issuer}" in its path or query stands for the escaped issuer: Finish then compares path and
+	// query, so that no issuer gets the code of another (RFC 9700, section 4.4.2.2). Empty: Begin
+	// returns an error.
 	RedirectURI string
-	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
-	// Registrations or Providers name. Without iss in the authorization response an
-	// authorization server that has registered the redirect URI of this client at another one can
-	// get a code of that.
+	// RequireIss refuses authorization servers without RFC 9207, except those in Registrations or
+	// Providers. One without iss in the authorization response that has registered the redirect URI
+	// of this client at another can get a code of that.
 	RequireIss bool
 
 	// Registrations are the client ids that authorization servers have issued to this client
-	// (pre-registration), at most one for an issuer. They come before the other kinds of client
-	// id.
+	// (pre-registration), at most one for an issuer. They take precedence over other client ids.
 	Registrations []Registration
-	// Providers are the authorization servers that deviate from the specification, and how this
-	// client behaves there; at most one for an issuer. At all others it is strict.
+	// Providers are the deviations of authorization servers that are accepted, at most one for an
+	// issuer.
 	Providers []Provider
-	// Machine gets tokens without a person, for programs that have none: [ClientCredentials],
-	// [Workload] or [Enterprise]. It takes the place of Interaction. Nil: a person logs in.
+	// Machine gets tokens without a person, in the place of Interaction: [ClientCredentials],
+	// [Workload] or [Enterprise]. Nil: a person logs in.
 	Machine Machine
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
-	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
-	// Sources with the same store, endpoint and Account have the same login; so do processes that
-	// share a [FileStore].
+	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source. Sources
+	// with the same store, endpoint and Account share a login, also in processes that share the
+	// files of a [NewFileStore].
 	Store TokenStore
-	// Account names the person, for programs that keep the logins of several in one store.
+	// Account names the person, if the store has the logins of several.
 	Account string
 
-	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil:
-	// those of the challenge and those that were requested before, or if there are none, those
-	// that the metadata of the server names (basic/authorization, "Scope Selection Strategy").
+	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: those
+	// of the challenge and those of before, or if there are none, those that the metadata of the
+	// server names (basic/authorization, "Scope Selection Strategy").
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
@@ -63,34 +60,34 @@ type Options struct {
 	// Legacy uses the origin of a server without metadata as its authorization server, as revision
 	// 2025-03-26 does.
 	Legacy bool
-	// Observe is called with each event. It must return soon, since a login or a refresh waits for
-	// it. Calls may overlap. Nil: events are dropped.
+	// Observe is called with each event. Logins and refreshes wait for it. Calls may overlap. Nil:
+	// events are dropped.
 	Observe func(LoginEvent)
 }
 
 // A Registration is a client id that an authorization server has issued to this client.
 type Registration struct {
-	// Issuer is the authorization server, as its metadata names it. The id and the secret are sent
-	// to no other.
+	// Issuer is the authorization server, as its metadata names it, which alone gets the
+	// credentials.
 	Issuer string
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
 	// PrivateKey authenticates the client in the place of a secret (private_key_jwt): RSA, P-256,
-	// P-384 or Ed25519. It may be the key of a KMS. Nil: there is none.
+	// P-384 or Ed25519, also of a KMS. Nil: there is none.
 	PrivateKey crypto.Signer
-	// KeyID is the kid of PrivateKey. Certificate is its certificate (DER): the assertions have its
-	// thumbprint, as Entra ID wants. Both may be empty.
+	// KeyID is the kid of PrivateKey. Certificate is its certificate (DER): assertions have its
+	// thumbprint, as Entra ID requires. Both may be empty.
 	KeyID       string
 	Certificate []byte
 	// Method is the client authentication method: client_secret_basic, client_secret_post or
-	// private_key_jwt. Empty: private_key_jwt with a key; else the one that the metadata of the
-	// authorization server names, basic first.
+	// private_key_jwt. Empty: private_key_jwt with a key; else one of the metadata of the
+	// authorization server, basic first.
 	Method string
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client id for every verb: a key
-// would print itself.
+// Format implements [fmt.Formatter]. It prints the issuer and the client id, since a key would
+// print itself.
 func (r Registration) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
@@ -100,9 +97,8 @@ type ClientInfo struct {
 	Name string // client_name
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
-	// MetadataURL is the https URL of the client id metadata document of the client, see
-	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
-	// documents. Empty: there is none.
+	// MetadataURL is the https URL of the client id metadata document, see [Options.ServeMetadata]:
+	// the client id at authorization servers that support such documents. Empty: there is none.
 	MetadataURL string
 }
 
@@ -112,8 +108,7 @@ type ScopeChoice struct {
 	Challenge []string
 	// Supported is scopes_supported of the metadata of the server.
 	Supported []string
-	// Requested are the scopes that the present login has requested. A login without them would
-	// lose them.
+	// Requested are the scopes of the present login. A login without them would lose them.
 	Requested []string
 }
 
@@ -129,7 +124,7 @@ const (
 	LoggedOut     LoginEventKind = "logged_out"
 )
 
-// A LoginEvent is something that a [Source] did. It holds no secrets.
+// A LoginEvent is an action of a [Source]. It holds no secrets.
 type LoginEvent struct {
 	Kind     LoginEventKind
 	Issuer   string
@@ -146,8 +141,14 @@ func (o *Options) check(endpoint string) error {
 	if err := o.checkProviders(endpoint); err != nil {
 		return err
 	}
-	if err := o.checkMachine(); err != nil {
-		return err
+	if o.Machine != nil {
+		if o.Interaction != nil || o.RedirectURI != "" {
+			return errors.New("oauth: Options.Machine is for programs without a person, and an " +
+				"Interaction or a RedirectURI for others")
+		}
+		if err := o.Machine.check(); err != nil {
+			return err
+		}
 	}
 	if o.Client.MetadataURL != "" {
 		u, err := urlrule.Check(o.Client.MetadataURL)
@@ -169,19 +170,6 @@ func (o *Options) check(endpoint string) error {
 	return nil
 }
 
-// checkMachine returns the first mistake in Machine, or nil.
-func (o *Options) checkMachine() error {
-	switch {
-	case o.Machine == nil:
-		return nil
-	case o.Interaction != nil || o.RedirectURI != "":
-		return errors.New("oauth: Options.Machine is for programs without a person, and an " +
-			"Interaction or a RedirectURI for others")
-	}
-	return o.Machine.check()
-}
-
-// checkRegistrations returns the first mistake in Registrations, or nil.
 func (o *Options) checkRegistrations() error {
 	seen := map[string]bool{}
 	for _, r := range o.Registrations {
@@ -196,7 +184,6 @@ func (o *Options) checkRegistrations() error {
 	return nil
 }
 
-// check returns the first mistake in the registration, or nil.
 func (r *Registration) check() error {
 	if r.Issuer == "" {
 		return errors.New("oauth: a Registration has no Issuer: its secret would be sent to " +
@@ -228,7 +215,6 @@ func (r *Registration) check() error {
 	return nil
 }
 
-// checkEndpoint parses and checks the URL of an MCP endpoint.
 func checkEndpoint(endpoint string) (*url.URL, error) {
 	u, err := urlrule.Check(endpoint)
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// TestCallersShareALogin: 64 callers whose token has expired at the server alone lead to one
-// refresh, and those that need more scopes to one login.
+// TestCallersShareALogin: of 64, for one refresh, and for one login for more scopes.
 func TestCallersShareALogin(t *testing.T) {
 	s, source := newLogin(t)
 	s.as.Expire()
@@ -35,8 +34,7 @@ func TestCallersShareALogin(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=2 token=2 register=1")
 }
 
-// TestFirstCallersShareALogin: 64 calls lead to one browser, one registration and one login, also
-// if the first caller gives up.
+// TestFirstCallersShareALogin: also if the first of 64 gives up.
 func TestFirstCallersShareALogin(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source()
@@ -62,8 +60,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	s.run(nil, "authorize=1 token=1 register=1 opened=1")
 }
 
-// TestOverlappingLoginsAtOneAuthorizationServer: the servers of two endpoints have the same one,
-// and the logins come back to different ports. Neither disturbs the other, then or later.
+// TestOverlappingLoginsAtOneAuthorizationServer: two endpoints, with different ports.
 func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	other := &site{t: t, as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
@@ -81,44 +78,6 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	all.Wait()
 	s.run(first, "expire search")
 	other.run(second, "search authorize=2 refresh=2 register=2")
-}
-
-// A slowPerson notices only when it is let go that nobody waits for the login any more.
-type slowPerson struct {
-	oauth.Interaction
-	waits, release chan struct{}
-	once           *sync.Once
-}
-
-func (p slowPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
-	p.once.Do(func() {
-		close(p.waits)
-		<-p.release
-	})
-	return p.Interaction.Open(ctx, r)
-}
-
-// TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.
-func TestCallerThatComesWhenALoginWasGivenUp(t *testing.T) {
-	s := newSite(t, nil)
-	p := slowPerson{waits: make(chan struct{}), release: make(chan struct{}), once: new(sync.Once)}
-	source := s.source(func(o *oauth.Options) {
-		p.Interaction, o.Interaction = o.Interaction, &p
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- s.callWith(ctx, source, "search") }()
-	<-p.waits
-	cancel()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("the first caller got %v", err)
-	}
-	go func() { second <- s.call(source, "search") }()
-	for s.resource.Count(oauthtest.Call) < 2 {
-		runtime.Gosched()
-	}
-	close(p.release)
-	noError.check(t, <-second)
 }
 
 // TestLogoutEndsALogin: who waits for it is told so, and nobody is logged in.
@@ -144,7 +103,7 @@ const (
 	childRounds   = 60
 )
 
-var childKey = [32]byte{1, 2, 3}
+var childKey = [32]byte{1}
 
 // holdLock is a child process: it holds a lock until it is killed.
 func holdLock(folder string) {
@@ -161,7 +120,7 @@ var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 // TestLockOfADeadProcessIsFree: while the process lives nobody else gets it.
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
-	store := newFileStoreWith(t, folder, childKey)
+	store := newFileStore(t, folder, 1)
 	child := servertest.StartProcess(t, servertest.Self(t, childFolder+"="+folder, childEndpoint+"="))
 	if line := child.Line(); line != "<nil>" {
 		t.Fatal(line)
@@ -197,14 +156,13 @@ func refreshOften(folder, endpoint string) {
 	fmt.Println(err)
 }
 
-// TestProcessesShareALogin: with rotation a refresh token that is used twice ends the login. The
-// authorization server revokes the whole family then.
+// TestProcessesShareALogin: a refresh token that is used twice would end the login.
 func TestProcessesShareALogin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes")
 	}
 	folder := t.TempDir()
-	s, source := newLogin(t, storedIn(newFileStoreWith(t, folder, childKey)))
+	s, source := newLogin(t, storedIn(newFileStore(t, folder, 1)))
 	var children []*servertest.Process
 	for range 8 {
 		children = append(children, servertest.StartProcess(t, servertest.Self(t,

@@ -31,7 +31,6 @@ func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 	return p
 }
 
-// prefixScopes returns the names of scopes of an API at its authorization server.
 func prefixScopes(api string, scopes []string) map[string]string {
 	names := map[string]string{}
 	for _, scope := range scopes {
@@ -40,9 +39,9 @@ func prefixScopes(api string, scopes []string) map[string]string {
 	return names
 }
 
-// Google returns the provider of Google. Its tokens are for no server in particular: scopes say
-// what the MCP server at endpoint can do with them. A refresh token comes with access_type=offline
-// after consent: "Using OAuth 2.0 for Web Server Applications"
+// Google returns the provider of Google, whose tokens are for no server in particular: scopes say
+// what the MCP server at endpoint can do with them. A refresh token needs access_type=offline and
+// consent: "Using OAuth 2.0 for Web Server Applications"
 // (https://developers.google.com/identity/protocols/oauth2/web-server).
 func Google(endpoint string, scopes ...string) Provider {
 	return Provider{Issuer: "https://accounts.google.com", NoResource: true, Endpoint: endpoint,
@@ -50,9 +49,9 @@ func Google(endpoint string, scopes ...string) Provider {
 			"prompt": "consent"}}
 }
 
-// GitHub returns the provider of github.com. Its documentation has the endpoints and PKCE with
-// S256, and no metadata, so none is read. Its tokens are for no server in particular: scopes say
-// what the MCP server at endpoint can do with them. "Authorizing OAuth apps"
+// GitHub returns the provider of github.com, which has PKCE with S256 and no metadata. Its tokens
+// are for no server in particular: scopes say what the MCP server at endpoint can do with them.
+// "Authorizing OAuth apps"
 // (https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps).
 func GitHub(endpoint string, scopes ...string) Provider {
 	const issuer = "https://github.com/login/oauth"

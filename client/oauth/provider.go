@@ -9,60 +9,56 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A Provider names the deviations of one authorization server from the specification. Each field is
-// a decision of the host: with the zero value of a field the client is strict. The errors that a
-// deviation causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
+// A Provider names the deviations of one authorization server from the specification that the host
+// accepts. The errors that a deviation causes name the field. [EntraID], [Google], [GitHub] and
+// [Cognito] return providers.
 type Provider struct {
 	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
 	// another.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, where its metadata has another. The host has
-	// checked that both are the same. Empty: they name Issuer.
+	// NamedAs is the issuer as MCP servers name it, if its metadata has another and the host knows
+	// that both are the same. Empty: they name Issuer.
 	NamedAs string
-	// AssumeS256 accepts metadata without code_challenge_methods_supported, as of Entra ID. PKCE
-	// with S256 is used all the same. A list without S256 is refused.
+	// AssumeS256 accepts metadata without code_challenge_methods_supported. PKCE with S256 is used
+	// all the same. A list without S256 is refused.
 	AssumeS256 bool
 	// NoPrompt does not send prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource does not send the resource parameter, which Entra ID refuses where it is not the
-	// URI of the API. The token is then for whatever its scopes or its audience mean, so that a
-	// server which names this issuer would choose it. Therefore the host must set Endpoint, and
-	// Scopes or the parameter audience.
+	// NoResource does not send the resource parameter, which Entra ID refuses. The scopes or the
+	// audience then say what the token is for, and a server that names this issuer could choose
+	// them: the host must set Endpoint, and Scopes or the parameter audience.
 	NoResource bool
 	// Endpoint is the MCP endpoint for which Scopes and the parameter audience are. New returns an
 	// error for another. It is required with NoResource and with the parameter audience.
 	Endpoint string
-	// Scopes are the only scopes to request beside offline_access, as the MCP server names them: no
-	// others of a challenge or of metadata are. If a challenge names none of them, all are
-	// requested. Nil: the scopes are not limited.
+	// Scopes are the only scopes to request beside offline_access, as the MCP server names them. If
+	// a challenge names none of them, all are requested. Nil: the scopes are not limited.
 	Scopes []string
-	// ScopeNames maps the name of a scope at the MCP server to the one at the authorization server,
-	// where the two differ: "read" to "api://notes/read". Others have the same name at both. An MCP
-	// server may name scopes in either way.
+	// ScopeNames maps the name of a scope at the MCP server to a different one at the authorization
+	// server: "read" to "api://notes/read". An MCP server may use either.
 	ScopeNames map[string]string
 
 	// AuthorizationParameters and TokenParameters are added to each authorization request and each
 	// token request, for example access_type=offline of Google. They cannot replace parameters of
-	// this package, except that a prompt takes the place of prompt=consent.
+	// this package, except prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions
-	// is the token endpoint, as Entra ID wants, and not the issuer.
+	// TokenEndpointAudience makes the token endpoint the audience of client assertions, as Entra ID
+	// requires, and not the issuer.
 	TokenEndpointAudience bool
 
-	// Endpoints are used in the place of metadata, of an authorization server that has none. Nil:
-	// the metadata is read.
+	// Endpoints replace the metadata of an authorization server that has none. Nil: it is read.
 	Endpoints *ServerEndpoints
 
 	mistake error // of a preset; nil: none
 }
 
-// ServerEndpoints are the endpoints of an authorization server. Token is required, and without a
-// [Machine] Authorization. Requests to them obey the same rules as if metadata had named them.
+// ServerEndpoints are the endpoints of an authorization server, under the rules of metadata. Token
+// is required, and without a [Machine] Authorization.
 type ServerEndpoints struct {
 	Authorization, Token, Registration, Revocation string
 }
@@ -70,8 +66,7 @@ type ServerEndpoints struct {
 // parameterAudience names the API that a token is for, at authorization servers without RFC 8707.
 const parameterAudience = "audience"
 
-// isReservedParameter reports whether a parameter is one of this package, or would change what
-// those mean.
+// isReservedParameter reports whether a parameter is one of this package, or changes their meaning.
 func isReservedParameter(name string) bool {
 	switch name {
 	case "", "response_type", "client_id", "redirect_uri", "state", "resource", "scope",
@@ -84,7 +79,6 @@ func isReservedParameter(name string) bool {
 	return false
 }
 
-// checkProviders returns the first mistake in Providers, or nil.
 func (o *Options) checkProviders(endpoint string) error {
 	seen := map[string]bool{}
 	for i := range o.Providers {
@@ -103,7 +97,6 @@ func (o *Options) checkProviders(endpoint string) error {
 	return nil
 }
 
-// check returns the first mistake in the provider, or nil.
 func (p *Provider) check(endpoint string, machine bool) error {
 	if p.mistake != nil {
 		return p.mistake
@@ -144,7 +137,6 @@ func (p *Provider) check(endpoint string, machine bool) error {
 	return nil
 }
 
-// checkParameters returns the first mistake in the additional parameters, or nil.
 func (p *Provider) checkParameters() error {
 	for _, parameters := range []map[string]string{p.AuthorizationParameters, p.TokenParameters} {
 		for _, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -163,20 +155,19 @@ func (p *Provider) checkParameters() error {
 	return nil
 }
 
-// checkScopes returns the first mistake in Scopes and ScopeNames, or nil.
 func (p *Provider) checkScopes() error {
 	if p.Scopes != nil && len(p.Scopes) == 0 {
 		return errors.New("field Scopes is empty, and not nil")
 	}
 	for _, scope := range p.Scopes {
-		if !headers.IsScopeList(scope) {
+		if !rules.IsScopeList(scope) {
 			return fmt.Errorf("%q in Scopes is no scope", scope)
 		}
 	}
 	known := map[string]bool{}
 	for _, here := range slices.Sorted(maps.Keys(p.ScopeNames)) {
 		there := p.ScopeNames[here]
-		if !headers.IsScopeList(here) || !headers.IsScopeList(there) {
+		if !rules.IsScopeList(here) || !rules.IsScopeList(there) {
 			return fmt.Errorf("%q in ScopeNames is no scope, or its name is none", here)
 		}
 		if known[there] {
@@ -187,8 +178,7 @@ func (p *Provider) checkScopes() error {
 	return nil
 }
 
-// providerFor returns the provider of an issuer, spelled as in its metadata; the zero value: the
-// client is strict there.
+// providerFor returns the provider of an issuer as its metadata spells it, or the zero value.
 func (s *Source) providerFor(issuer string) *Provider {
 	for i := range s.opts.Providers {
 		if s.opts.Providers[i].Issuer == issuer {
@@ -198,8 +188,7 @@ func (s *Source) providerFor(issuer string) *Provider {
 	return &Provider{}
 }
 
-// limitScopes returns those of the scopes that may be requested. If a challenge names none of them,
-// it returns all of Scopes.
+// limitScopes returns the scopes that may be requested, or all of Scopes if that leaves none.
 func (p *Provider) limitScopes(scopes []string) []string {
 	if p.Scopes == nil {
 		return scopes
@@ -213,8 +202,7 @@ func (p *Provider) limitScopes(scopes []string) []string {
 	return limited
 }
 
-// checkChallenge returns an error if a challenge names scopes that may not be requested: a login
-// would not help.
+// checkChallenge returns an error for scopes that may not be requested: a login would not help.
 func (p *Provider) checkChallenge(scopes []string) error {
 	for _, scope := range scopes {
 		if p.Scopes != nil && !slices.Contains(p.Scopes, scope) {
@@ -249,7 +237,6 @@ func (p *Provider) localScopes(scopes []string) []string {
 	return named
 }
 
-// configuredServer returns the metadata of an authorization server whose endpoints are configured.
 func (p *Provider) configuredServer() *serverMetadata {
 	e := p.Endpoints
 	return &serverMetadata{Issuer: p.Issuer, Authorization: e.Authorization, Token: e.Token,
@@ -257,7 +244,7 @@ func (p *Provider) configuredServer() *serverMetadata {
 }
 
 // deviationHint returns the field of a Provider that may allow what an authorization server has
-// refused, as the end of an error. The text of the server only selects among fixed ones.
+// refused, as the end of an error. Text of the server only selects among fixed ones.
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {

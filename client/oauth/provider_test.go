@@ -127,8 +127,8 @@ type deviation struct {
 	name   string
 	server *oauthtest.Options
 	fault  fault
-	// word is the field that allows it, and is in the error of the strict client. Empty: the strict
-	// client logs in.
+	// word is the field that allows it, and is in the error of the strict client. Empty: that logs
+	// in.
 	word  string
 	base  func(s *site, o *oauth.Options) // options of both clients
 	allow func(s *site, o *oauth.Options)
@@ -243,8 +243,7 @@ func TestListWithoutS256(t *testing.T) {
 	}
 }
 
-// TestProviderOfAnotherIssuer: what is allowed at one issuer is not at another one, also when the
-// other one names itself so in its metadata.
+// TestProviderOfAnotherIssuer: also where an issuer names itself so in its metadata.
 func TestProviderOfAnotherIssuer(t *testing.T) {
 	other := oauthtest.NewServer(t, nil)
 	lenient := func(s *site, o *oauth.Options) {
@@ -262,8 +261,7 @@ func TestProviderOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestTwoIssuersWithOtherOverrides: a login has those of the issuer at which it was begun alone,
-// also when the two are mixed up.
+// TestTwoIssuersWithOtherOverrides: a login has those of its issuer, also in a mix-up.
 func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	s, other := newSite(t, nil), &site{t: t, as: oauthtest.NewServer(t, nil)}
 	noS256, audience := edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods)),
@@ -313,9 +311,8 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	}
 }
 
-// TestScopesOfTheHost: what is requested where the host names scopes. A server cannot choose what
-// the token is for, names them as it likes, and never has none requested: an authorization server
-// would choose its default.
+// TestScopesOfTheHost: a server cannot choose what the token is for, and some scope is always
+// requested: an authorization server would choose its default.
 func TestScopesOfTheHost(t *testing.T) {
 	long := map[string]string{"read": "api://notes/read", "write": "api://notes/write"}
 	chosen := func(more string) func(_ *site, o *oauth.Options) {
@@ -449,8 +446,7 @@ func TestProviderMistakes(t *testing.T) {
 	}
 }
 
-// TestPresetsAgainstFakes: the fields of each preset log in at a server with all the deviations of
-// that provider at once. None of them sends iss.
+// TestPresetsAgainstFakes: with all deviations of that provider at once, and without iss.
 func TestPresetsAgainstFakes(t *testing.T) {
 	noS256 := edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods))
 	for name, c := range map[string]struct {

@@ -34,29 +34,25 @@ func (s *Source) historyLocked(token string) *tokenHistory {
 	return &s.history
 }
 
-// countFailedRefresh counts a failed refresh of a token.
 func (s *Source) countFailedRefresh(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.historyLocked(token).failedRefreshes++
 }
 
-// hasRefreshFailedOften reports whether the refresh of a token has failed maxFailedRefreshes times.
 func (s *Source) hasRefreshFailedOften(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.history.token == token && s.history.failedRefreshes >= maxFailedRefreshes
 }
 
-// isUnreadable reports whether the token endpoint has answered, neither with tokens nor with an
-// error: nobody can tell whether trying again will help.
+// isUnreadable reports whether the response of the token endpoint has neither tokens nor an error.
 func isUnreadable(err error) bool {
-	failed := (*TokenError)(nil)
-	return errors.As(err, &failed) && failed.unreadable
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && failed.unreadable
 }
 
-// validFor returns the remaining lifetime of the token. A token without an expiry is valid until
-// the server refuses it.
+// validFor returns the remaining lifetime of the token.
 func (r *tokenRecord) validFor() time.Duration {
 	if r.Expiry.IsZero() {
 		return maxExpiry
@@ -69,8 +65,8 @@ func (r *tokenRecord) refreshMargin() time.Duration {
 	return min(refreshAhead, r.Expiry.Sub(r.Obtained)/10)
 }
 
-// startEarlyRefresh refreshes a token that is still valid, in the background. It does nothing if a
-// renewal is in flight, or an early refresh has failed within earlyRefreshPause.
+// startEarlyRefresh refreshes a valid token in the background, unless a renewal is in flight or an
+// early refresh has failed within earlyRefreshPause.
 func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +77,7 @@ func (s *Source) startEarlyRefresh(current *tokens) {
 	}
 }
 
-// refreshEarly is refreshToken for a token that is still valid. After a failure it delays the next
-// early refresh, so that not every request sends one.
+// refreshEarly is refreshToken for a valid token. A failure delays the next early refresh.
 func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 	err := s.refreshToken(ctx, sent)
 	if err == nil {
@@ -98,10 +93,9 @@ func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 	return err
 }
 
-// refreshToken refreshes the token that was sent, and saves the new one. It does nothing if the
-// token was replaced meanwhile, or if there is no refresh token. A revoked refresh token is
-// dropped, unless another process, which does not share the locks of the store, has used it and
-// saved the next one.
+// refreshToken refreshes the token that was sent, unless it was replaced or has no refresh token. A
+// revoked refresh token is dropped, unless another process without the locks of the store has used
+// it and saved the next one.
 func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	old, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {
@@ -144,22 +138,21 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	return s.saveLogin(ctx, old.issuer, old.resource, record)
 }
 
-// isFinalRefusal reports whether an authorization server has refused a refresh for good: err is no
-// transient failure. The person has to log in then.
+// isFinalRefusal reports whether an authorization server has refused a refresh for good: the person
+// has to log in.
 func isFinalRefusal(err error) bool {
-	failed := (*TokenError)(nil)
-	return errors.As(err, &failed) && !failed.Retryable
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && !failed.Retryable
 }
 
-// isRefreshRevoked reports whether the refresh token or its client is no longer valid at the
-// authorization server (RFC 6749, section 5.2).
+// isRefreshRevoked reports whether the refresh token or its client is no longer valid (RFC 6749,
+// section 5.2).
 func isRefreshRevoked(err error) bool {
-	failed := (*TokenError)(nil)
-	return isFinalRefusal(err) && errors.As(err, &failed) &&
-		(failed.Code == "invalid_grant" || failed.Code == "invalid_client")
+	failed, ok := errors.AsType[*TokenError](err)
+	return ok && !failed.Retryable && (failed.Code == "invalid_grant" ||
+		failed.Code == "invalid_client")
 }
 
-// dropRefreshToken saves a login without its refresh token.
 func (s *Source) dropRefreshToken(ctx context.Context, old *tokens) error {
 	record := *old.record
 	record.Refresh = ""

@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
-	// failureMemory is the lifetime of cached failures: a person who has denied a login is not
-	// asked for the same meanwhile, and a server that has refused a token which was just issued
-	// leads to no other login.
+	// failureMemory is the lifetime of cached failures: of a login that was denied, and of a just
+	// issued token that the server has refused.
 	failureMemory = 5 * time.Minute
 	// loginPause is the least time from a login that has failed in another way to the next page.
 	loginPause = time.Minute
@@ -33,9 +32,9 @@ const (
 	maxRemembered = 1000
 )
 
-// Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or has the person
-// log in; after a 403 with insufficient_scope it has the person log in for more scopes. It does
-// neither if the token was replaced since the request was sent.
+// Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or starts a login;
+// after a 403 with insufficient_scope it starts a login for more scopes. It does neither if the
+// token was replaced since the request was sent.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
 	c := readChallenge(r.Header)
@@ -68,19 +67,19 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 // insufficientScope is the error code of a token that lacks scopes (RFC 6750, section 3.1).
 const insufficientScope = "insufficient_scope"
 
-// errNoCode is the error after a 403 without an error code. RFC 6750, section 3.1, has servers send
-// one. Without it a login would be a guess.
+// errNoCode is the error after a 403 without an error code, which RFC 6750, section 3.1, has
+// servers send. A login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
-// mayWaitForLogin reports whether a request may wait until a person has logged in. The DELETE that
-// ends a session and a cancellation may not: their callers give up soon.
+// mayWaitForLogin reports whether a request may wait for a login. The callers of the DELETE that
+// ends a session and of a cancellation give up soon.
 func mayWaitForLogin(r clienthttp.Outgoing) bool {
 	return r.Method != http.MethodDelete && r.RPC != protocol.NotifyCancelled
 }
 
-// stepUp has the person log in for more scopes (basic/authorization, "Step-Up Authorization Flow"),
-// unless the server has refused the same scopes after a recent login.
+// stepUp starts a login for more scopes (basic/authorization, "Step-Up Authorization Flow"), unless
+// the server has refused the same scopes after a recent login.
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
@@ -89,7 +88,7 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *toke
 	if err := p.checkChallenge(c.scopes); err != nil {
 		return false, errors.Join(lack, err)
 	}
-	all := headers.UniteScopes(current.record.Requested, c.scopes)
+	all := rules.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {
 		return false, lack
@@ -132,9 +131,9 @@ func (s *Source) countStepUp(operation string) bool {
 	return true
 }
 
-// replaceRefusedToken replaces a token that the server has refused with 401: by a refresh, or else
-// by a login. attempt counts the sends of the request. On the second attempt its token was just
-// issued for it, and the server would refuse one from a refresh as well.
+// replaceRefusedToken replaces a token after a 401: by a refresh, or else by a login. On the second
+// attempt the token was just issued for the request, and the server would refuse a refreshed one as
+// well.
 func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challenge,
 	attempt int) error {
 	current, replaced, err := s.rereadTokens(ctx, sent)
@@ -157,7 +156,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	}
 	refusedNew := time.Since(history.refusedNew) < failureMemory
 	s.mu.Unlock()
-	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
+	switch moved := d.issuer != current.issuer || d.resource != current.resource; {
 	case moved: // neither its refresh token nor its age counts there
 	case record.Refresh != "" && !refusedNew:
 		err := s.refreshToken(ctx, sent)
@@ -170,13 +169,13 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 			why = ", and says " + quoteUntrusted(c.why)
 		}
 		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+
-			"issued a moment ago%s: logging in again would not help", d.Issuer, why)
+			"issued a moment ago%s: logging in again would not help", d.issuer, why)
 	}
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
 }
 
-// rereadTokens loads the login from the store again. replaced reports whether its token differs
-// from the one that was sent: another process, for example, has replaced it.
+// rereadTokens loads the login from the store again. replaced: its token differs from the one that
+// was sent.
 func (s *Source) rereadTokens(ctx context.Context, sent string) (
 	current *tokens, replaced bool, err error) {
 	current, err = s.readStored(ctx, true)

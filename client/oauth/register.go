@@ -25,7 +25,7 @@ const (
 	methodPrivateKey = "private_key_jwt"
 )
 
-// A oauthClient has the client id of this client at an authorization server, and its credentials.
+// An oauthClient has the client id and the credentials of this client at an authorization server.
 type oauthClient struct {
 	id, secret, method string
 	dynamic            bool // it was registered dynamically
@@ -59,7 +59,6 @@ func (c *oauthClient) newRequest(ctx context.Context, at string, form url.Values
 	return r, err
 }
 
-// registrationFor returns the entry of Options.Registrations for an issuer; nil: there is none.
 func (s *Source) registrationFor(issuer string) *Registration {
 	for i := range s.opts.Registrations {
 		if s.opts.Registrations[i].Issuer == issuer {
@@ -69,10 +68,9 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// configuredClient returns the client id that this client has at an authorization server without a
-// dynamic registration: that of Options.Registrations, or else Client.MetadataURL if the server
-// supports it. Nil: there is none. The order is prescribed
-// (client registration, "Registration Approaches").
+// configuredClient returns the client without a dynamic registration: of Options.Registrations, or
+// else Client.MetadataURL if the server supports it (client registration, "Registration
+// Approaches"). Nil: there is none.
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
 		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),
@@ -88,8 +86,7 @@ func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	return nil
 }
 
-// registeredClients returns the dynamic registrations at an issuer that have not expired, the
-// newest first.
+// registeredClients returns the valid dynamic registrations at an issuer, the newest first.
 func (s *Source) registeredClients(ctx context.Context, issuer string) ([]clientRecord, error) {
 	record, err := loadRecord[clientsRecord](ctx, s.store, clientKey(issuer))
 	if err != nil || record == nil {
@@ -100,8 +97,7 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 	}), nil
 }
 
-// clientByID returns the client of a login, by its client id. Nil: it is no longer configured or
-// registered.
+// clientByID returns the client of a login. Nil: it is no longer configured or registered.
 func (s *Source) clientByID(
 	ctx context.Context, m *serverMetadata, id string,
 ) (*oauthClient, error) {
@@ -117,17 +113,17 @@ func (s *Source) clientByID(
 	return nil, err
 }
 
-// redirectFor returns what an Interaction chooses the redirect URI of a login by.
-func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, error) {
+// redirectFor returns the arguments of [Interaction.Open].
+func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (
+	path, last string, err error) {
 	if s.configuredClient(m) != nil {
-		return Redirect{Path: callbackPath}, nil
+		return callbackPath, "", nil
 	}
-	r := Redirect{Path: issuerPath(m.Issuer)}
 	registered, err := s.registeredClients(ctx, m.Issuer)
 	if err == nil && len(registered) > 0 {
-		r.Last = registered[0].RedirectURI
+		last = registered[0].RedirectURI
 	}
-	return r, err
+	return issuerPath(m.Issuer), last, err
 }
 
 // issuerMark stands for the issuer in Options.RedirectURI.
@@ -144,7 +140,6 @@ func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
 		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
-// clientID returns the client of a dynamic registration.
 func (c *clientRecord) clientID() *oauthClient {
 	return &oauthClient{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
 }
@@ -176,7 +171,6 @@ func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
 		quoteUntrusted(strings.Join(m.AuthMethods, " ")), c.method)}
 }
 
-// chooseAuthMethod returns the client authentication method of a registration.
 func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 	switch {
 	case r.PrivateKey != nil:
@@ -194,7 +188,7 @@ func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 // clientKey is the key of the dynamic registrations at an issuer.
 func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
-// findOrRegisterClient returns the client for a login with the redirect URI. It registers one
+// findOrRegisterClient returns the client for a login with the redirect URI, which it registers
 // dynamically if there is none.
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*oauthClient, error) {
@@ -247,8 +241,8 @@ type clientDocument struct {
 	ApplicationType string   `json:"application_type"`
 }
 
-// clientDocument returns the metadata of this client. A client with an https redirect URI is a web
-// application (OpenID Connect Dynamic Client Registration, section 2).
+// clientDocument returns the metadata of this client, of a web application if it has an https
+// redirect URI (OpenID Connect Dynamic Client Registration, section 2).
 func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	d := clientDocument{
 		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo, RedirectURIs: redirectURIs,
@@ -326,21 +320,22 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 	}
 	record := &clientRecord{ClientID: given.ClientID, Method: given.Method,
 		RedirectURI: redirectURI}
-	if given.Method != methodNone {
-		record.Secret = given.Secret
-		if given.Expiry != 0 {
-			record.Expiry = time.Unix(given.Expiry, 0)
-		}
+	if given.Method == methodNone {
+		return record, nil
 	}
-	if !record.Expiry.IsZero() && time.Now().After(record.Expiry) {
-		return nil, errors.New("the secret has expired already")
+	record.Secret = given.Secret
+	if given.Expiry != 0 {
+		record.Expiry = time.Unix(given.Expiry, 0)
+		if time.Now().After(record.Expiry) {
+			return nil, errors.New("the secret has expired already")
+		}
 	}
 	return record, nil
 }
 
 // ServeMetadata returns a handler that serves the metadata document of this client at
-// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
-// redirect URIs of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
+// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are those
+// of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
 		redirectURIs = []string{"http://127.0.0.1" + callbackPath,

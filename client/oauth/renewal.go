@@ -38,7 +38,7 @@ type renewal struct {
 //	        → runLogin           the browser of the person, completeLogin
 //
 // A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
-// left. A caller whose renewal may be a login starts it after the refresh that it had joined was
+// left. A caller that may log in starts another renewal after the refresh that it had joined was
 // refused.
 func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) (again bool, err error) {
@@ -72,8 +72,7 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 	}
 }
 
-// releaseWaiter drops the reference of a caller that stops waiting. The last one cancels the
-// renewal.
+// releaseWaiter drops the reference of a caller. The last one cancels the renewal.
 func (s *Source) releaseWaiter(r *renewal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +87,6 @@ func (r *renewal) cancelLocked(cause error) {
 	r.cancel(cause)
 }
 
-// startRenewalLocked starts a renewal, in a goroutine of its own.
 func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) *renewal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -28,8 +28,7 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	}
 }
 
-// TestCallersWhoseTokenIsOverShareARefresh: the client sees by itself that the token is over. The
-// callers do not queue for the lock of the store either.
+// TestCallersWhoseTokenIsOverShareARefresh: and do not queue for the lock of the store.
 func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))
@@ -78,30 +77,7 @@ func awaitRenewal(ctx context.Context, source *oauth.Source,
 	return done
 }
 
-// TestCallersShareARenewal: it is not the store that keeps callers of one process apart.
-func TestCallersShareARenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, renewals, release := newSource(t), 0, make(chan struct{})
-		var all []<-chan error
-		for range 64 {
-			all = append(all, awaitRenewal(t.Context(), source, func(context.Context) error {
-				renewals++
-				<-release
-				return nil
-			}))
-		}
-		close(release)
-		for _, done := range all {
-			noError.check(t, <-done)
-		}
-		if renewals != 1 {
-			t.Errorf("there were %d renewals, want one", renewals)
-		}
-	})
-}
-
-// TestRenewalThatWasCancelledIsNotJoined: a caller that comes while it ends starts another, and
-// does not get its error.
+// TestRenewalThatWasCancelledIsNotJoined: a caller starts another when it has ended.
 func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, renewals, release := newSource(t), 0, make(chan struct{})
@@ -153,8 +129,7 @@ func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// TestCallerThatMayLogInDoesNotShareARefusedRefresh: another caller has begun the refresh, which
-// can do nothing but fail; this one has the person log in.
+// TestCallerThatMayLogInDoesNotShareARefusedRefresh: it starts a login after that.
 func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, first := newLogin(t, storedIn(memory))
@@ -203,8 +178,7 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=1")
 }
 
-// TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived, so the
-// answer must be awaited also when nobody waits for the call any more.
+// TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived.
 func TestRefreshIsNotCancelled(t *testing.T) {
 	refreshed := make(chan error, 1)
 	s, source := newLogin(t, func(o *oauth.Options) {

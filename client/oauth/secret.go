@@ -9,8 +9,7 @@ import (
 // A Secret is text that is not printed by package fmt, not logged, and not encoded as JSON.
 type Secret string
 
-// Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, for
-// every verb.
+// Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.LogValue().String()) }
 
 // MarshalText implements [encoding.TextMarshaler] as Format does.

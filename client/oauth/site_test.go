@@ -44,8 +44,8 @@ const (
 	authMethods      = "token_endpoint_auth_methods_supported"
 )
 
-// A site is an authorization server, a resource that names it, and a person with a browser. The
-// resource needs the scope read, and its tool write the scope write.
+// A site is an authorization server, a resource, and a person with a browser. The resource needs
+// the scope read, and its tool write the scope write.
 type site struct {
 	t        testing.TB
 	as       *oauthtest.Server
@@ -359,7 +359,7 @@ var errGaveUp = errors.New("the person gave up")
 // An impatientPerson opens one page and gives up when that leads to nothing.
 type impatientPerson struct{ s *site }
 
-func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Receiver, error) {
+func (p impatientPerson) Open(ctx context.Context, path, last string) (oauth.Receiver, error) {
 	looked := make(chan struct{})
 	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
 		p.s.looking.Lock()
@@ -369,7 +369,7 @@ func (p impatientPerson) Open(ctx context.Context, r oauth.Redirect) (oauth.Rece
 		p.s.browser.Wait()
 		return err
 	}}
-	receiver, err := loopback.Open(ctx, r)
+	receiver, err := loopback.Open(ctx, path, last)
 	return impatientReceiver{receiver, looked}, err
 }
 
@@ -448,8 +448,7 @@ func onlyMethod(method string) fault {
 	return edited(oauthtest.Metadata, oauthtest.Set(authMethods, []string{method}))
 }
 
-// refusing has the resource refuse every request that has a token: with 401, or with 403 and a
-// scope that nobody has.
+// refusing refuses every request with a token: with 401, or with 403 and an impossible scope.
 func refusing(status int) fault {
 	return func(s *site) {
 		s.resource.Rewrite(oauthtest.Call, func(r *oauthtest.Request,

@@ -13,13 +13,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// maxServers bounds the cached metadata of authorization servers, which may be large: an MCP server
-// can name another authorization server each time.
+// maxServers bounds the cached metadata of authorization servers: an MCP server can name another
+// one each time.
 const maxServers = 16
 
-// A Source has the tokens of one person for one MCP endpoint, and gets them when they are needed:
-// it is a [clienthttp.Authorizer]. Its methods may be called concurrently. However many calls wait,
-// one login or refresh runs at a time.
+// A Source is a [clienthttp.Authorizer] with the tokens of one person for one MCP endpoint. Its
+// methods may be called concurrently. One login or refresh runs at a time.
 type Source struct {
 	opts         Options
 	endpoint     *url.URL
@@ -41,7 +40,7 @@ type Source struct {
 }
 
 // A failure is a login that has failed after its page was opened. Until it ends, no other page is
-// opened for the same login.
+// opened for it.
 type failure struct {
 	err      error
 	at, ends time.Time
@@ -50,8 +49,8 @@ type failure struct {
 var _ clienthttp.Authorizer = (*Source)(nil)
 
 // New returns a source of tokens for endpoint, the URL of an MCP server: https, or http to a
-// loopback host, and without a fragment. It sends no request and reads nothing from the store. opts
-// may be nil. The error names the wrong option.
+// loopback host, and without a fragment. It sends no request and does not read the store. opts may
+// be nil. The error names the wrong option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
 	if err != nil {
@@ -73,24 +72,22 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	return s, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the endpoint without its query for every verb.
+// Format implements [fmt.Formatter]. It prints the endpoint without its query.
 func (s *Source) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "tokens for %s://%s%s", s.endpoint.Scheme, s.endpoint.Host,
 		s.endpoint.EscapedPath())
 }
 
-// reportEvent calls Options.Observe.
 func (s *Source) reportEvent(e LoginEvent) {
 	if s.opts.Observe != nil {
 		s.opts.Observe(e)
 	}
 }
 
-// pointerKey is the key of the pointer from the endpoint to its login. Its lock keeps other
-// processes from changing the login.
+// pointerKey is the key of the pointer from the endpoint to its login, and of the lock of the
+// login.
 func (s *Source) pointerKey() Key { return Key{Resource: s.endpointText, Account: s.opts.Account} }
 
-// tokenKey is the key of the record of a login.
 func (s *Source) tokenKey(issuer, resource string) Key {
 	return Key{Issuer: issuer, Resource: resource, Account: s.opts.Account}
 }
@@ -103,14 +100,13 @@ type tokens struct {
 	header   http.Header // of requests to the endpoint
 }
 
-// newTokens returns the tokens of a record.
 func newTokens(issuer, resource string, record *tokenRecord) *tokens {
 	return &tokens{issuer, resource, record,
 		http.Header{"Authorization": {bearerScheme + " " + record.Access}}}
 }
 
-// readStored returns the tokens in memory. It loads them from the store the first time, and again
-// with force. Nil: there is no login.
+// readStored returns the tokens in memory, loaded from the store the first time and with force.
+// Nil: there is no login.
 func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	current, loaded := s.tokens, s.loaded
@@ -133,7 +129,7 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	return found, nil
 }
 
-// loadTokens loads the tokens from the store. Nil: there is no login that can be used.
+// loadTokens loads the tokens from the store. Nil: there is no usable login.
 func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil || pointer == nil {
@@ -148,9 +144,8 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 }
 
 // StoredLogin returns an id of the login in the store, also of one that another process has
-// finished, for hosts that wait for a person ([Source.Begin]) or keep what a login may read. It is
-// the same for all tokens of a login, and another for each login. Empty: there is none that can be
-// used. Calls may overlap.
+// finished, for hosts that wait for a person ([Source.Begin]) or cache results. Refreshes keep it;
+// each login has another. Empty: there is no usable login. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)
 	if err != nil || found == nil {
@@ -159,8 +154,8 @@ func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	return found.record.Login, nil
 }
 
-// saveLogin saves a login to the store, and then to memory. Of one at another authorization server
-// nothing is left.
+// saveLogin saves a login to the store and to memory, and deletes one at another authorization
+// server.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {
 	pointer := pointerRecord{issuer, resource}
@@ -186,9 +181,9 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	return nil
 }
 
-// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header with the
-// token, or nothing if there is no login. It waits for the refresh of a token that has expired, and
-// starts that of one that expires soon.
+// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, or nothing
+// without a login. It waits for the refresh of an expired token, and starts that of one that
+// expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -213,10 +208,9 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Logout removes the login and revokes its refresh token (RFC 7009), or the access token if there
-// is no other, where the authorization server can do so. It cancels a login in flight. The tokens
-// are removed even if it returns an error, unless that is [ErrStore]. Without a login it returns
-// nil.
+// Logout removes the login, cancels one in flight, and revokes its refresh token (RFC 7009), or the
+// access token if there is no other, if the authorization server supports it. The tokens are
+// removed also if it returns an error, unless that is [ErrStore].
 func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Lock()
 	if s.renewal != nil {
@@ -248,8 +242,7 @@ func (s *Source) Logout(ctx context.Context) error {
 	return errors.Join(err, revoked)
 }
 
-// revokeTokens revokes the tokens of a login by the client that they were issued to. It does
-// nothing if the client is no longer known.
+// revokeTokens revokes the tokens of a login by their client, unless that is no longer known.
 func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {

@@ -3,27 +3,22 @@ package oauth
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 )
 
-// ErrNoRecord is the error of [TokenStore.Load] for a key without a record.
-var ErrNoRecord = errors.New("oauth: there is no record")
-
 // A Key names a record of a [TokenStore]. A login has all three, and Account may be empty. The
-// dynamic registrations at an issuer have an Issuer alone, since they are those of the program.
-// The pointer from an endpoint to its login has no Issuer.
+// dynamic registrations at an issuer have an Issuer alone. The pointer from an endpoint to its
+// login has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A TokenStore keeps logins and dynamic registrations. Records hold tokens and secrets, usable by
-// all that can read them. Its methods may be called concurrently, and must return when their
-// context ends. Their errors fail the call that needs the record, as [ErrStore].
+// A TokenStore keeps logins and dynamic registrations. Records hold usable tokens and secrets. Its
+// methods may be called concurrently, and must return when their context ends. Their errors fail
+// the call that needs the record, as [ErrStore].
 type TokenStore interface {
-	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
-	// record is not changed.
+	// Load returns the record under a key, or nil if there is none. The record is not changed.
 	Load(ctx context.Context, k Key) ([]byte, error)
 	// Save replaces the record under a key, as a whole or not at all. It may keep record, which is
 	// not changed afterwards.
@@ -36,15 +31,13 @@ type TokenStore interface {
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 
-// NewMemoryStore returns a store in memory. It is for one process, and is lost when that ends.
+// NewMemoryStore returns a store in memory, for one process.
 func NewMemoryStore() TokenStore {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
 
-// Format implements [fmt.Formatter]. It prints no records for every verb.
 func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "store in memory") }
 
-// A memoryStore keeps records in memory.
 type memoryStore struct {
 	mu      sync.Mutex
 	records map[Key][]byte
@@ -54,11 +47,7 @@ type memoryStore struct {
 func (m *memoryStore) Load(_ context.Context, k Key) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	record, ok := m.records[k]
-	if !ok {
-		return nil, ErrNoRecord
-	}
-	return record, nil
+	return m.records[k], nil
 }
 
 func (m *memoryStore) Save(_ context.Context, k Key, record []byte) error {
@@ -112,8 +101,8 @@ type pointerRecord struct {
 	Resource string `json:"resource"`
 }
 
-// A clientsRecord has the dynamic registrations at an authorization server, the newest first. There
-// is one for each redirect URI: logins that overlap listen on different ports.
+// A clientsRecord has the dynamic registrations at an authorization server, the newest first, one
+// for each redirect URI: logins that overlap listen on different ports.
 type clientsRecord struct {
 	Clients []clientRecord `json:"clients"`
 }
@@ -130,24 +119,19 @@ type clientRecord struct {
 	Expiry      time.Time `json:"expiry,omitzero"` // of the secret
 }
 
-// loadRecord loads and decodes a record. Nil: there is none, or it has the format of another
-// version.
+// loadRecord loads a record. Nil: there is none, or it has the format of another version.
 func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
-	if errors.Is(err, ErrNoRecord) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, storeError(err)
 	}
 	record = new(T)
-	if json.Unmarshal(data, record) != nil {
+	if data == nil || json.Unmarshal(data, record) != nil {
 		return nil, nil // the login or the registration begins anew
 	}
 	return record, nil
 }
 
-// saveRecord encodes and saves a record.
 func saveRecord(ctx context.Context, store TokenStore, k Key, record any) error {
 	data, err := json.Marshal(record)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 // maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
@@ -40,8 +40,8 @@ func newGrant(scopes []string, form url.Values) *grant {
 		Requested: scopes, Granted: scopes}}
 }
 
-// newRefreshGrant returns the grant of the refresh token of a login (RFC 6749, section 6). It
-// requests the scopes that were granted: a refresh cannot add any.
+// newRefreshGrant returns the grant of the refresh token of a login, with the scopes that were
+// granted (RFC 6749, section 6).
 func newRefreshGrant(old *tokenRecord) *grant {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}}
 	if len(old.Granted) > 0 {
@@ -63,8 +63,7 @@ type tokenResponse struct {
 	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
 }
 
-// requestToken requests a token for a resource (RFC 8707) by a grant, with the deviations of the
-// provider of the authorization server.
+// requestToken requests a token for a resource (RFC 8707), with the deviations of the provider.
 func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oauthClient,
 	resource string, g *grant) (*tokenRecord, error) {
 	form, record, p := g.form, g.record, s.providerFor(m.Issuer)
@@ -136,8 +135,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	return response
 }
 
-// redact masks in the texts of the response what they repeat of the secrets of the request and of
-// its own.
+// redact masks secrets of the request and of the response in the texts of the response.
 func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string) {
 	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
 	secrets := []string{secret, credentials, r.Access, r.Refresh}
@@ -176,13 +174,13 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 		r.Refresh = response.Refresh
 	}
 	if granted, ok := response.Scope.(string); ok {
-		r.Granted = p.localScopes(headers.ParseScopes(granted))
+		r.Granted = p.localScopes(rules.ParseScopes(granted))
 	}
 	return nil
 }
 
 // readLifetime returns the value of expires_in, at most maxExpiry; 0: there is none. Some
-// authorization servers send the number as a text, which cannot be misread.
+// authorization servers send it as a string.
 func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	if r.Lifetime == "" {
 		return 0, nil
@@ -194,10 +192,9 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	return time.Duration(min(seconds, int64(maxExpiry/time.Second))) * time.Second, nil
 }
 
-// tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). A
-// well-formed error is final with every status but 429 and 5xx, also with a code that no
-// specification has: the same request would be refused again. After invalid_client tokenError
-// forgets a dynamic registration, which the server no longer knows.
+// tokenError returns the TokenError for a failed token request (RFC 6749, section 5.2). A
+// well-formed error is final with every status but 429 and 5xx, also with an unknown code. After
+// invalid_client a dynamic registration is forgotten.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -238,8 +235,8 @@ func (r *tokenResponse) refusal(err error) error {
 	return errors.New(text + deviationHint(r.Code, r.Description))
 }
 
-// requestRevocation revokes the refresh token of a login, or the access token if there is no other
-// (RFC 7009, section 2.1). It does nothing if the server has no revocation endpoint.
+// requestRevocation revokes the refresh token of a login, or else the access token (RFC 7009,
+// section 2.1), if the server has a revocation endpoint.
 func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *oauthClient,
 	record *tokenRecord) error {
 	if m.Revocation == "" {

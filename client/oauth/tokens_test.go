@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestStepUpAsksForTheUnion: also where the challenge names only what is new. What was granted last
-// is what the next refresh asks for, and a login for more asks for all that was ever asked for.
+// TestStepUpAsksForTheUnion: a refresh requests what was granted, and a login all that was ever
+// requested.
 func TestStepUpAsksForTheUnion(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`scope="read write"`, `scope="write"`)(s)
@@ -46,9 +46,7 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 	}
 }
 
-// TestEveryTokenEnds: the end of a token is known after a login and after each refresh, so that the
-// next refresh comes before the server refuses the token. Some authorization servers send the
-// number as a text, which means the same to everybody. What is no number is refused.
+// TestEveryTokenEnds: its expiry is known after a login and each refresh.
 func TestEveryTokenEnds(t *testing.T) {
 	for text, valid := range map[any]bool{60: true, "60": true, "": false, "1h": false,
 		"-60": false, "99999999999999999999": false} {
@@ -95,8 +93,7 @@ func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 	}
 }
 
-// TestTokenEndpointThatRepeatsSecrets: an error has nothing of what was sent or returned, wherever
-// the authorization server repeats it, whole or cut.
+// TestTokenEndpointThatRepeatsSecrets: an error has none of them, whole or cut.
 func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
 	for name, of := range map[string]func(secret string) string{
 		"code": func(secret string) string { return `{"error":"no ` + secret + `"}` },
@@ -150,8 +147,8 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// TestLogout takes the refresh token back, or the access token if there is no other. A client that
-// is no longer configured cannot do so: the login is removed all the same.
+// TestLogout revokes the refresh token, or else the access token, if the client is still
+// configured.
 func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		noRefresh, forgotten bool
@@ -186,8 +183,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// TestLogoutWhereTokensAreNotRevoked: that an authorization server revokes no access tokens is no
-// failure; that it revokes no refresh tokens is one, since they live on.
+// TestLogoutWhereTokensAreNotRevoked: that is no failure for access tokens alone.
 func TestLogoutWhereTokensAreNotRevoked(t *testing.T) {
 	for _, c := range []struct {
 		code      string

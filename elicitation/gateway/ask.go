@@ -153,7 +153,7 @@ func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 func (c *connection) elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
-	return c.router.ElicitFrom(ctx, c.name, params, nil)
+	return c.router.ElicitFrom(ctx, c.name, params)
 }
 
 // askURL puts a visit to the client without which the upstream has refused a call (-32042).

@@ -102,8 +102,7 @@ func TestPanicsOfAnAuthorizer(t *testing.T) {
 			}
 			armed.Store(false)
 		} else if _, err := c.Complete(t.Context(), &protocol.CompleteParams{
-			Ref:      protocol.CompletionRef{Prompt: "ops_greet"},
-			Argument: protocol.CompletionArgument{Name: "who", Value: "y"}}); err == nil {
+			Prompt: "ops_greet", Argument: "who", Value: "y"}); err == nil {
 			t.Error("the authorizer did not panic")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -360,10 +360,8 @@ func (u *upstream) explainCall(err error) error {
 		return u.explain(err)
 	}
 	explained.what = "did not answer. " + relay.UnknownEffect
-	for _, cause := range []error{relay.ErrClientLeft, relay.ErrExpired, errClosed} {
-		if errors.Is(err, cause) {
-			explained.what = "was not waited for any longer. " + relay.UnknownEffect
-		}
+	if relay.IsAbandoned(err) || errors.Is(err, errClosed) {
+		explained.what = "was not waited for any longer. " + relay.UnknownEffect
 	}
 	return explained
 }

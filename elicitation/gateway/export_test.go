@@ -12,3 +12,8 @@ func (o *Options) WithCallTime(d time.Duration) *Options {
 	o.callTime = d
 	return o
 }
+
+type (
+	NameClaims    = nameClaims
+	UpstreamNames = upstreamNames
+)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,7 +37,6 @@ type Gateway struct {
 	requests  atomic.Int64 // that run and may call upstreams
 	lastEnded atomic.Int64 // when the last of them in a session ended, in Unix nanoseconds
 	handler   atomic.Pointer[serverhttp.Handler]
-	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
 	life context.Context // of everything upstream
 	end  context.CancelCauseFunc
@@ -83,8 +81,8 @@ func New(opts *Options) (*Gateway, error) {
 	}
 	g.park = relay.NewPark(relay.Limits{
 		Calls: opts.MaxCalls, CallsPerPrincipal: opts.MaxCallsPerPrincipal,
-		Time:  cmp.Or(opts.callTime, asks.Timeout+answerTime),
-		Owner: g.ownerToken, Resumed: g.noteResumed, Place: "gateway",
+		Time:    cmp.Or(opts.callTime, asks.Timeout+answerTime),
+		Resumed: func(outcome string) { g.metrics.resumes(outcome).Add(1) }, Place: "gateway",
 	})
 	with := opts.Server
 	// Calls are passed on without tasks, whatever the host says.
@@ -125,47 +123,12 @@ func (g *Gateway) Server() *server.Server { return g.server }
 // request on to the one that does, as it does with requests of sessions. Replicas share the Sealer
 // and the Audience of [Options.Server], and differ in nothing but their names. Make one handler.
 func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
-	var with serverhttp.Options
-	if opts != nil {
-		with = *opts
+	handler, err := g.park.Handler(g.server, opts)
+	if err == nil {
+		g.handler.Store(handler)
 	}
-	with.OwnerOf = g.ownerOf
-	handler, err := serverhttp.New(g.server, &with)
-	if err != nil {
-		return nil, err
-	}
-	g.handler.Store(handler)
-	if token := handler.OwnerToken(); token != "" {
-		g.owner.Store(&token)
-	}
-	return handler, nil
+	return handler, err
 }
-
-// ownerOf reads the token of the replica that runs the call of a state. The state may be anything:
-// whoever serves the request checks it as a whole.
-func (g *Gateway) ownerOf(
-	ctx context.Context, p protocol.Principal, requestState string,
-) string {
-	kept, ok := g.server.PeekState(ctx, p, requestState)
-	if !ok {
-		return ""
-	}
-	var state flowState
-	if err := json.Unmarshal(kept, &state); err != nil {
-		return ""
-	}
-	return state.Owner
-}
-
-// ownerToken returns the token of this replica, empty where there are no others.
-func (g *Gateway) ownerToken() string {
-	if token := g.owner.Load(); token != nil {
-		return *token
-	}
-	return ""
-}
-
-func (g *Gateway) noteResumed(outcome string) { g.metrics.resumes(outcome).Add(1) }
 
 // errClosed is the cause with which what runs upstream is cancelled at the end.
 var errClosed = errors.New("gateway: the gateway is shutting down")

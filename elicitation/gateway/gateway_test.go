@@ -137,14 +137,14 @@ func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 			return server.Text(string(declared)), err
 		}), upstreamEra)
 		url := front(t, upstream)
-		for _, opts := range []client.Options{{}, {ElicitForm: fill}, {CreateMessage: noSampling,
-			Extensions: map[string]json.RawMessage{"example.com/x": []byte("{}")}}} {
+		for want, opts := range map[string]client.Options{
+			`{}`:                          {},
+			`{"elicitation":{"form":{}}}`: {ElicitForm: fill},
+			`{"sampling":{}}`: {CreateMessage: noSampling,
+				Extensions: map[string]json.RawMessage{"example.com/x": []byte("{}")}},
+		} {
 			opts.Era = clientEra
-			c := connectWith(t, url, opts, "ops_who")
-			want := c.Capabilities()
-			want.Extensions = nil
-			text, _ := json.Marshal(want)
-			wantText(t, c, "ops_who", string(text))
+			wantText(t, connectWith(t, url, opts, "ops_who"), "ops_who", want)
 		}
 		upstream.Refuse = []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL,
 			protocol.KindCreateMessage, protocol.KindListRoots}

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -161,12 +160,12 @@ func (o *Options) questions() elicitation.Options {
 }
 
 // claimNames returns the names of the upstreams, or what is wrong with them.
-func claimNames(opts *Options) ([]*naming.Names, error) {
+func claimNames(opts *Options) ([]*upstreamNames, error) {
 	if opts == nil || len(opts.Upstreams) == 0 {
 		return nil, errors.New("gateway: Options.Upstreams: at least one is needed")
 	}
-	var claims naming.Claims
-	all := make([]*naming.Names, len(opts.Upstreams))
+	var claims nameClaims
+	all := make([]*upstreamNames, len(opts.Upstreams))
 	for i, u := range opts.Upstreams {
 		var err error
 		if all[i], err = claims.Add(u.Name, u.Unprefixed); err != nil {

@@ -56,8 +56,8 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-completing; cancel() }()
-	_, _ = c.Complete(ctx, &protocol.CompleteParams{Ref: protocol.CompletionRef{Prompt: "ops_p"},
-		Argument: protocol.CompletionArgument{Name: "a", Value: "x"}})
+	_, _ = c.Complete(ctx, &protocol.CompleteParams{Prompt: "ops_p",
+		Argument: "a", Value: "x"})
 	time.Sleep(300 * time.Millisecond)
 	close(release)
 	if g := <-got; g != "done" {

@@ -50,7 +50,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			v.ready.Store(true)
 			read()
 			v.log(event.LevelInfo, "gateway.upstream_ready", nil)
-			for name := range u.names.Unprefixed() {
+			for name := range u.names.unprefixed {
 				_, tool := v.published.tools.of[name]
 				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
 					v.log(event.LevelWarn, "gateway.unprefixed_missing", func(out event.Encoder) {
@@ -371,7 +371,7 @@ func (v *view) addPrompt(name string, p *protocol.Prompt) {
 		Name: name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 		Arguments: p.Arguments, Meta: protocol.Meta(u.names.PublishAppURIs(p.Meta)),
 		Extra:    p.Extra,
-		Complete: u.completer(protocol.CompletionRef{Prompt: upstreamName}),
+		Complete: u.completer(protocol.CompleteParams{Prompt: upstreamName}),
 	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 		arguments, err := json.Marshal(call.Arguments)
 		if err != nil {
@@ -399,7 +399,7 @@ func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
 		URITemplate: template, Name: t.Name, Title: t.Title, Description: t.Description,
 		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations,
 		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(t.Meta)), Extra: t.Extra,
-		Complete: v.upstream.completer(protocol.CompletionRef{Template: t.URITemplate}),
+		Complete: v.upstream.completer(protocol.CompleteParams{Template: t.URITemplate}),
 	}, v.upstream.readResource)
 }
 
@@ -424,7 +424,7 @@ func (u *upstream) requestMeta(call *server.Call) protocol.RequestMeta {
 }
 
 // completer asks the upstream for suggestions (server/utilities/completion).
-func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
+func (u *upstream) completer(of protocol.CompleteParams) server.Completer {
 	return func(ctx context.Context, call *server.CompleteCall) ([]string, error) {
 		conn, release, err := u.gateway.connect(ctx, u, &call.Call)
 		if err != nil {
@@ -434,11 +434,9 @@ func (u *upstream) completer(ref protocol.CompletionRef) server.Completer {
 		defer func() { release(reuse) }()
 		ctx, done := u.gateway.detach(ctx)
 		defer done()
-		result, err := conn.client.Complete(ctx, &protocol.CompleteParams{
-			Ref:      ref,
-			Argument: protocol.CompletionArgument{Name: call.Argument, Value: call.Value},
-			Context:  call.Known,
-		})
+		params := of
+		params.Argument, params.Value, params.Context = call.Argument, call.Value, call.Known
+		result, err := conn.client.Complete(ctx, &params)
 		reuse = !isBroken(err)
 		if err != nil {
 			return nil, errorForClient(u.explain(err))

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-	"github.com/rondo-mcp/rondo/internal/naming"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -36,7 +35,7 @@ const (
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
-	names   *naming.Names
+	names   *upstreamNames
 	own     *view // what it shows to the gateway itself
 
 	dialed atomic.Int64 // connections, ever
@@ -96,7 +95,7 @@ const (
 	maxAppsBytes  = 1024
 )
 
-func newUpstream(config Upstream, names *naming.Names, g *Gateway) *upstream {
+func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, names: names,
 		openings: map[connectionKey]*opening{}, views: map[string]*view{},
 		reported: map[string]bool{}}

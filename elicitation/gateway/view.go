@@ -211,5 +211,5 @@ func (v *view) awaitLists(ctx context.Context) {
 // publishes reports whether a name or URI is one of the upstream's.
 func (u *upstream) publishes(name string) bool {
 	_, uri := u.names.OwnURI(name)
-	return uri || u.names.Unprefixed()[name] || strings.HasPrefix(name, u.names.Publish(""))
+	return uri || u.names.unprefixed[name] || strings.HasPrefix(name, u.names.Publish(""))
 }

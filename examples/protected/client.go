@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
+	"log"
 	"net/http"
 	"strings"
 
@@ -13,9 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connect returns a client that logs alice in when the server at endpoint wants it.
-// Without Browse it would open the browser of this machine.
-func connect(endpoint string, out io.Writer) (*client.Client, *oauth.Source, error) {
+// connect returns a client that logs alice in when the server at endpoint requires it. Without
+// Browse it would open the browser of this machine.
+func connect(endpoint string, out *log.Logger) (*client.Client, *oauth.Source, error) {
 	login, err := oauth.New(endpoint, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: browse},
 		Client:      oauth.ClientInfo{Name: "Notes"},
@@ -35,9 +35,9 @@ func connect(endpoint string, out io.Writer) (*client.Client, *oauth.Source, err
 	return c, login, nil
 }
 
-// useNotes calls both tools. The first call leads to a login, and the second to
-// another one, since it needs a scope that nobody has asked alice for.
-func useNotes(ctx context.Context, endpoint string, out io.Writer) error {
+// useNotes calls both tools. The first call leads to a login, and the second to another one, since
+// it needs one more scope.
+func useNotes(ctx context.Context, endpoint string, out *log.Logger) error {
 	c, login, err := connect(endpoint, out)
 	if err != nil {
 		return err
@@ -51,18 +51,18 @@ func useNotes(ctx context.Context, endpoint string, out io.Writer) error {
 		{"add_note", addInput{Text: "buy milk"}},
 		{"list_notes", nil},
 	} {
-		fmt.Fprintf(out, "client    calls %s\n", step.tool)
+		out.Print("client    calls ", step.tool)
 		result, err := c.CallTool(ctx, step.tool, step.args)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "client    gets %q\n", textOf(result))
+		out.Printf("client    gets %q", result.Content[0].(*protocol.TextContent).Text)
 	}
 	return login.Logout(ctx)
 }
 
-// browse takes the place of the browser: alice's follows the redirect from the
-// authorization server to the client and shows what it gets.
+// browse takes the place of the browser: it follows the redirect from the authorization server to
+// the client.
 func browse(ctx context.Context, page string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
@@ -79,28 +79,17 @@ func browse(ctx context.Context, page string) error {
 	return nil
 }
 
-func printEvent(out io.Writer, e oauth.LoginEvent) {
-	scopes := strings.Join(e.Scopes, " ")
+func printEvent(out *log.Logger, e oauth.LoginEvent) {
 	switch {
 	case e.Err != nil:
-		fmt.Fprintf(out, "client    %s failed: %v\n", e.Kind, e.Err)
+		out.Printf("client    %s failed: %v", e.Kind, e.Err)
 	case e.Kind == oauth.LoginBegan:
-		fmt.Fprintf(out, "client    opens the browser: it needs %q\n", scopes)
+		out.Printf("client    opens the browser: it needs %q", strings.Join(e.Scopes, " "))
 	case e.Kind == oauth.ClientCreated:
-		fmt.Fprintln(out, "client    has registered with the authorization server")
+		out.Print("client    has registered with the authorization server")
 	case e.Kind == oauth.LoginEnded:
-		fmt.Fprintln(out, "client    has a token and sends the same request again")
+		out.Print("client    has a token and sends the same request again")
 	case e.Kind == oauth.LoggedOut:
-		fmt.Fprintln(out, "client    has logged out")
+		out.Print("client    has logged out")
 	}
-}
-
-func textOf(result *protocol.CallToolResult) string {
-	var texts []string
-	for _, content := range result.Content {
-		if text, ok := content.(*protocol.TextContent); ok {
-			texts = append(texts, text.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
 }

@@ -1,26 +1,22 @@
-// Protected: a server that lets nobody in without a token, and a client that logs
-// in. An authorization server for tests stands between them, in the place of the one that
-// your company runs already, and a browser that belongs to alice, who consents to everything.
-// All run in this process and speak HTTP over loopback.
+// Protected: a server that refuses requests without a token, and a client that logs in. Between
+// them stands an authorization server for tests, in the place of your company's, and the browser of
+// alice, who consents to everything. All run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/protected
 //
-// The first call is refused with a challenge, from which the client finds out all
-// that it needs: where to log in, for which server, and for which scope. The second
-// call needs one more scope, and alice is asked once more.
+// The first call is refused with a challenge, which leads the client to the authorization server,
+// the resource and the scope. The second call needs one more scope, and alice is asked once more.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
-	"sync"
-	"time"
 
 	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
@@ -34,66 +30,57 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
-	out = &lineWriter{out: out}
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	issuer := "http://" + at.Addr().String()
-	pages := bearertest.NewIssuer(issuer).Handler("alice")
-	defer serve(at, printConsent(pages, out))()
+func run(ctx context.Context, to io.Writer) error {
+	out := log.New(to, "", 0) // which several goroutines may use
+	login, notes := http.NewServeMux(), http.NewServeMux()
+	issuer, resource := httptest.NewServer(login), httptest.NewServer(notes)
+	defer issuer.Close()
+	defer resource.Close()
+	login.Handle("/", printConsent(bearertest.NewIssuer(issuer.URL).Handler("alice"), out))
 
-	at, err = net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	resource := "http://" + at.Addr().String() + "/mcp"
 	srv, err := newServer(&notebook{notes: make(map[string][]string)})
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
-	handler, err := protect(srv, resource, issuer)
+	endpoint := resource.URL + "/mcp"
+	handler, err := protect(srv, endpoint, issuer.URL)
 	if err != nil {
 		return err
 	}
-	defer serve(at, printRefusals(handler, out))()
-	return useNotes(ctx, resource, out)
+	notes.Handle("/", printRefusals(handler, out))
+	return useNotes(ctx, endpoint, out)
 }
 
-// printConsent passes requests to the authorization server on, and prints what alice consents to.
-func printConsent(next http.Handler, out io.Writer) http.Handler {
+// printConsent prints what alice consents to at the authorization server.
+func printConsent(next http.Handler, out *log.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/authorize" {
-			fmt.Fprintf(out, "browser   alice consents to %q\n", r.URL.Query().Get("scope"))
+			out.Printf("browser   alice consents to %q", r.URL.Query().Get("scope"))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// A lineWriter takes lines from all who take part, one at a time.
-type lineWriter struct {
-	mu  sync.Mutex
-	out io.Writer
+// printRefusals prints the challenges of refused requests.
+func printRefusals(next http.Handler, out *log.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&refusalPrinter{w, out}, r)
+	})
 }
 
-// Write implements [io.Writer].
-func (w *lineWriter) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(line)
+type refusalPrinter struct {
+	http.ResponseWriter
+	out *log.Logger
 }
 
-// serve serves on a listener and returns what ends that.
-func serve(at net.Listener, handler http.Handler) (stop func()) {
-	s := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(at) }()
-	return func() {
-		s.Close()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintln(os.Stderr, "protected:", err)
-		}
+// WriteHeader prints the challenge of the response, if there is one.
+func (p *refusalPrinter) WriteHeader(status int) {
+	if challenge := p.Header().Get("WWW-Authenticate"); challenge != "" {
+		p.out.Printf("server    %d %s", status, challenge)
 	}
+	p.ResponseWriter.WriteHeader(status)
 }
+
+// Unwrap is for [http.ResponseController].
+func (p *refusalPrinter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

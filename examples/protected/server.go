@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -30,8 +28,7 @@ type addInput struct {
 	Text string `json:"text" jsonschema:"what to write down"`
 }
 
-// newServer is the server as it would be without authorization, except that one
-// tool says which scopes it needs.
+// newServer is the server as it would be without authorization, but for the scopes of one tool.
 func newServer(notes *notebook) (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "notes", Version: "1.0.0"},
@@ -66,7 +63,7 @@ func (n *notebook) add(_ context.Context, call *server.ToolCall,
 	return server.Text("noted"), nil
 }
 
-// protect returns what serves srv at resource to those who have a token of issuer.
+// protect serves srv at resource for tokens of issuer.
 func protect(srv *server.Server, resource, issuer string) (http.Handler, error) {
 	guard, err := bearer.New(bearer.Options{
 		Resource:  resource,
@@ -86,27 +83,3 @@ func protect(srv *server.Server, resource, issuer string) (http.Handler, error) 
 	mux.Handle(guard.Metadata())
 	return mux, nil
 }
-
-// printRefusals passes requests on, and prints the challenges of those that are
-// refused.
-func printRefusals(next http.Handler, out io.Writer) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&refusalPrinter{w, out}, r)
-	})
-}
-
-type refusalPrinter struct {
-	http.ResponseWriter
-	out io.Writer
-}
-
-// WriteHeader prints what a client is told that is refused.
-func (p *refusalPrinter) WriteHeader(status int) {
-	if challenge := p.Header().Get("WWW-Authenticate"); challenge != "" {
-		fmt.Fprintf(p.out, "server    %d %s\n", status, challenge)
-	}
-	p.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets the handler reach what else the writer can do.
-func (p *refusalPrinter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -122,7 +122,10 @@ func answerPage(call *server.ExtensionCall, member string, all []item) (protocol
 // answer answers with the hints for caches that lists have.
 func answer(call *server.ExtensionCall, members map[string]any) (protocol.Result, error) {
 	cache := call.ListCache()
-	members["ttlMs"], members["cacheScope"] = cache.TTLMillis, cache.Scope
+	members["ttlMs"], members["cacheScope"] = cache.TTLMillis, "private"
+	if cache.Public {
+		members["cacheScope"] = "public"
+	}
 	encoded, err := json.Marshal(members)
 	return &protocol.ExtensionResult{Members: encoded}, err
 }

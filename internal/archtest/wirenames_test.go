@@ -31,9 +31,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 			constants(t, "server/serverhttp/sessions.go", `^code`))},
 		{"reason or outcome", 85, union( // of log entries and labels of metrics
 			constants(t, "roundtrip/event/event.go", `.`),
-			constants(t, "roundtrip/event/reason.go", `.`),
-			constants(t, "roundtrip/event/refused.go", `.`),
-			constants(t, "roundtrip/event/forwarded.go", `.`),
+			constants(t, "internal/words/words.go", `.`),
 			constants(t, "internal/forms/form/fault.go", `^Rule`),
 			constants(t, "elicitation/errors.go", `^(Reason|By)`),
 			constants(t, "elicitation/gateway/failure.go", `^why`),

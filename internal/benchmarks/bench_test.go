@@ -1,3 +1,5 @@
+// Package benchmarks_test measures servers and clients written with this library beside others, and
+// holds the allocation budget of the hot paths. The README says how to run it and what the rows mean.
 package benchmarks_test
 
 import (

@@ -78,7 +78,7 @@ func (g *gateway) Deliver(ctx context.Context, m protocol.Message) error {
 }
 
 func (g *gateway) elicit() error {
-	result, err := g.call.Elicit(context.Background(), g.params, nil)
+	result, err := g.call.Elicit(context.Background(), g.params)
 	if err == nil && result.Action != protocol.ActionAccept {
 		err = fmt.Errorf("the answer is %s", result.Action)
 	}

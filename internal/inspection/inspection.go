@@ -5,6 +5,7 @@ package inspection
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -13,8 +14,11 @@ import (
 // A Report is what parts of a server say of themselves.
 type Report struct {
 	Running int // requests, those that wait for people included
-	Limits  []Limit
-	Tables  []Table
+	// QuestionTTL is how long a person may take for an answer.
+	QuestionTTL time.Duration
+	Server      Table // its name, version, uptime, replica and key
+	Limits      []Limit
+	Tables      []Table
 	// Sealed is a requestState that is to be opened, and State what came of it.
 	Sealed string
 	State  *State
@@ -24,6 +28,7 @@ type Report struct {
 type Limit struct {
 	Name, Option string // what is bounded, and what sets it
 	Used, Bound  int64  // a Bound that is negative is none
+	Bytes        bool   // what Used and Bound count
 }
 
 // A Table lists what there is of something.
@@ -41,7 +46,19 @@ type State struct {
 
 // AddLimit adds a bound, and how much of it is used.
 func (r *Report) AddLimit(name, option string, used, bound int64) {
-	r.Limits = append(r.Limits, Limit{name, option, used, bound})
+	r.Limits = append(r.Limits, Limit{name, option, used, bound, false})
+}
+
+// AddBytes adds a bound in bytes, and how much of it is used.
+func (r *Report) AddBytes(name, option string, used, bound int64) {
+	r.Limits = append(r.Limits, Limit{name, option, used, bound, true})
+}
+
+// Describe adds a row to the table of the server, unless value is empty.
+func (r *Report) Describe(name, value string) {
+	if value != "" {
+		r.Server.Rows = append(r.Server.Rows, []string{name, value})
+	}
 }
 
 type key struct{}
@@ -73,5 +90,21 @@ func Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return time.Since(t).Round(time.Second).String() + " ago"
+	return Took(time.Since(t)) + " ago"
+}
+
+// Took writes a duration for people: by its two largest units, from a minute on.
+func Took(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 }

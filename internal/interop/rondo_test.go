@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -45,12 +46,16 @@ func TestRondoLegacy(t *testing.T) {
 // rondoRoutes serve JSON, event streams and lines, with handlers in both styles.
 func rondoRoutes(opts client.Options) []route {
 	type open = func(t *testing.T, who *person, mute bool) (peer, said)
-	overHTTP := func(s style, with server.Options, opts client.Options) open {
+	overHTTP := func(s style, with server.Options) open {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
 			srv := newSubjectWith(t, s, with)
 			endpoint, said := listen(t, servertest.NewHandler(t, srv, nil))
 			own := opts
-			return newRondo(t, over(t, endpoint), who, mute, &own), said
+			c := newRondo(t, over(t, endpoint), who, mute, &own)
+			if with.Middleware != nil {
+				c = wantingProgress{c}
+			}
+			return c, said
 		}
 	}
 	overStream := func(s style) open {
@@ -61,19 +66,25 @@ func rondoRoutes(opts client.Options) []route {
 		}
 	}
 	reporting := server.Options{Middleware: []server.Middleware{reportProgress}}
-	wanting := opts
-	wanting.Progress = func(context.Context, *protocol.Progress) {} // of every request
+
 	stored := server.Options{Roundtrip: roundtrip.Options{StateStore: store.NewMemoryStateStore(0),
 		Limits: roundtrip.Limits{StateBytes: 300}}}
 	return []route{
-		{"http", overHTTP(guarded, server.Options{}, opts)},
-		{"events", overHTTP(guarded, reporting, wanting)},
+		{"http", overHTTP(guarded, server.Options{})},
+		{"events", overHTTP(guarded, reporting)},
 		{"stream", overStream(guarded)},
-		{"straight-line", overHTTP(straight, server.Options{}, opts)},
-		{"straight-line, events", overHTTP(straight, reporting, wanting)},
+		{"straight-line", overHTTP(straight, server.Options{})},
+		{"straight-line, events", overHTTP(straight, reporting)},
 		{"straight-line, stream", overStream(straight)},
-		{"straight-line, stored states", overHTTP(straight, stored, opts)},
+		{"straight-line, stored states", overHTTP(straight, stored)},
 	}
+}
+
+// wantingProgress asks for progress with every request.
+type wantingProgress struct{ peer }
+
+func (w wantingProgress) do(ctx context.Context, r request) (string, error) {
+	return w.peer.do(client.WithProgress(ctx, func(context.Context, *protocol.Progress) {}), r)
 }
 
 // reportProgress reports that a request has begun and that it has ended, so that every response to
@@ -177,7 +188,7 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 			}
 			messages := said()
 			conform(t, modern, both, messages, "")
-			header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
+			header := "Mcp-Param-Region: " + rules.EncodeValue(region)
 			carried := 0
 			for _, m := range messages {
 				if m.From == wiretest.Client && slices.Contains(m.Header, header) {

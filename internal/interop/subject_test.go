@@ -216,7 +216,7 @@ func openVault(ctx context.Context,
 	}
 	return &protocol.ReadResourceResult{
 		Contents: []protocol.ResourceContents{{Text: "opened: " + why.Reason}},
-		Cache:    protocol.CacheHints{TTLMillis: 60_000, Scope: protocol.CachePrivate},
+		Cache:    protocol.CacheHints{TTLMillis: 60_000},
 	}, nil
 }
 

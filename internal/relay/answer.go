@@ -166,9 +166,3 @@ func digestAnswers(answers map[string]Answer, asked []Asked) ([32]byte, error) {
 	}
 	return [32]byte(h.Sum(nil)), nil
 }
-
-// ElicitResult returns the answer to a form or a URL.
-func (a Answer) ElicitResult() *protocol.ElicitResult {
-	content, _ := a.Result.(json.RawMessage)
-	return &protocol.ElicitResult{Action: a.Action, Content: content}
-}

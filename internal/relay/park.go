@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // errGone answers a request for a call that is not here any more. No client starts over after it
@@ -26,12 +28,9 @@ const UnknownEffect = "What the tool did is not known: check before calling it a
 type Limits struct {
 	Calls, CallsPerPrincipal int           // 1,000, 64
 	Time                     time.Duration // of one call, people's time included: 10 minutes
-	// Owner returns the token of this replica, empty where there are no others.
-	Owner func() string
-	// Resumed is told how each request ended that came back to a parked call, by one of the
-	// Resume constants.
+	// Resumed gets one of the Resume constants for each request that came back to a parked call.
 	Resumed func(outcome string)
-	// Place is what callers are told that the calls wait at: "gateway", "server".
+	// Place is what refusals call this process: "gateway", "server".
 	Place string
 }
 
@@ -49,8 +48,8 @@ type Park struct {
 	room *quota.Pool[protocol.Principal]
 	time time.Duration // that one call may take, negative: no limit
 
-	owner  func() string        // token of this replica; empty: there are no others
-	report func(outcome string) // how a request for a parked call ended
+	owner  atomic.Pointer[string] // token of this replica; nil: there are no others
+	report func(outcome string)   // how a request for a parked call ended
 	place  string
 
 	mu      sync.Mutex
@@ -69,11 +68,38 @@ func NewPark(limits Limits) *Park {
 			Share: int64(cmp.Or(limits.CallsPerPrincipal, 64)),
 			Local: protocol.LocalPrincipal(),
 		}),
-		time:  cmp.Or(limits.Time, 10*time.Minute),
-		owner: limits.Owner, report: limits.Resumed, place: limits.Place,
-		calls: map[string]*Parked{},
-		idle:  make(chan struct{}),
+		time:   cmp.Or(limits.Time, 10*time.Minute),
+		report: limits.Resumed, place: limits.Place,
+		calls: map[string]*Parked{}, idle: make(chan struct{}),
 	}
+}
+
+// Handler returns the HTTP handler of srv, whose calls are parked here. opts may be nil. With
+// Replicas of opts, requests that bring answers reach the replica that runs the call.
+func (p *Park) Handler(
+	srv *server.Server, opts *serverhttp.Options,
+) (*serverhttp.Handler, error) {
+	var with serverhttp.Options
+	if opts != nil {
+		with = *opts
+	}
+	// The state has not been checked: the replica that serves the request does that.
+	with.OwnerOf = func(ctx context.Context, caller protocol.Principal, text string) string {
+		kept, ok := srv.PeekState(ctx, caller, text)
+		var state State
+		if !ok || json.Unmarshal(kept, &state) != nil {
+			return ""
+		}
+		return state.Owner
+	}
+	handler, err := serverhttp.New(srv, &with)
+	if err != nil {
+		return nil, err
+	}
+	if token := handler.OwnerToken(); token != "" {
+		p.owner.Store(&token)
+	}
+	return handler, nil
 }
 
 // Reserve makes room for a call of principal, or returns why there is none.
@@ -93,13 +119,6 @@ func (p *Park) Reserve(principal protocol.Principal) error {
 	}
 	p.running++
 	return nil
-}
-
-// begin keeps a call for which there is room.
-func (p *Park) begin(call *Parked) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calls[call.id] = call
 }
 
 // Release frees the room of a call that has ended, or was not made.
@@ -133,12 +152,6 @@ func (p *Park) closeIdleLocked() {
 	if p.closed && p.running == 0 {
 		close(p.idle)
 	}
-}
-
-func (p *Park) find(id string) *Parked {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.calls[id]
 }
 
 func (p *Park) remove(id string) {
@@ -188,7 +201,9 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	if call.Version.Era() == protocol.Legacy {
 		parked.session = call
 	}
-	p.begin(parked)
+	p.mu.Lock()
+	p.calls[parked.id] = parked
+	p.mu.Unlock()
 	leg, err := parked.beginLeg(0, [32]byte{}, nil, call)
 	if err != nil {
 		return nil, err
@@ -235,7 +250,9 @@ func (p *Park) Resume(
 func (p *Park) resume(
 	ctx context.Context, call *server.Call, state *State,
 ) (result protocol.Result, outcome string, err error) {
-	parked := p.find(state.Parked)
+	p.mu.Lock()
+	parked := p.calls[state.Parked]
+	p.mu.Unlock()
 	if parked == nil {
 		return nil, ResumeUnknown, errGone()
 	}
@@ -277,8 +294,8 @@ func (p *Park) await(
 		return o.result, o.err
 	}
 	next := State{Parked: parked.id, Round: round + 1}
-	if p.owner != nil {
-		next.Owner = p.owner()
+	if token := p.owner.Load(); token != nil {
+		next.Owner = *token
 	}
 	var questions protocol.InputRequests
 	for _, q := range o.questions {

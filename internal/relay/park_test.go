@@ -113,7 +113,8 @@ func ask(ctx context.Context, call *parked, message string) (string, error) {
 		return "", err
 	}
 	var content struct{ Text string }
-	err = json.Unmarshal(a.ElicitResult().Content, &content)
+	raw, _ := a.Result.(json.RawMessage)
+	err = json.Unmarshal(raw, &content)
 	return content.Text, err
 }
 

@@ -33,6 +33,11 @@ var (
 	ErrExpired    = errors.New("relay: the call has taken too long")
 )
 
+// IsAbandoned reports whether a parked call was cancelled with one of these causes.
+func IsAbandoned(err error) bool {
+	return errors.Is(err, ErrClientLeft) || errors.Is(err, ErrExpired)
+}
+
 // A Parked is a call that runs once, and stays open while the client goes away with questions and
 // comes back with answers. Each request of the client for it is a leg, which waits for an outcome:
 // questions, or the end of the call. Its methods may be called concurrently.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -16,26 +17,19 @@ const (
 	rules     = Rule(form.RuleRequired + " " + form.RuleType + " " + form.RuleMinimum + " " +
 		form.RuleMaximum + " " + form.RuleLength + " " + form.RuleItems + " " + form.RuleEnum + " " +
 		form.RuleFormat + " " + form.RulePattern + " " + form.RuleRange + " " + form.RuleShape)
-	dropReasons = DropUnsolicited + " " + DropMalformed + " " + DropExpired + " " + DropVersion
-	flowEnds    = EndComplete + " " + EndFailed + " " + EndRefused + " " + EndUnseen + " " +
-		EndRounds + " " + EndInvalid + " " + EndStateLost + " " + EndReplayed
+	dropReasons  = "unsolicited malformed expired flow_version"
+	flowEnds     = "complete failed refused unseen rounds invalid state_lost replay_handled"
 	capabilities = "elicitation.form elicitation.url sampling sampling.context sampling.tools roots"
-	reasons      = ReasonTooLong + " " + ReasonMalformed + " " + ReasonVersion + " " +
-		ReasonUnknownKey + " " + ReasonForeignEphemeral + " " + ReasonTampered + " " +
-		ReasonExpired + " " + ReasonFlowExpired + " " + ReasonFuture + " " + ReasonPrincipal + " " +
-		ReasonMethod + " " + ReasonTarget + " " + ReasonAudience + " " + ReasonArguments + " " +
-		ReasonReplayed + " " + ReasonSealer + " " + ReasonGone
-	forwardOutcomes = ForwardAnswered + " " + ForwardGone + " " + ForwardUnknown + " " +
-		ForwardUnreachable + " " + ForwardAbandoned
-	statuses = "200 400 401 403 404 405 406 408 413 415 421 429 502 503 508"
-	refusals = RefusedHost + " " + RefusedOrigin + " " + RefusedUnauthenticated + " " +
-		RefusedForbidden + " " + RefusedCredentials + " " + RefusedUnverified + " " +
-		RefusedHTTPMethod + " " + RefusedMediaType + " " + RefusedAccept + " " + RefusedTooLarge +
-		" " + RefusedTooSlow + " " + RefusedMalformed + " " + RefusedVersion + " " +
-		RefusedHeaders + " " + RefusedNoSession + " " + RefusedSessionGone + " " + RefusedBatch +
-		" " + RefusedEventID + " " + RefusedDuplicateID + " " + RefusedRequests + " " +
-		RefusedSessions + " " + RefusedClosing + " " + RefusedOutcomeUnknown + " " +
-		RefusedUnreachable + " " + RefusedMisdirected
+	reasons      = "too_long malformed unknown_format_version unknown_key foreign_ephemeral " +
+		"authentication_failed expired flow_expired issued_in_the_future other_principal " +
+		"other_method other_target other_audience other_arguments replayed refused_by_sealer " +
+		"not_in_store"
+	forwardOutcomes = "answered owner_gone outcome_unknown unreachable abandoned"
+	statuses        = "200 400 401 403 404 405 406 408 413 415 421 429 502 503 508"
+	refusals        = "host origin unauthenticated forbidden malformed_credentials unverified " +
+		"http_method media_type accept too_large too_slow malformed version header_mismatch " +
+		"no_session session_gone batch event_id duplicate_id too_many_requests " +
+		"too_many_sessions closing outcome_unknown unreachable misdirected"
 )
 
 // otherLabel is the label value of everything that is not known.
@@ -43,7 +37,7 @@ const otherLabel = "other"
 
 // Known returns the reason as logs and labels have it.
 func (r RefusalReason) Known() RefusalReason {
-	if slices.Contains(strings.Fields(string(refusals)), string(r)) {
+	if slices.Contains(strings.Fields(refusals), string(r)) {
 		return r
 	}
 	return otherLabel
@@ -70,11 +64,13 @@ func samples() []Event {
 		HandlerFailed{}, HandlerPanicked{}, ServerBug{}, QuotaExceeded{}, PushFailed{}, CutOff{},
 		StoreFailed{}, TaskChanged{Change: "queued"}, TaskChanged{Change: "dequeued"},
 		TaskChanged{Change: "begun"}, TaskChanged{Change: "taken_over"},
-		TaskChanged{Change: "completed"}, QuestionReworded{}, SessionEvicted{}, RequestForwarded{}, RequestRefused{}}
+		TaskChanged{Change: "completed"}, QuestionReworded{}, SessionEvicted{},
+		RequestForwarded{}, RequestRefused{}}
 	for status, reasons := range map[int][]RefusalReason{
-		401: {RefusedUnauthenticated}, 404: {RefusedSessionGone}, 429: {RefusedRequests},
-		403: {RefusedHost, RefusedOrigin, RefusedForbidden},
-		503: {RefusedSessions, RefusedUnverified},
+		401: {words.RefusedUnauthenticated}, 404: {words.RefusedSessionGone},
+		429: {words.RefusedRequests},
+		403: {words.RefusedHost, words.RefusedOrigin, words.RefusedForbidden},
+		503: {words.RefusedSessions, words.RefusedUnverified},
 	} {
 		for _, reason := range reasons {
 			list = append(list, RequestRefused{Status: status, Reason: reason})

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -52,7 +53,7 @@ func (e StateRejected) countMetrics(c counter) {
 
 func (e StateRejected) addFields(f Fields) {
 	f.addNonEmptyKey("key_id", e.KeyID)
-	if (e.Reason == ReasonPrincipal || e.Reason == ReasonFuture) && e.Err != nil {
+	if (e.Reason == words.ReasonPrincipal || e.Reason == words.ReasonFuture) && e.Err != nil {
 		f.AddText("meaning", e.Err.Error())
 	}
 	f.AddText("reference", e.Reference)
@@ -211,7 +212,8 @@ func (e DeclineIgnored) addFields(f Fields) {
 }
 
 func (e FlowEnded) head() head {
-	return head{LevelInfo, "mcp.flow_ended", e.How != EndComplete && e.How != EndReplayed}
+	refused := e.How != words.EndComplete && e.How != words.EndReplayed
+	return head{LevelInfo, "mcp.flow_ended", refused}
 }
 
 func (e FlowEnded) addFields(f Fields) {
@@ -223,7 +225,7 @@ func (e FlowEnded) addFields(f Fields) {
 func (e FlowEnded) countMetrics(c counter) {
 	c.add(row{name: "flows_ended_total", help: "Flows of more than one leg that came to an end.",
 		first: oneOf("how", e.How, flowEnds)}, 1)
-	if e.How != EndReplayed {
+	if e.How != words.EndReplayed {
 		c.add(row{name: "flow_rounds",
 			help:    "Legs of a flow that had more than one, the last included.",
 			buckets: roundBuckets}, float64(e.Legs))
@@ -483,7 +485,7 @@ func (e RequestForwarded) countMetrics(c counter) {
 // logged as well, and at a limited rate. The entry of the request is the owner's.
 func (e RequestForwarded) head() head {
 	level := LevelInfo
-	if e.Outcome != ForwardAnswered {
+	if e.Outcome != words.ForwardAnswered {
 		level = LevelDebug
 	}
 	return head{level, "mcp.request_forwarded", false}
@@ -504,9 +506,9 @@ func (e RequestForwarded) addFields(f Fields) {
 func (e RequestRefused) head() head {
 	level := LevelInfo
 	switch e.Reason {
-	case RefusedHost, RefusedOrigin, RefusedTooLarge, RefusedTooSlow, RefusedUnverified,
-		RefusedRequests, RefusedSessions, RefusedOutcomeUnknown, RefusedUnreachable,
-		RefusedMisdirected:
+	case words.RefusedHost, words.RefusedOrigin, words.RefusedTooLarge, words.RefusedTooSlow,
+		words.RefusedUnverified, words.RefusedRequests, words.RefusedSessions,
+		words.RefusedOutcomeUnknown, words.RefusedUnreachable, words.RefusedMisdirected:
 		level = LevelWarn
 	}
 	return head{level, "mcp.request_refused", true}

@@ -54,23 +54,12 @@ type FieldOptions struct {
 }
 
 const (
-	// maxText is how much of a text that a peer may have chosen is logged, in
-	// characters: enough to recognise it.
-	maxText = 256
-	// maxError is the same for the text of an error, in which each layer of the
-	// program puts words of its own before the cause.
-	maxError = 512
-	// maxKey is the same for keys and for what is a word mostly.
-	maxKey = 64
-	// maxDropped is how many dropped answers of a request are named. How many
-	// there are is always told.
-	maxDropped = 8
-	// maxListed is the same for questions and keys, of which authors and
-	// operators have few.
-	maxListed = 16
-	// maxStack is how much of a stack is logged, in bytes: the frames of
-	// interest come first.
-	maxStack = 16 << 10
+	maxText    = 256      // characters of a text that a peer may have chosen
+	maxError   = 512      // characters of an error, whose cause comes last
+	maxKey     = 64       // characters of a key or a word
+	maxDropped = 8        // dropped answers that are named; the entry has their number, too
+	maxListed  = 16       // questions, and keys of a keyring
+	maxStack   = 16 << 10 // bytes of a stack, whose frames of interest come first
 )
 
 // AddText adds a text of at most 256 characters.
@@ -107,16 +96,14 @@ func (f Fields) addError(name, text string) {
 	f.AddString(name, redact.EscapeText(redact.HideURLSecrets(text), maxError))
 }
 
-// addCause adds why a request was refused, which begins with what the peer sent and ends with
-// what to do.
+// addCause adds why a request was refused.
 func (f Fields) addCause(err error) {
 	if err != nil && !f.OmitMessages {
 		f.addError("error", err.Error())
 	}
 }
 
-// addFailure adds the text of a failure of the server, which names keys and fields and is
-// written where only the server's operators read it.
+// addFailure adds the text of a failure of the server. Only operators read it.
 func (f Fields) addFailure(err error) {
 	text := ""
 	if err != nil {

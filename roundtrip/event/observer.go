@@ -2,18 +2,16 @@ package event
 
 import "context"
 
-// An Observer receives the events of a funnel, for logs and metrics. Events
-// carry no answers, no state and no secrets, but for the Err of [HandlerFailed]
-// and the Value of [HandlerPanicked], which are whatever the handler made of
-// what it knows. Observe is called on the goroutine of the request, with a
-// context that holds the request's values; it must return soon. Calls may
-// overlap. Expect event types beyond those of today.
+// An Observer receives the events of a funnel, for logs and metrics. Events carry no answers, state
+// or secrets, except that Err of [HandlerFailed] and Value of [HandlerPanicked] hold what the
+// handler put there. Observe is called on the goroutine of the request, with a context that holds
+// the request's values; it must return soon. Calls may overlap. New event types may come.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// An Event is one of the event types of this package. What a log and metrics make of it is told
-// by [EntryOf], [IsRefusal], [AddFields], [Counters] and [WhereOf].
+// An Event is one of the event types of this package. [EntryOf], [IsRefusal], [AddFields],
+// [Counters] and [WhereOf] give its log entry and metrics.
 type Event interface {
 	head() head
 	addFields(f Fields)
@@ -28,8 +26,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// Observers returns an observer that passes each event to the given ones in order. Nil and
-// [Discard] are passed over; without any other it returns [Discard].
+// Observers returns an observer that passes each event to the given ones in order. It skips nil and
+// [Discard]; without any other it returns [Discard].
 func Observers(list ...Observer) Observer {
 	var all observers
 	for _, o := range list {

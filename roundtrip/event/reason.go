@@ -1,29 +1,23 @@
 package event
 
-// A Reason says why a requestState was refused. It is for the server's own
-// log; clients get one frozen error whatever the reason.
+// A Reason says why a requestState was refused. It is for the server's own log: clients get one
+// frozen error whatever the reason.
+//
+//   - too_long: longer than roundtrip.Limits.StateBytes
+//   - malformed: not a state of rondo
+//   - unknown_format_version: sealed by another release
+//   - unknown_key: sealed with a key that this process does not have
+//   - foreign_ephemeral: sealed with the ephemeral key of another process, or before a restart
+//   - authentication_failed: changed, or two secrets have the same key id
+//   - expired: the answers took longer than roundtrip.Options.RoundTTL
+//   - flow_expired: the flow took too long
+//   - issued_in_the_future: the clock of another replica is ahead
+//   - other_principal, other_method, other_target, other_audience, other_arguments: issued to
+//     another caller, or for another request or service
+//   - replayed: used before, and a guard is set
+//   - refused_by_sealer: refused by a sealer of the host's own
+//   - not_in_store: the store of states does not have it
 type Reason string
-
-// The reasons.
-const (
-	ReasonTooLong          Reason = "too_long"
-	ReasonMalformed        Reason = "malformed"
-	ReasonVersion          Reason = "unknown_format_version"
-	ReasonUnknownKey       Reason = "unknown_key"
-	ReasonForeignEphemeral Reason = "foreign_ephemeral"
-	ReasonTampered         Reason = "authentication_failed"
-	ReasonExpired          Reason = "expired"
-	ReasonFlowExpired      Reason = "flow_expired"
-	ReasonFuture           Reason = "issued_in_the_future"
-	ReasonPrincipal        Reason = "other_principal"
-	ReasonMethod           Reason = "other_method"
-	ReasonTarget           Reason = "other_target"
-	ReasonAudience         Reason = "other_audience"
-	ReasonArguments        Reason = "other_arguments"
-	ReasonReplayed         Reason = "replayed"
-	ReasonSealer           Reason = "refused_by_sealer"
-	ReasonGone             Reason = "not_in_store"
-)
 
 // A Dropped answer came with a request and was not used.
 type Dropped struct {
@@ -32,18 +26,11 @@ type Dropped struct {
 }
 
 // A DropReason says why an answer was dropped.
+//
+//   - unsolicited: this flow did not ask the question, or the client lost the state that proves
+//     that it did
+//   - malformed: the answer does not have the shape that its question requires
+//   - expired: the state was authentic but too old, and the flow restarted
+//   - flow_version: the question was asked by another version of the flow; see
+//     roundtrip.FlowVersion
 type DropReason string
-
-// The reasons.
-const (
-	// DropUnsolicited: the answer is to a question that this flow did not ask,
-	// or the client lost the state that proves that it did.
-	DropUnsolicited DropReason = "unsolicited"
-	// DropMalformed: the answer has not the shape that its question requires.
-	DropMalformed DropReason = "malformed"
-	// DropExpired: the state was authentic but too old, and the flow restarted.
-	DropExpired DropReason = "expired"
-	// DropVersion: the answer was given to another version of the flow; see
-	// roundtrip.FlowVersion.
-	DropVersion DropReason = "flow_version"
-)

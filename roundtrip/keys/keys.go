@@ -9,28 +9,26 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// A Sealer protects what a flow keeps with the client. Implement it to hold
-// keys elsewhere, for example in a KMS; [Keyring] is the built-in one. Seal
-// and Open may be called concurrently.
+// A Sealer protects what a flow keeps with the client. Implement it to hold keys elsewhere, for
+// example in a KMS; [Keyring] is the built-in one. Calls may overlap.
 type Sealer interface {
-	// Seal returns an authenticated encryption of plaintext as text. The same
-	// plaintext must not give the same text twice.
+	// Seal returns an authenticated encryption of plaintext as text. The same plaintext must not
+	// give the same text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
-	// Open undoes Seal. It must fail for any text that Seal did not return.
-	// The error reaches the observer, not the client; see [ErrUnknownKey] and the
-	// errors beside it for those that have a reason of their own.
+	// Open undoes Seal. It must fail for any text that Seal did not return. The error reaches the
+	// observer, not the client; see [ErrUnknownKey] and the errors beside it for those with a
+	// reason of their own.
 	Open(ctx context.Context, text string) ([]byte, error)
 }
 
-// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional.
-// A funnel asks it once, when it is made: an ephemeral key needs no Audience and is
-// reported to the observer; of other keys the observer is told the ids. A Sealer that
-// is no Describer counts as one with a key that other services may have, and nothing is
-// reported at start.
+// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional. A funnel asks
+// it once, when it is made: an ephemeral key needs no Audience and is reported to the observer, and
+// so are the ids of other keys. Any other Sealer counts as one whose key other services may have,
+// and nothing is reported.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string
-	// IDs returns the public ids of all keys that open, that of the primary first.
+	// IDs returns the public ids of all keys that open, the primary first.
 	IDs() []string
 	// Ephemeral reports whether the primary key belongs to this process only.
 	Ephemeral() bool
@@ -39,9 +37,9 @@ type Describer interface {
 // A Key seals and opens states. It never prints its secret.
 type Key struct{ key seal.Key }
 
-// NewKey returns the key with the given id and secret. The id is public, it
-// stands in every token: 1 to 32 letters, digits, dots, dashes or underscores.
-// The secret must have at least 32 random bytes.
+// NewKey returns the key with the given id and secret. The id is public, because every token has
+// it: 1 to 32 letters, digits, dots, dashes or underscores. The secret must have at least 32 random
+// bytes.
 func NewKey(id string, secret []byte) (Key, error) {
 	k, err := seal.NewKey(id, secret)
 	return Key{k}, err
@@ -59,10 +57,9 @@ func (k Key) GoString() string { return k.key.String() }
 // MarshalJSON names the key without its secret.
 func (k Key) MarshalJSON() ([]byte, error) { return k.key.MarshalJSON() }
 
-// A Keyring is a [Sealer] with AES-256-GCM keys: one primary key seals, every
-// key opens. To rotate, add the new key as an older one everywhere, then make
-// it the primary, then drop the old key once its states have expired. It never
-// prints its secrets and may be used concurrently.
+// A Keyring is a [Sealer] with AES-256-GCM keys: one primary key seals, every key opens. To rotate,
+// add the new key as an older one everywhere, then make it the primary, then drop the old key once
+// its states have expired. It never prints its secrets and may be used concurrently.
 type Keyring struct{ ring *seal.Keyring }
 
 // NewKeyring returns a keyring that seals with primary and opens with all.
@@ -79,11 +76,10 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	return &Keyring{ring}, nil
 }
 
-// KeyringFromEnv reads a keyring from the environment variable name, as lookup, which
-// is usually [os.LookupEnv], finds it. The form is "id:secret,id:secret" with base64
-// secrets of at least 32 bytes; the first key is the primary. Give every replica the
-// same value. An unset variable is an error, so that a fleet does not start with
-// different keys by accident.
+// KeyringFromEnv reads a keyring from the environment variable name with lookup, usually
+// [os.LookupEnv]. The form is "id:secret,id:secret" with base64 secrets of at least 32 bytes; the
+// first key is the primary. Give every replica the same value. An unset variable is an error, so
+// that no replica starts with a key of its own by accident.
 func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
 	text, _ := lookup(name)
 	if text == "" {
@@ -96,8 +92,8 @@ func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyri
 	return &Keyring{ring}, nil
 }
 
-// EphemeralKeyring returns a keyring with a random key that only this process
-// has. It is what a funnel uses when it is given no Sealer.
+// EphemeralKeyring returns a keyring with a random key that only this process has: the default of a
+// funnel.
 func EphemeralKeyring() *Keyring {
 	ring, err := seal.NewKeyring(seal.NewEphemeralKey())
 	if err != nil {
@@ -106,10 +102,9 @@ func EphemeralKeyring() *Keyring {
 	return &Keyring{ring}
 }
 
-// Derive returns a keyring for another purpose: its keys have the same ids and order, and
-// secrets that are derived from those of k. Neither keyring opens what the other seals. The
-// same keys and purpose give the same keyring on every replica. The purpose is a constant
-// of at most 255 bytes.
+// Derive returns a keyring for another purpose, with the same ids and order, and secrets derived
+// from those of k. Neither keyring opens what the other seals. The same keys and purpose give the
+// same keyring on every replica. The purpose is a constant of at most 255 bytes.
 func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
 
 // Seal implements [Sealer]. It never fails.
@@ -144,6 +139,6 @@ func (k *Keyring) Format(f fmt.State, verb rune) { k.ring.Format(f, verb) }
 // MarshalJSON names the keys without their secrets.
 func (k *Keyring) MarshalJSON() ([]byte, error) { return k.ring.MarshalJSON() }
 
-// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. What
-// clients send has limits of its own.
+// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. Texts
+// of clients have their own limits.
 const maxTextBytes = 2 << 20

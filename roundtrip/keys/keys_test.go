@@ -13,6 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 var secret = []byte("0123456789abcdefghijklmnopqrstuv")
 
 // TestSecretsNeverPrint prints keys, a ring, and all that may hold one.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -129,12 +130,12 @@ func TestForeignSealerGivesReasons(t *testing.T) {
 		reason     event.Reason
 		keyID      string
 	}{
-		{"retired key", "k0.AAAA", event.ReasonUnknownKey, "k0"},
-		{"ephemeral key of another process", "e-1.AAAA", event.ReasonForeignEphemeral, "e-1"},
-		{"no token", "AAAA", event.ReasonMalformed, ""},
-		{"not base64", "k1.A", event.ReasonMalformed, ""},
+		{"retired key", "k0.AAAA", words.ReasonUnknownKey, "k0"},
+		{"ephemeral key of another process", "e-1.AAAA", words.ReasonForeignEphemeral, "e-1"},
+		{"no token", "AAAA", words.ReasonMalformed, ""},
+		{"not base64", "k1.A", words.ReasonMalformed, ""},
 		{"changed", "k1." + base64.RawURLEncoding.EncodeToString([]byte(rand.Text()+rand.Text())),
-			event.ReasonTampered, ""},
+			words.ReasonTampered, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			funnel, seen := kmsFunnel(t, &kms{ids: []string{"k1"}})

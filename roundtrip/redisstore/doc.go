@@ -11,44 +11,41 @@
 //		},
 //	})
 //
-// # What is promised
+// # Guarantees
 //
-// Of all requests that present one state, to whichever replica, one runs the handler, as long as
-// there is one Redis and it forgets nothing. The others get its outcome or are refused, as with
-// package sqlstore. When Redis does not answer, loads its data, is full or is a replica, the
-// request is refused and the handler does not run.
+// Of all requests with the same state, at any replica, one runs the handler, as long as there is
+// one Redis and it forgets nothing. The others get its outcome or are refused, as with package
+// sqlstore. If Redis does not answer, loads its data, is full or is a replica, the request is
+// refused and the handler does not run.
 //
-// Redis replicates asynchronously. In a failover the claims of the last moment may be lost, and a
-// state that was used in that moment can then be used again: claimed twice, charged twice. A
-// Redis that is restarted may lose the last second of an append-only file that it does not sync
-// always, and all since the last snapshot if it has no such file. Where that must not happen, use
-// sqlstore with a PostgreSQL that confirms synchronously: it loses no claim.
+// Redis replicates asynchronously. In a failover the last claims may be lost, and their states can
+// be used again: charged twice. A Redis that is restarted may lose the last second of an
+// append-only file that it does not sync always, and everything since the last snapshot without
+// such a file. If that must not happen, use sqlstore with synchronous replication in PostgreSQL.
 //
-// A Redis that comes back empty is noticed. It keeps a marker with the time at which it was first
-// used. Where the marker is gone, or is younger than a state can be, states that may be from
-// before are refused as long as they last: see [Options].Longest. That is also so after the very
-// first start: for two minutes, and for states that last less than Longest for as much longer as
-// they last less. Redis that has lost some keys and not the marker is not noticed.
+// A Redis that comes back empty is detected by a marker with the time of its first use. If the
+// marker is missing, or younger than a state can be, states that may be older are refused as long
+// as they last: see [Options].Longest. This also applies after the very first start: for two
+// minutes, and longer for states that last less than Longest, by the difference. A Redis that has
+// lost some keys and not the marker is not detected.
 //
-// # What is stored
+// # Stored data
 //
 // A claim is a hash under a digest of the id of the state, with a digest of the answers and an
-// outcome that is encrypted under a key derived from the id. Redis forgets it ten minutes after
-// its state has expired. Who can write there can make a state usable again. What one principal
-// has is counted under a digest of its name: a quarter of [Options].MaxEntries and MaxBytes at
-// most.
+// outcome that is encrypted under a key derived from the id. It expires ten minutes after its
+// state. Whoever can write there can make a state usable again. Usage is counted under a digest of
+// the principal, at most a quarter of [Options].MaxEntries and MaxBytes each.
 //
-// It keeps no tasks: what a task has promised must not be lost in a failover. Package sqlstore
-// keeps them.
+// It keeps no tasks, because they must not be lost in a failover: package sqlstore does.
 //
-// # What an operator has to do
+// # Operation
 //
 // Set maxmemory-policy to noeviction; [New] refuses another. Set appendonly to yes.
 //
 // Set ContextTimeoutEnabled in the options of the client. Without it the client ignores the
-// deadline of a call. When Redis does not answer, a request is then refused only after
-// ReadTimeout, several times over because the client retries, and not after five seconds.
+// deadline of a call: if Redis does not answer, a request is refused only after several times
+// ReadTimeout, because the client retries, and not after five seconds.
 //
-// A client that reads from replicas (ReadOnly, RouteByLatency or RouteRandomly) does not find
-// what was stored a moment ago. Leave them off.
+// Do not let the client read from replicas (ReadOnly, RouteByLatency or RouteRandomly): they may
+// lack what was just stored.
 package redisstore

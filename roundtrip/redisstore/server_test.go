@@ -96,9 +96,3 @@ func (s *redisServer) connect() *redis.Client {
 	s.t.Cleanup(func() { _ = client.Close() })
 	return client
 }
-
-// startRedis starts a server and returns a client for each call of connect.
-func startRedis(t *testing.T) (connect func() *redis.Client) {
-	t.Helper()
-	return startServer(t).connect
-}

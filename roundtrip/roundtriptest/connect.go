@@ -14,8 +14,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -32,7 +32,7 @@ func Server(newServer func() (*server.Server, error)) Subject {
 			t.Fatalf("roundtriptest: the server: %v", err)
 		}
 		return Lines(func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error {
-			return srv.ServeStream(callctx.With(ctx, said.addError), r, w, nil)
+			return srv.ServeStream(rpc.WithErrorSink(ctx, said.addError), r, w, nil)
 		})(t, user)
 	}
 	return Subject{Connect: connect, reasons: said}
@@ -61,7 +61,7 @@ func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
 	}
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute,
 		BaseContext: func(net.Listener) context.Context {
-			return humantime.WithoutWire(callctx.With(context.Background(), said.addError))
+			return waiting.WithoutWire(rpc.WithErrorSink(context.Background(), said.addError))
 		}}
 	ended := make(chan struct{})
 	go func() {
@@ -121,7 +121,7 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser,
 	return func(t testing.TB, _ string) protocol.Peer {
 		fromServer, toClient := io.Pipe()
 		fromClient, toServer := io.Pipe()
-		ctx, cancel := context.WithCancel(humantime.WithoutWire(context.Background()))
+		ctx, cancel := context.WithCancel(waiting.WithoutWire(context.Background()))
 		ended := make(chan error, 1)
 		go func() {
 			err := serve(ctx, fromClient, toClient)

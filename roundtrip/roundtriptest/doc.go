@@ -16,37 +16,37 @@
 //		roundtriptest.Attack(t, subject, deploy)
 //	}
 //
-// [Run] plays a flow in revision 2026-07-28 and then in a session of revision 2025-11-25,
-// and expects the same questions, answers and result in both. Questions have keys in the
-// first only; in the second they are matched by their words, and by their order where the words
-// differ. If they do, the flow is played once more: what differs from one time to the next, such
-// as a nonce in a URL, may differ between the eras, and nothing else.
+// [Run] plays a flow in revision 2026-07-28 and then in a session of revision 2025-11-25, and
+// expects the same questions, answers and result in both. Only the first has keys of questions; in
+// the second they are matched by their words, else by their order. If the words differ, the flow is
+// played once more: what differs between the two times, such as a nonce in a URL, may differ
+// between the eras.
 //
 // # Servers
 //
 // [Server] runs a server in the process of the test, [Handler] one of any SDK that is an
-// http.Handler. Both print the reason of an internal error, of which a client is told nothing.
-// [Command] and [URL] test the server that is shipped, in whatever language it is written. For a
-// first look at one, before there is a test, there is a command:
+// http.Handler. Both print the reason of an internal error, which clients do not get. [Command] and
+// [URL] test the server that is shipped, in any language. A command looks at one before there is a
+// test:
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack -- ./server -stdio
 //
 // # Effects
 //
-// Such a handler runs in every round, from its start, and repeats what it does before it
-// has all answers. [Effects] finds what must not be repeated. Requests over net/http are counted by
-// themselves:
+// A handler that asks runs from its start in every round, and repeats what it does before it has
+// all answers. [Effects] finds effects that must not be repeated. Requests over net/http are
+// counted automatically:
 //
 //	effects := &roundtriptest.Effects{}
 //	bank := &http.Client{Transport: effects.Transport(nil)}
 //
-// The rest, statements to a database too, is marked where it happens:
+// Mark other effects, such as statements to a database, where they happen:
 //
 //	effects.Mark("charge")
 //	charge(in.Card)
 //
-// An effect that happens in two rounds of a flow fails the test. What is merely read again is
-// logged by [Run], round by round: that is what replay costs.
+// An effect that happens in two rounds of a flow fails the test. [Run] logs repeated reads by
+// round: the cost of replay.
 //
 // # Transcripts
 //

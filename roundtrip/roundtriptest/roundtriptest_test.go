@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,14 +219,6 @@ func TestExpired(t *testing.T) {
 				t.Errorf("%s: %v %s", flow.Name, problems, why)
 			}
 		})
-	}
-}
-
-func TestGoldenFilesAreThere(t *testing.T) {
-	for _, name := range []string{"accept", "order"} {
-		if data, err := os.ReadFile("testdata/" + name + ".golden"); err != nil || len(data) == 0 {
-			t.Errorf("%s: %d bytes, %v", name, len(data), err)
-		}
 	}
 }
 

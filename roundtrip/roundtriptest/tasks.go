@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -165,7 +165,7 @@ func (k *Tasks) AddTo(srv *server.Server, opts *tasks.Options) error {
 	o.Store, o.Keys, o.Sweep, o.Inline = p, k.ring, 100*time.Millisecond, 0
 	o.Prepare = func(ctx context.Context, info tasks.RunInfo) (
 		context.Context, *server.Access, error) {
-		ctx = humantime.WithoutWire(callctx.With(ctx, k.said.addError))
+		ctx = waiting.WithoutWire(rpc.WithErrorSink(ctx, k.said.addError))
 		if prepare == nil {
 			return ctx, nil, nil
 		}

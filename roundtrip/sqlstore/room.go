@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -15,23 +16,26 @@ import (
 )
 
 // A room counts what each owner has in one of the tables, in a row of rondo_usage for each owner
-// and one for all. A row is counted in the transaction that inserts it, and again in that which
-// deletes it, so the count is exact over all replicas.
+// and one for all. Rows are counted in the transaction that inserts or deletes them, so the count
+// is exact over all replicas.
 type room struct {
 	store    *Store
 	resource string // which a QuotaError names, and the kind of the rows in rondo_usage
-	table    string
+	expired  string // the statement that deletes expired rows
 
-	// When to look for expired rows next, in nanoseconds since 1970: as a matter of course, and
-	// for want of room.
+	// When to delete expired rows next, in nanoseconds since 1970: regularly, and when the room is
+	// full.
 	sweepAt, sweepFullAt *atomic.Int64
 }
 
 // everybody is the owner of the row that counts all. No digest is spelled like that.
 const everybody = "*"
 
-func newRoom(s *Store, resource, table string) room {
-	return room{store: s, resource: resource, table: table,
+// newRoom returns the room of a table whose rows have a name and a time in two columns, and take
+// entries and bytes.
+func newRoom(s *Store, resource, table, name, ends, takes string) room {
+	return room{store: s, resource: resource,
+		expired: s.dialect.write(fmt.Sprintf(sweepExpired, table, name, ends, takes)),
 		sweepAt: new(atomic.Int64), sweepFullAt: new(atomic.Int64)}
 }
 
@@ -81,9 +85,9 @@ const (
 	sweepRows      = 500
 )
 
-// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, once a
-// second, and calls it again. It also deletes expired rows about once a minute: there is no
-// goroutine that does.
+// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, at most
+// once a second, and calls do again. It also deletes expired rows about once a minute, because no
+// goroutine does.
 func (r *room) withRoom(ctx context.Context, do func() error) error {
 	err := do()
 	_, full := errors.AsType[*store.QuotaError](err)
@@ -109,22 +113,12 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// The rows that have expired by the clock of the database are deleted, some at a time. The time is
-// that of a subquery, without which PostgreSQL does not use the index.
-const sweepExpired = `delete from rondo_claims where service = $1 and key in (
-	select key from rondo_claims where service = $2 and expires < (select {now})
-	order by expires limit 500 {skip locked})
-returning owner, 1, coalesce(length(outcome), 0)`
-
-const sweepStates = `delete from rondo_states where service = $1 and key in (
-	select key from rondo_states where service = $2 and expires < (select {now})
-	order by expires limit 500 {skip locked})
-returning owner, 1, length(state)`
-
-const sweepTasks = `delete from rondo_tasks where service = $1 and id in (
-	select id from rondo_tasks where service = $2 and keep <= (select {now})
-	order by keep limit 500 {skip locked})
-returning owner, case when counted is null then 1 else 0 end, coalesce(counted, 0)`
+// sweepExpired deletes rows of a table, named by a column, that have expired by another one. The
+// time is that of a subquery, without which PostgreSQL does not use the index.
+const sweepExpired = `delete from %[1]s where service = $1 and %[2]s in (
+	select %[2]s from %[1]s where service = $2 and %[3]s < (select {now})
+	order by %[3]s limit 500 {skip locked})
+returning owner, %[4]s`
 
 const (
 	giveRoom = `update rondo_usage set entries = entries - $1, bytes = bytes - $2
@@ -171,10 +165,7 @@ func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error 
 // deleteExpired deletes expired rows and returns what they took, by owner.
 func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (
 	freed map[string]use, deleted int, err error) {
-	s := r.store
-	statement := map[string]string{"rondo_claims": sweepExpired, "rondo_states": sweepStates,
-		"rondo_tasks": sweepTasks}[r.table]
-	rows, err := tx.QueryContext(ctx, s.dialect.write(statement), s.service, s.service)
+	rows, err := tx.QueryContext(ctx, r.expired, r.store.service, r.store.service)
 	if err != nil {
 		return nil, 0, err
 	}

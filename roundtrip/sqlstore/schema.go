@@ -82,26 +82,22 @@ func Schema(d Dialect) string { return d.write(schema) }
 // CreateTables executes [Schema] in one transaction. The account needs the right to create
 // tables, which that of the server does not. Calls may overlap, also from several processes.
 func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
-	tx, err := db.BeginTx(ctx, d.isolation())
+	err := inTx(ctx, db, d, func(tx *sql.Tx) error {
+		statements := strings.SplitAfter(Schema(d), ";\n")
+		if d == PostgreSQL { // which does not let two create one table at once
+			statements = slices.Insert(statements, 0, "select pg_advisory_xact_lock(7236837100)")
+		}
+		for _, statement := range statements {
+			if strings.TrimSpace(statement) == "" {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("sqlstore: create tables: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if d == PostgreSQL { // which does not let two create one table at once
-		const lock = "select pg_advisory_xact_lock(7236837100)"
-		if _, err := tx.ExecContext(ctx, lock); err != nil {
-			return fmt.Errorf("sqlstore: create tables: %w", err)
-		}
-	}
-	for _, statement := range strings.SplitAfter(Schema(d), ";\n") {
-		if strings.TrimSpace(statement) == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("sqlstore: create tables: %w", err)
-		}
-	}
-	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("sqlstore: create tables: %w", err)
 	}
 	return nil

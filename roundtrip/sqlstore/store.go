@@ -31,12 +31,7 @@ type Options struct {
 	MaxBytes int64
 }
 
-const (
-	defaultService    = "rondo"
-	defaultMaxEntries = 500_000
-	defaultMaxBytes   = 256 << 20
-	maxService        = 100
-)
+const maxService = 100
 
 // A Store is a [store.Guard], a [store.StateStore] and a [store.TaskStore] for a fleet. It may be
 // used concurrently. It starts no goroutines and needs no closing; the database stays the caller's.
@@ -70,18 +65,19 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 		return nil, errors.New("sqlstore: there is no database")
 	case o.Dialect != PostgreSQL && o.Dialect != SQLite:
 		return nil, fmt.Errorf("sqlstore: options: unknown Dialect %d", o.Dialect)
-	case o.MaxEntries < 0 || o.MaxBytes < 0:
+	case min(o.MaxEntries, o.MaxBytes) < 0:
 		return nil, errors.New("sqlstore: options: MaxEntries and MaxBytes must not be negative")
 	case len(o.Service) > maxService:
 		return nil, fmt.Errorf("sqlstore: options: Service is longer than %d bytes", maxService)
 	}
-	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, defaultService)}
+	s := &Store{db: db, dialect: o.Dialect, service: cmp.Or(o.Service, "rondo")}
 	s.shares = sharedguard.NewShares(sharedguard.Room{
-		Entries: cmp.Or(o.MaxEntries, defaultMaxEntries),
-		Bytes:   cmp.Or(o.MaxBytes, defaultMaxBytes)})
-	s.claims = newRoom(s, "guard", "rondo_claims")
-	s.states = newRoom(s, "store", "rondo_states")
-	s.tasks = newRoom(s, "tasks", "rondo_tasks")
+		Entries: cmp.Or(o.MaxEntries, 500_000), Bytes: cmp.Or(o.MaxBytes, 256<<20)})
+	s.claims = newRoom(s, "guard", "rondo_claims", "key", "expires",
+		"1, coalesce(length(outcome), 0)")
+	s.states = newRoom(s, "store", "rondo_states", "key", "expires", "1, length(state)")
+	s.tasks = newRoom(s, "tasks", "rondo_tasks", "id", "keep",
+		"case when counted is null then 1 else 0 end, coalesce(counted, 0)")
 	s.guard = sharedguard.New("sqlstore", (*claims)(s))
 	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()
@@ -94,11 +90,10 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx
-// once it has begun. When the database does not answer in time the claim may have been stored
-// all the same. No handler runs then, and a retry with the same answers that arrives at this
-// store holds the claim. At another replica the state is spent: the other mistake would be to
-// use it twice.
+// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx once it
+// has begun. If the database does not answer in time, the claim may have been stored nevertheless.
+// No handler runs then, and a retry with the same answers at this store gets the claim. At other
+// replicas the state is spent, because it could be used twice otherwise.
 func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
 	until time.Time) (store.Claim, error) {
 	return s.guard.Claim(ctx, id, owner, fingerprint, until)
@@ -161,9 +156,13 @@ func (s *Store) Get(ctx context.Context, id string) ([]byte, error) {
 	return state, nil
 }
 
-// inTx runs do in a transaction, which it commits unless do fails.
 func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, s.dialect.isolation())
+	return inTx(ctx, s.db, s.dialect, do)
+}
+
+// inTx runs do in a transaction, which it commits unless do fails.
+func inTx(ctx context.Context, db *sql.DB, d Dialect, do func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, d.isolation())
 	if err != nil {
 		return err
 	}

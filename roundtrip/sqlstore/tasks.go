@@ -132,18 +132,15 @@ func (s *Store) insertTask(ctx context.Context, tx *sql.Tx, task *store.Task,
 	if err != nil {
 		return err
 	}
-	if n == 0 {
-		err := tx.QueryRowContext(ctx, s.dialect.write(findTask), s.service, task.ID[:],
-			task.Flow[:]).Scan(&n)
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return errSchema
-		}
-		return store.ErrTaskExists
+	if n > 0 {
+		return s.insertWakes(ctx, tx, task)
 	}
-	return s.insertWakes(ctx, tx, task)
+	err = tx.QueryRowContext(ctx, s.dialect.write(findTask), s.service, task.ID[:],
+		task.Flow[:]).Scan(&n)
+	if err == nil && n == 0 {
+		err = errSchema
+	}
+	return cmp.Or(err, store.ErrTaskExists)
 }
 
 // nonNil keeps drivers from writing null.

@@ -10,6 +10,5 @@ func (g *MemoryGuard) Bytes() int {
 const (
 	MaxGuardEntries = maxGuardEntries
 	MaxGuardBytes   = maxGuardBytes
-	MaxStoreEntries = maxStoreEntries
 	MaxStoreBytes   = maxStoreBytes
 )

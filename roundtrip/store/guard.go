@@ -13,80 +13,69 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Guard makes states single-use: each is claimed before its answers are
-// used, and remembered until it expires. Without a guard an authentic state
-// may be presented again until it expires, which is fine for handlers whose
-// effects can be repeated and required by the protocol's statelessness.
+// A Guard makes states single-use: each is claimed before its answers are used, and remembered
+// until it expires. Without a guard an authentic state can be presented again until it expires,
+// which is fine for handlers whose effects can be repeated.
 //
-// A guard knows of states only: a request without one, whose answers are taken
-// because the host accepts unsolicited ones (roundtrip.Call.AcceptUnsolicited), passes it as
-// often as it is sent.
+// A guard knows only states: it does not stop a repeated request without one, whose answers are
+// taken because the host accepts unsolicited ones (roundtrip.Call.AcceptUnsolicited).
 //
-// Implementations shared between replicas must claim atomically. All methods
-// may be called concurrently. An error refuses the request: a guard that
-// cannot be asked must not let anything through. Package storetest checks an
-// implementation against this contract.
+// Implementations shared between replicas must claim atomically. Calls may overlap. An error
+// refuses the request: a guard that cannot be reached must not admit anything. Package storetest
+// checks an implementation against this contract.
 type Guard interface {
-	// Claim takes the state id for the caller, who holds it until the claim that is
-	// returned is committed or released. fingerprint identifies the answers presented
-	// with it. The claim must be remembered until the time given, whatever becomes
-	// of its holder.
+	// Claim takes the state id for the caller, who holds it until the returned claim is committed
+	// or released. fingerprint identifies the answers presented with it. The claim must be
+	// remembered until the given time, whatever becomes of its holder.
 	//
-	// owner is a digest of the principal, "" for all anonymous callers: a client
-	// can spend states as fast as it can send requests, so each owner gets a
-	// share of the room and no more. One id always comes with the same owner.
+	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
+	// the room, because a client can spend states as fast as it can send requests. One id always
+	// comes with the same owner.
 	//
-	// It returns a [*SpentError] when the id was claimed before, whatever room
-	// there is, unless that claim was released and had the same fingerprint, and a
-	// [*QuotaError] when there is no room for another claim.
+	// It returns a [*SpentError] if the id was claimed before, even when there is no room, unless
+	// that claim was released and had the same fingerprint, and a [*QuotaError] if there is no room
+	// for another claim.
 	//
-	// ctx may end while the guard is being asked. A claim that was stored all the same
-	// must not be held by nobody while the guard could know better: either Claim
-	// returns it, or the next Claim with the same answers at this guard does.
+	// ctx may end during the call. If the claim was stored nevertheless, either Claim returns it,
+	// or the next Claim with the same answers at this guard does.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) (
 		Claim, error)
 }
 
-// Lease is how long a claim counts as held, by the clock of the store, from [Guard.Claim]
-// or from the last [Claim.Renew]. A lease that runs out changes only the answer to others:
-// [SpentError.Unknown] instead of [SpentError.Running]. It never makes the state claimable
-// again, because nobody knows what the holder did before it died.
+// Lease is how long a claim counts as held, by the clock of the store, from [Guard.Claim] or from
+// the last [Claim.Renew]. When it runs out, others get [SpentError.Unknown] instead of
+// [SpentError.Running], and the state stays spent, because nobody knows what the holder did.
 const Lease = 2 * time.Minute
 
-// A Claim is a state that one request holds, by a token that no other claim has. Its methods
-// may overlap and may be repeated: a guard on a network cannot always tell whether a call took
-// effect. They outlive the request: when its context has ended they still work.
+// A Claim is a state that one request holds, by a token that no other claim has. Calls may overlap
+// and may be repeated: a guard on a network cannot always tell whether a call took effect. They
+// work after the context of the request has ended.
 type Claim interface {
-	// Renew begins the lease anew, also of a claim whose lease has run out. It fails when the
-	// claim is not held any more. The funnel calls it while the handler runs.
+	// Renew restarts the lease, also one that has run out. It fails if the claim is not held any
+	// more. The funnel calls it while the handler runs.
 	Renew(ctx context.Context) error
-	// Commit records the outcome, to be handed out again to an exact replay, whether the
-	// lease has run out or not. A nil outcome means that the request ended without one. It
-	// fails when the claim is not held any more, and changes nothing after a first Commit.
+	// Commit records the outcome, which an exact replay gets, whether the lease has run out or not.
+	// A nil outcome means that the request ended without one. It fails if the claim is not held any
+	// more, and changes nothing after a first Commit.
 	Commit(ctx context.Context, outcome []byte) error
-	// Release gives the claim up to whoever presents the same answers: [Guard.Claim] with
-	// their fingerprint succeeds once more, and any other stays refused. Nothing else makes a
-	// claimed state claimable. It changes nothing, and returns no error, when the claim was
-	// committed or is not held any more.
+	// Release lets the same answers claim the state once more; other answers stay refused. Nothing
+	// else makes a claimed state claimable. It changes nothing, and returns no error, if the claim
+	// was committed or is not held any more.
 	Release(ctx context.Context) error
 }
 
 const (
-	// maxGuardEntries is how many unexpired states a MemoryGuard remembers by
-	// default. At the limit new claims are refused: forgetting one would let it be
-	// used twice. With rounds of an hour, the default, one principal may spend 33
-	// states a second for ever, and all together four times as many. Each takes
-	// about 250 bytes.
+	// maxGuardEntries is the default limit of unexpired states. Beyond it new claims are refused:
+	// a forgotten state could be used twice. With rounds of an hour, the default, one principal may
+	// spend 33 states a second, and all together four times as many. Each takes about 250 bytes.
 	maxGuardEntries = 500_000
-	// maxGuardBytes is how much of recorded outcomes a MemoryGuard keeps, over
-	// all of its entries. Beyond it the oldest outcomes are forgotten.
+	// maxGuardBytes bounds all recorded outcomes. Beyond it the oldest are forgotten.
 	maxGuardBytes = 64 << 20
 )
 
-// A MemoryGuard is a [Guard] for a single process. One principal may use a
-// quarter of its entries and bytes. Anonymous callers may together use
-// everything, or all but a quarter once somebody authenticates; what belongs to
-// [protocol.LocalPrincipal] may use everything.
+// A MemoryGuard is a [Guard] for a single process. One principal may use a quarter of its entries
+// and bytes. Anonymous callers may together use everything, or all but a quarter once somebody
+// authenticates; [protocol.LocalPrincipal] may use everything.
 type MemoryGuard struct {
 	mu sync.Mutex
 	// claims refuses when it is full: one that is evicted could be used twice.
@@ -114,10 +103,9 @@ type memoryClaim struct {
 // errNotHeld is returned to holders of claims that were released or have expired.
 var errNotHeld = errors.New("guard: the claim is not held any more")
 
-// NewMemoryGuard returns a guard that remembers at most max unexpired states,
-// or 500,000 if max is 0. Of their outcomes it keeps 64 MiB: beyond that it forgets the
-// oldest. Such a state stays spent, but a replay is refused instead of getting its outcome
-// again.
+// NewMemoryGuard returns a guard that remembers at most max unexpired states, or 500,000 if max is
+// 0. It keeps 64 MiB of outcomes and then forgets the oldest: such a state stays spent, and its
+// replay is refused instead of getting the outcome.
 func NewMemoryGuard(max int) *MemoryGuard {
 	if max <= 0 {
 		max = maxGuardEntries
@@ -213,9 +201,9 @@ func (g *MemoryGuard) heldLocked(c *memoryClaim) *claimEntry {
 	return nil
 }
 
-// makeRoomLocked gives e room for an outcome of some size. It forgets older
-// outcomes for that: the owner's own where its share is used up. It reports false,
-// and forgets nothing, where all of them would not make enough.
+// makeRoomLocked gives e room for an outcome of some size. It forgets older outcomes for that, only
+// the owner's own if its share is used up. It reports false, and forgets nothing, if that would not
+// be enough.
 func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
 	if !g.claims.CanEverResize(e, size) {
 		return false
@@ -225,12 +213,8 @@ func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
 		if limit == quota.None {
 			return true
 		}
-		g.dropOutcomeLocked(g.claims.OldestSized(e, limit))
+		oldest := g.claims.OldestSized(e, limit)
+		oldest.Value.outcome = nil
+		g.claims.Resize(oldest, 0)
 	}
-}
-
-// dropOutcomeLocked forgets the outcome of a claim, which stays.
-func (g *MemoryGuard) dropOutcomeLocked(e *claimEntry) {
-	e.Value.outcome = nil
-	g.claims.Resize(e, 0)
 }

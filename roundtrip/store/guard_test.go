@@ -7,8 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // TestMemoryGuardIsBounded: what the contract says of every guard is tested by storetest.
 func TestMemoryGuardIsBounded(t *testing.T) {

@@ -11,52 +11,45 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A StateStore keeps the states that are too large for the wire. The client then
-// carries a sealed handle of some hundred bytes instead. Without one a flow
-// whose state passes the cap ends with an error.
+// A StateStore keeps the states that are too large for the wire; the client then carries a sealed
+// handle of some hundred bytes. Without a store a flow whose state is too large ends with an error.
 //
-// The store needs to be trusted with availability only. What it is given is
-// encrypted under a key that travels in the client's handle, so that it can
-// neither read nor change a state, and ids are made from the handle's randomness
-// and the principal: who has not both cannot name an entry.
+// The store is trusted only with availability. States are encrypted under a key that travels in the
+// client's handle, and ids are made from the handle's randomness and the principal, so that nobody
+// without both can name an entry.
 //
-// Stores that are shared between replicas must show an entry to all of them as
-// soon as Put returns. All methods may be called concurrently.
+// Stores that are shared between replicas must show an entry to all of them as soon as Put returns.
+// Calls may overlap.
 type StateStore interface {
-	// Put keeps state under id at least until the time given, after which it
-	// may be forgotten. An id is 64 hexadecimal characters. An id that is taken is
-	// refused with an error, whatever room there is: of several calls one succeeds.
-	// State is not changed afterwards and must not be kept hold of beyond the call. A
-	// store without room refuses with a [*QuotaError]: it must not drop an entry that
-	// is still valid. The client may then call again.
+	// Put keeps state under id, 64 hexadecimal characters, at least until the given time. An id
+	// that is taken is refused with an error, even when there is no room: of several calls one
+	// succeeds. The caller does not change state afterwards, and the store must not keep it. A store
+	// without room returns a [*QuotaError]: it must not drop an entry that is still valid. The
+	// client may then call again.
 	//
-	// owner is a digest of the principal, "" for all anonymous callers: a client
-	// can have states stored as fast as it can send requests, so each owner gets
-	// a share of the room and no more.
+	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
+	// the room, because a client can have states stored as fast as it can send requests.
 	Put(ctx context.Context, id, owner string, state []byte, until time.Time) error
-	// Get returns what was put under id, which the caller does not change. An
-	// id that is unknown or whose time is over is [ErrStateGone]; any other
-	// error means that the store could not be asked.
+	// Get returns what was put under id, which the caller does not change, or [ErrStateGone] for an
+	// unknown or expired id. Any other error means that the store could not be reached.
 	Get(ctx context.Context, id string) ([]byte, error)
 }
 
-// maxStoreEntries is how many states a MemoryStateStore holds by default.
-const maxStoreEntries = 10_000
+// The default number of states in a MemoryStateStore, and the bytes of all.
+const (
+	maxStoreEntries = 10_000
+	maxStoreBytes   = 64 << 20
+)
 
-// maxStoreBytes is how much a MemoryStateStore holds over all of its states.
-const maxStoreBytes = 64 << 20
-
-// A MemoryStateStore is a [StateStore] for a single process. It refuses new
-// states when it is full, and those of a principal that has a quarter of it.
-// Anonymous callers may together use everything, or all but a quarter once
-// somebody authenticates; what belongs to [protocol.LocalPrincipal] may use everything.
+// A MemoryStateStore is a [StateStore] for a single process, with the same shares as a
+// [MemoryGuard]. It refuses new states when it is full.
 type MemoryStateStore struct {
 	mu sync.Mutex
 	// states refuses when it is full: a flow whose state is evicted is lost.
 	states *quota.Store[[]byte]
 }
 
-// NewMemoryStateStore returns a store that holds at most max states,
+// NewMemoryStateStore returns a store that holds at most max states, or 10,000 if max is 0.
 func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
 		max = maxStoreEntries

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// A Task is what a [TaskStore] keeps of a task. What the task is about is in Record, sealed: the
-// store is trusted to be there and to be fresh, and with nothing else.
+// A Task is what a [TaskStore] keeps of a task. Record, what the task is about, is sealed: the
+// store is trusted only to be available and consistent.
 type Task struct {
-	// ID is a digest of the id that the client has, Flow one of the flow that began the task,
-	// Owner one of its principal, zero for all anonymous callers. No two tasks have the same ID
-	// or Flow.
+	// ID is a digest of the id that the client has, Flow of the flow that began the task, Owner of
+	// its principal, zero for all anonymous callers. No two tasks have the same ID or Flow.
 	ID, Flow, Owner [32]byte
 	// Wakes are digests of what the task waits for, see [TaskStore].WakeTasks.
 	Wakes [][32]byte
@@ -24,26 +23,25 @@ type Task struct {
 	// Over means that the task has ended, for good: it is never due.
 	Over   bool
 	Record []byte
-	// Due is set by the store when the task is read: that it is to be run now, by the clock of the
-	// store. With a Holder that means that its lease has run out.
+	// Due is set by the store when the task is read: it is to be run now, by the clock of the
+	// store. For a task with a Holder this means that its lease has run out.
 	Due bool
 }
 
 // TaskTimes are durations from now, by the clock of the store.
 type TaskTimes struct {
-	// Due is when the task is to be run, or when the lease of its Holder runs out. Negative:
-	// never.
+	// Due is when the task is to be run, or when the lease of its Holder runs out. Negative: never.
 	Due time.Duration
 	// Keep is how long the task must be kept.
 	Keep time.Duration
 }
 
-// TaskRoom is how many tasks that are not over a store may hold, of one owner and in all. Zero is
-// no limit. Anonymous callers together are one owner.
+// TaskRoom limits the tasks of a store that are not over, of one owner and in all. Zero is no
+// limit. Anonymous callers together are one owner.
 type TaskRoom struct{ Owner, All int }
 
 var (
-	// ErrNoTask is what a [TaskStore] answers for a task that it does not hold, or no longer.
+	// ErrNoTask means that the [TaskStore] does not hold the task, or no longer.
 	ErrNoTask = errors.New("task store: no such task")
 	// ErrTaskChanged means that a task has changed since it was read, or is held by another.
 	ErrTaskChanged = errors.New("task store: the task has changed")
@@ -52,32 +50,31 @@ var (
 )
 
 // A TaskStore keeps tasks, for the servers of a fleet or for one alone (package server/tasks).
-// What a call has written every replica must be able to read once the call has returned:
-// implementations read where they write. All methods may be called concurrently. Package
-// storetest checks an implementation against this contract.
+// Every replica must be able to read what a call has written once the call has returned:
+// implementations read where they write. Calls may overlap. Package storetest checks an
+// implementation against this contract.
 type TaskStore interface {
-	// CreateTask stores a task, whose Number becomes 1. It returns [ErrTaskExists] where a task
-	// has the same Flow or ID, whatever room there is, and a [*QuotaError] where there is no room,
-	// also where tasks that are over take more memory than the store has for them.
+	// CreateTask stores a task and sets its Number to 1. It returns [ErrTaskExists] if a task has
+	// the same Flow or ID, even when there is no room, and a [*QuotaError] if there is no room,
+	// also because of the memory of tasks that are over.
 	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
 	// GetTask and GetFlow return a task by its ID, or by its Flow, or [ErrNoTask].
 	GetTask(ctx context.Context, id [32]byte) (*Task, error)
 	GetFlow(ctx context.Context, flow [32]byte) (*Task, error)
-	// PutTask replaces the task of the same ID and Number, all but its Flow and Owner, and adds
-	// one to Number, in task too. It returns [ErrTaskChanged] where the number is another, or the
-	// task is over and would not be any longer, and [ErrNoTask].
+	// PutTask replaces the task of the same ID and Number, all but its Flow and Owner, and adds one
+	// to Number, in task too. It returns [ErrTaskChanged] if the number differs, or if it would
+	// reopen a task that is over, and [ErrNoTask].
 	PutTask(ctx context.Context, task *Task, times TaskTimes) error
-	// RenewTask makes a task due later that holder holds. Its Number stays. It returns
-	// [ErrTaskChanged] where another holds it, or nobody does.
+	// RenewTask postpones when a task that holder holds is due. Its Number stays. It returns
+	// [ErrTaskChanged] if another holds it, or nobody does.
 	RenewTask(ctx context.Context, id [32]byte, holder string, due time.Duration) error
-	// DueTasks returns the IDs of at most limit tasks that are due, those first that have been so
-	// for longest.
+	// DueTasks returns the IDs of at most limit tasks that are due, the longest due first.
 	DueTasks(ctx context.Context, limit int) ([][32]byte, error)
-	// WakeTasks makes all tasks due that wait for what the digest stands for and that nobody
-	// holds, and returns their IDs, at most limit.
+	// WakeTasks makes all tasks due that wait for the digest and that nobody holds, and returns at
+	// most limit of their IDs.
 	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
-	// DropTasks drops tasks that need not be kept any longer, at most so many that the call is
-	// short. Until then they take room, and their Flow is taken.
+	// DropTasks drops expired tasks, at most so many that the call is short. Until then they take
+	// room, and their Flow is taken.
 	DropTasks(ctx context.Context) error
 }
 
@@ -93,8 +90,7 @@ type MemoryTaskStore struct {
 // A taskUse counts the tasks that are not over, and the bytes of the records of those that are.
 type taskUse struct{ open, bytes int }
 
-// maxOverBytes is how long the records of tasks that are over may be together. One principal may
-// have a quarter.
+// maxOverBytes bounds the records of tasks that are over. One principal may have a quarter.
 const maxOverBytes = 256 << 20
 
 type memoryTask struct {
@@ -102,9 +98,9 @@ type memoryTask struct {
 	due, keep time.Time // zero due: never
 }
 
-// NewMemoryTaskStore returns an empty store. How many tasks may be under way the caller of
-// CreateTask says. Once those that are over take 256 MiB, or 64 MiB of one principal, no further
-// ones are taken until some are dropped.
+// NewMemoryTaskStore returns an empty store. The caller of CreateTask limits the tasks that are not
+// over. Once those that are over take 256 MiB, or 64 MiB of one principal, it refuses new ones
+// until some are dropped.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
 		owned: map[[32]byte]taskUse{}}

@@ -18,25 +18,25 @@
 // server in those of its front. An elicitation.Router passes the context of a question on as it
 // came.
 //
-// # What is traced
+// # Spans
 //
 // Spans have the names and attributes of the semantic conventions for MCP. The README shows a flow.
 //
-//   - Each round of a flow of revision 2026-07-28 is a request, and linked to the round before if
-//     that was sampled, whichever replica served it. In a session each question is a span.
+//   - Each round of a flow of revision 2026-07-28 is a request, linked to the round before if that
+//     was sampled, at whichever replica. In a session each question is a span.
 //   - A run of a task is a trace of its own, linked to the call that began the task.
-//   - What an observer is told is an event of the span, with the fields of its log entry:
+//   - Events for observers are events of the span, with the fields of their log entries:
 //     rondo.waited_ms of mcp.answered is the time that a person took.
 //
-// Arguments, answers, the author's state, texts of questions and errors and ids of sessions are in
-// no span. Keys of questions are.
+// Spans have no arguments, answers, state, texts of questions and errors, or ids of sessions. They
+// have keys of questions.
 //
-// # Whom to trust
+// # Trust
 //
 // A request brings its trace context in _meta (basic/index, "OpenTelemetry trace context"), and a
 // caller can write anything there. A malformed context is ignored. Unless [Options].TrustCaller
-// says otherwise the span of a caller is a link and no parent, so that nobody can have all requests
-// recorded by marking them as sampled, or write into the traces of others.
+// says otherwise the span of a caller is a link and no parent, so that nobody can force recording
+// by marking requests as sampled, or write into the traces of others.
 //
 // # Metrics
 //

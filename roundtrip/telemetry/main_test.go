@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -227,18 +226,10 @@ func (b *book) overHTTP(url string) protocol.Peer {
 
 // overStream returns a connection over lines, as stdio is, to a server.
 func (b *book) overStream(srv *server.Server) protocol.Peer {
-	toServer, fromClient := io.Pipe()
-	toClient, fromServer := io.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		_ = srv.ServeStream(context.Background(), toServer, fromServer, nil)
-		_ = fromServer.Close()
+	r, w := servertest.ServeLines(b, func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = srv.ServeStream(ctx, in.(io.ReadCloser), out.(io.WriteCloser), nil)
 	})
-	b.Cleanup(func() {
-		_ = fromClient.Close()
-		serving.Wait()
-	})
-	return client.NewStream(toClient, fromClient, nil)
+	return client.NewStream(r, w, nil)
 }
 
 // dial returns a client whose person answers everything.

@@ -10,20 +10,20 @@
 // the author, which any replica can serve that has the same store and keys. The page of
 // roundtrip/README.md, "Links to visit", shows both sides.
 //
-// # What is checked
+// # Checks
 //
-// The function is called for the principal that was asked alone, as the host's own login knows the
-// browser, and only while the visit is open. To everybody else the page tells nothing, not even
-// that there is such a visit: a link that was forwarded, guessed, mistyped or forgotten leads to
-// one and the same text. A GET changes nothing, so that previews and prefetching do no harm. A POST
-// counts with the Origin of the page and with [Visit].Token, which is bound to the visit, the
-// principal and a cookie of the browser. [Visit.Finish] succeeds once, over all tabs and replicas.
+// The function is called only for the principal that was asked, identified by the host's own login,
+// and only while the visit is open. Everybody else gets the same text for a link that was
+// forwarded, guessed, mistyped or forgotten, and does not learn whether the visit exists. A GET
+// changes nothing, so that previews and prefetching do no harm. A POST needs the Origin of the page
+// and [Visit].Token, which is bound to the visit, the principal and a cookie of the browser.
+// [Visit.Finish] succeeds once, over all tabs and replicas.
 //
-// # What is kept
+// # Stored data
 //
-// Two states of a [store.StateStore], sealed with keys that are derived for this purpose: what the
-// handler says about the visit, and what the page answers. Their ids are digests. The answer goes
-// from the page to the handler and nowhere else: not into the sealed state that the client carries,
-// not into logs and errors. Both are kept until their time is over, also where nobody waits any
-// more: a visit whose call has ended can be finished, and its answer is never read.
+// Two states of a [store.StateStore], sealed with derived keys: what the handler says about the
+// visit, and what the page answers. Their ids are digests. The answer is stored nowhere else: not
+// in the sealed state that the client carries, and not in logs or errors. Both are kept until their
+// time is over, also after the call has ended: the visit can then be finished, but nobody reads the
+// answer.
 package visit

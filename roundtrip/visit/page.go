@@ -13,7 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-	"github.com/rondo-mcp/rondo/internal/wire/localhttp"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -283,7 +283,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 // the link and comes from this machine. Requests from elsewhere, or that a proxy has passed on, are
 // refused.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
-	if localhttp.RefusePeer(r) != "" {
+	if rules.RefusePeer(r.RemoteAddr, r.Header) != "" {
 		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)
 		return protocol.Principal{}, false
 	}

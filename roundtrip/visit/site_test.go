@@ -83,6 +83,7 @@ func principal(name string) protocol.Principal {
 // to both in turn, sessions to the first, and browsers to the second.
 type site struct {
 	url   string
+	mux   *http.ServeMux
 	pages [2]*visit.Page[database, secret]
 	wire  bytes.Buffer // all that passed between clients and the server
 	mu    sync.Mutex   // of wire
@@ -110,8 +111,7 @@ func newPage(t *testing.T, url string, opts visit.Options) *visit.Page[database,
 func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 	t.Helper()
 	s := &site{}
-	var mux *http.ServeMux
-	s.url, mux = listen(t)
+	s.url, s.mux = listen(t)
 	var replicas [2]http.Handler
 	for i := range replicas {
 		o := opts
@@ -128,14 +128,16 @@ func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 			}})
 	}
 	var n atomic.Int64
-	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+	s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		i := int64(0)
 		if r.Header.Get("Mcp-Protocol-Version") == string(protocol.Latest) {
 			i = n.Add(1) % 2
 		}
 		replicas[i].ServeHTTP(w, r)
 	})
-	mux.Handle("/password", s.pages[1])
+	s.mux.HandleFunc("/password", func(w http.ResponseWriter, r *http.Request) {
+		s.pages[1].ServeHTTP(w, r)
+	})
 	return s
 }
 
@@ -253,7 +255,6 @@ func unlock(t *testing.T, c *client.Client) string {
 // A browser keeps cookies and follows no redirects.
 type browser struct {
 	t    *testing.T
-	jar  *cookiejar.Jar
 	http *http.Client
 }
 
@@ -264,12 +265,11 @@ func newBrowser(t *testing.T, site, name string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &browser{t, jar, &http.Client{Jar: jar}}
 	if name != "" {
 		u, _ := url.Parse(site)
 		jar.SetCookies(u, []*http.Cookie{{Name: "who", Value: name}})
 	}
-	return b
+	return &browser{t, &http.Client{Jar: jar}}
 }
 
 // send sends a request as browsers do, changed, and returns its status and text.
@@ -324,25 +324,6 @@ func (b *browser) finish(link string) {
 	if status, text := b.send(http.MethodPost, link, b.open(link), nil); status != http.StatusOK {
 		b.t.Errorf("finishing: %d %s", status, text)
 	}
-}
-
-func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
-
-// handlerFor serves somebody alone.
-func handlerFor(t *testing.T, srv *server.Server, name string) http.Handler {
-	return servertest.NewHandler(t, srv, &serverhttp.Options{
-		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return principal(name), nil
-		}})
-}
-
-func peerAt(t *testing.T, endpoint string) protocol.Peer {
-	t.Helper()
-	peer, err := clienthttp.New(endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return peer
 }
 
 type observe func(event.Event)

@@ -5,19 +5,23 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 var eras = map[string]protocol.Era{"2026-07-28": protocol.Modern, "2025-11-25": protocol.Legacy}
 
@@ -68,21 +72,10 @@ func serveLines(t *testing.T, era protocol.Era,
 	page := newPage(t, at+"/password", visit.Options{Visitor: visit.LocalVisitor})
 	mux.Handle("/password", page)
 	srv := newServer(t, page, nil)
-	fromServer, toClient := io.Pipe()
-	fromClient, toServer := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = srv.ServeStream(context.Background(), fromClient, toClient, nil)
-		_ = toClient.Close()
-	}()
-	stream := client.NewStream(fromServer, toServer, nil)
-	t.Cleanup(func() {
-		_ = stream.Close()
-		_ = toServer.Close()
-		<-ended
+	r, w := servertest.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = srv.ServeStream(ctx, in.(io.ReadCloser), out.(io.WriteCloser), nil)
 	})
-	return connectTo(t, stream, era, visitPage)
+	return connectTo(t, client.NewStream(r, w, nil), era, visitPage)
 }
 
 func TestVisitOverStdio(t *testing.T) {
@@ -140,8 +133,8 @@ func TestLinksOfOthers(t *testing.T) {
 	if status != http.StatusNotFound {
 		t.Errorf("an unknown visit: %d", status)
 	}
-	elsewhere := newPage(t, s.url+"/elsewhere", visit.Options{Visitor: cookieLogin,
-		Store: states, Keys: servertest.NewKeyring("k")})
+	s.mux.Handle("/elsewhere", newPage(t, s.url+"/elsewhere", visit.Options{Visitor: cookieLogin,
+		Store: states, Keys: servertest.NewKeyring("k")}))
 	for _, tc := range []struct {
 		name, method, link string
 		from               *browser
@@ -153,6 +146,8 @@ func TestLinksOfOthers(t *testing.T) {
 		{"another person's form", "POST", link, bob, nil, 404, stranger},
 		{"nobody", "GET", link, newBrowser(t, s.url, ""), nil, 401, "log in first\n"},
 		{"no visit", "GET", s.url + "/password", ann, nil, 404, stranger},
+		{"another page", "GET", strings.Replace(link, "/password", "/elsewhere", 1), ann, nil, 404,
+			stranger},
 		{"a long id", "GET", link + strings.Repeat("x", 4000), ann, nil, 404, stranger},
 		{"no query", "GET", link + "%zz", ann, nil, 404, stranger},
 		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
@@ -186,13 +181,6 @@ func TestLinksOfOthers(t *testing.T) {
 		if status != 200 && strings.Contains(text, question) {
 			t.Errorf("%s: the page shows the question", tc.name)
 		}
-	}
-	w := newRecorder()
-	other := strings.Replace(link, "/password", "/elsewhere", 1)
-	r, _ := http.NewRequest(http.MethodGet, other, nil)
-	r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
-	if elsewhere.ServeHTTP(w, r); w.Code != 404 {
-		t.Errorf("a link at another page: %d", w.Code)
 	}
 	ann.finish(link) // it is still open
 	if got := <-ended; got != "unlocked: true" {
@@ -251,47 +239,35 @@ func TestUsedOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedAtTheClient: the link is over, too.
-func TestRefusedAtTheClient(t *testing.T) {
+// TestVisitsThatEnd because the person refuses at the client, or is late: the link is over then.
+func TestVisitsThatEnd(t *testing.T) {
 	for name, era := range eras {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
-			ann := newBrowser(t, s.url, "ann")
-			var link string
-			c := s.connect(t, era, "ann", func(at string) protocol.ElicitAction {
-				link = at
-				return decline
+		for _, tc := range []struct {
+			name          string
+			ttl           time.Duration
+			action        protocol.ElicitAction
+			call, browser string
+		}{
+			{"refused", 0, decline, "declined", ""},
+			{"late", 2 * time.Second, accept, "not finished in time", "time"},
+		} {
+			t.Run(name+" "+tc.name, func(t *testing.T) {
+				s := newSite(t, &keeper{StateStore: store.NewMemoryStateStore(0)},
+					visit.Options{TTL: tc.ttl})
+				var link string
+				c := s.connect(t, era, "ann", func(at string) protocol.ElicitAction {
+					link = at
+					return tc.action
+				})
+				if got := unlock(t, c); !strings.Contains(got, tc.call) {
+					t.Errorf("the call ended with %q", got)
+				}
+				if status, text := newBrowser(t, s.url, "ann").send("GET", link, nil,
+					nil); status != 410 || !strings.Contains(text, tc.browser) {
+					t.Errorf("the link: %d %s", status, text)
+				}
 			})
-			if got := unlock(t, c); !strings.Contains(got, "declined") {
-				t.Errorf("the call ended with %q", got)
-			}
-			if status, _ := ann.send("GET", link, nil, nil); status != 410 {
-				t.Errorf("the link: %d", status)
-			}
-		})
-	}
-}
-
-// TestVisitsExpire: the person and the model learn it.
-func TestVisitsExpire(t *testing.T) {
-	for name, era := range eras {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, &keeper{StateStore: store.NewMemoryStateStore(0)},
-				visit.Options{TTL: 2 * time.Second})
-			ann := newBrowser(t, s.url, "ann")
-			var link string
-			c := s.connect(t, era, "ann", func(at string) protocol.ElicitAction {
-				link = at
-				return accept
-			})
-			if got := unlock(t, c); !strings.Contains(got, "not finished in time") {
-				t.Errorf("the call ended with %q", got)
-			}
-			if status, text := ann.send("GET", link, nil, nil); status != 410 ||
-				!strings.Contains(text, "time") {
-				t.Errorf("the link: %d %s", status, text)
-			}
-		})
+		}
 	}
 }
 
@@ -300,41 +276,21 @@ func TestVisitsExpire(t *testing.T) {
 func TestAFinishedVisitStaysOver(t *testing.T) {
 	shared := store.NewMemoryStateStore(0)
 	s := newSite(t, shared, visit.Options{})
-	other := newPage(t, s.url+"/password", visit.Options{TTL: time.Second, Visitor: cookieLogin,
-		Store: shared, Keys: servertest.NewKeyring("k")})
-	var cookies []*http.Cookie
-	send := func(method, link, form string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(method, link, strings.NewReader(form))
-		r.Header.Set("Origin", s.url)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
-		for _, c := range cookies {
-			r.AddCookie(c)
-		}
-		w := httptest.NewRecorder()
-		other.ServeHTTP(w, r)
-		return w
-	}
+	s.pages[1] = newPage(t, s.url+"/password", visit.Options{TTL: time.Second,
+		Visitor: cookieLogin, Store: shared, Keys: servertest.NewKeyring("k")})
+	ann := newBrowser(t, s.url, "ann")
 	var link string
 	c := s.connect(t, protocol.Modern, "ann", func(at string) protocol.ElicitAction {
 		link = at
-		shown := send(http.MethodGet, link, "")
-		cookies = shown.Result().Cookies()
-		form := url.Values{"password": {password}}
-		if token := tokenOf.FindStringSubmatch(shown.Body.String()); token != nil {
-			form.Set(visit.TokenField, token[1])
-		}
-		if w := send(http.MethodPost, link, form.Encode()); w.Code != 200 {
-			t.Errorf("finishing it: %d %s", w.Code, w.Body)
-		}
+		ann.finish(link)
 		return accept
 	})
 	if got := unlock(t, c); got != "unlocked: true" {
 		t.Errorf("the call ended with %q", got)
 	}
-	time.Sleep(1100 * time.Millisecond) // the TTL of the other
-	if w := send(http.MethodGet, link, ""); w.Code != http.StatusGone {
-		t.Errorf("after the end: %d %s", w.Code, w.Body)
+	time.Sleep(1100 * time.Millisecond) // the TTL of the page
+	if status, text := ann.send(http.MethodGet, link, nil, nil); status != http.StatusGone {
+		t.Errorf("after the end: %d %s", status, text)
 	}
 }
 
@@ -416,8 +372,14 @@ func TestVisitWakesTask(t *testing.T) {
 	}
 	defer added.Shutdown(context.Background())
 	ann, began := newBrowser(t, at, "ann"), time.Time{}
-	mux.Handle("/mcp", handlerFor(t, srv, "ann"))
-	peer := peerAt(t, at+"/mcp")
+	mux.Handle("/mcp", servertest.NewHandler(t, srv, &serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) {
+			return principal("ann"), nil
+		}}))
+	peer, err := clienthttp.New(at+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.New(peer, &client.Options{Tasks: true,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: accept}, nil

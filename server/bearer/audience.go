@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A NoAudience accepts tokens without an audience, where the issuer writes none: of clients that
-// the host lists, with a scope that the issuer grants for this server alone. The two together take
-// the place of the claim aud, which says for whom a token is. Both fields are required.
+// A NoAudience accepts tokens without an audience, for issuers that write none: from listed
+// clients, with a scope of this server alone, which together replace the claim aud. Both fields are
+// required.
 type NoAudience struct {
 	// Clients are the ids of the clients, byte for byte.
 	Clients []string
-	// Scope is the scope that a token must have, whatever Options.Implies says. No other server
-	// may use it: who gets a token with it there could send it here.
+	// Scope is the scope that a token must have, whatever Options.Implies says. No other server may
+	// use it: that server could send its tokens here.
 	Scope string
 }
 
@@ -35,7 +35,7 @@ func (i *Issuer) checkAudiences() error {
 		return fmt.Errorf("bearer: issuer %s: Verify returns whom a token was issued to, so that "+
 			"NoAudience does not apply", i.URL)
 	}
-	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !headers.IsScopeList(n.Scope) {
+	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !rules.IsScopeList(n.Scope) {
 		return fmt.Errorf("bearer: issuer %s: NoAudience needs both Clients, none of them empty, "+
 			"and Scope", i.URL)
 	}
@@ -47,8 +47,8 @@ func (i *Issuer) checkAudiences() error {
 	return nil
 }
 
-// checkAudience checks that a token was issued for this server. checkOwnScope checks the rest where
-// the token has no audience.
+// checkAudience checks that a token was issued for this server. For a token without an audience
+// checkOwnScope checks the rest.
 func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 	if c.hasClaim("aud") || i.NoAudience == nil {
 		if slices.ContainsFunc(c.audience, func(name string) bool {
@@ -56,7 +56,11 @@ func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 		}) {
 			return nil
 		}
-		return g.refuseAudience(c)
+		if !c.hasClaim("aud") {
+			return refuse(wrongAudience, g.nameResource(hintNoAudience), nil)
+		}
+		return refuse(wrongAudience, g.nameResource(hintAudience),
+			fmt.Errorf("aud is %s", quoteValues(c.audience)))
 	}
 	if !slices.Contains(i.NoAudience.Clients, c.clientID) {
 		return refuse(wrongAudience, hintClient, errors.New(errtext.Value(c.clientID)))
@@ -70,15 +74,6 @@ func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
 		return refuse(wrongAudience, hintOwnScope, describeScopes(scopes))
 	}
 	return nil
-}
-
-// refuseAudience refuses a token for another server, or for none.
-func (g *ResourceServer) refuseAudience(c *claims) error {
-	if !c.hasClaim("aud") {
-		return refuse(wrongAudience, g.nameResource(hintNoAudience), nil)
-	}
-	return refuse(wrongAudience, g.nameResource(hintAudience),
-		fmt.Errorf("aud is %s", quoteValues(c.audience)))
 }
 
 // describeScopes returns the granted scopes, as a cause.

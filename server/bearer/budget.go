@@ -10,18 +10,16 @@ import (
 )
 
 const (
-	// defaultVerifications and defaultIntrospections are those of Issuer.MaxFailedLookUps. GitHub
-	// permits 5000 look-ups an hour; an introspection endpoint is there for this server.
+	// The defaults of Issuer.MaxFailedLookUps: GitHub permits 5000 look-ups an hour.
 	defaultVerifications  = 60
 	defaultIntrospections = 1200
 	// sourceShare is the part of a budget that one sender may use.
 	sourceShare = 4
-	// maxSources bounds the senders whose failures are counted. Others count in the whole budget.
+	// maxSources bounds the senders that are counted separately.
 	maxSources = 4096
 )
 
-// A budget bounds the look-ups of an issuer that fail, by minute: of all senders, and of each one.
-// Made-up tokens must not have an issuer asked without end.
+// A budget bounds the failed look-ups of an issuer a minute, of all senders and of each one.
 type budget struct {
 	cost time.Duration // of a failure
 
@@ -43,7 +41,7 @@ func newBudget(i *Issuer) *budget {
 		sources: recent.New[string, time.Time](maxSources, 2*time.Minute)}
 }
 
-// take charges a look-up for a sender, as one that fails: those in flight count. It returns the
+// take charges a look-up of a sender as a failed one, since those in flight count. It returns the
 // time until it may begin; 0 or less: it may, and was charged.
 func (b *budget) take(source string) time.Duration {
 	b.mu.Lock()
@@ -56,7 +54,7 @@ func (b *budget) take(source string) time.Duration {
 	return pause
 }
 
-// refund takes the charge of a look-up back, which has not failed.
+// refund reverses the charge of a look-up that has not failed.
 func (b *budget) refund(source string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +69,7 @@ func (b *budget) chargeLocked(source string, n time.Duration) {
 	}
 }
 
-// later returns t plus a time, or now plus it if t has passed.
+// later adds a time to t, or to now if t has passed.
 func later(t time.Time, by time.Duration) time.Time {
 	if now := time.Now(); t.Before(now) {
 		t = now
@@ -79,8 +77,8 @@ func later(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// sourceOf names the sender of a request: its address, or of IPv6 the network. Empty: it may be a
-// proxy, which has the requests of many.
+// sourceOf names the sender of a request by its address, or its IPv6 network. Empty: it may be a
+// proxy.
 func sourceOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	addr := at.Addr().Unmap()

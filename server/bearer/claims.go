@@ -23,8 +23,7 @@ type claims struct {
 // errClaims is the error of a claim that does not have its type.
 var errClaims = errors.New("the claims are malformed")
 
-// readClaims decodes claims. It refuses all if one that it reads does not have the type that its
-// specification prescribes. A claim that is null is absent.
+// readClaims decodes claims. A claim of a wrong type is an error; one that is null is absent.
 func readClaims(data []byte) (*claims, error) {
 	c := &claims{}
 	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
@@ -43,19 +42,17 @@ func readClaims(data []byte) (*claims, error) {
 		}
 	}
 	if err != nil {
-		err = errClaims // what is wrong could be about a person
+		err = errClaims // the cause could be personal
 	}
 	return c, err
 }
 
-// hasClaim reports whether there is a claim of a name, with any value.
 func (c *claims) hasClaim(name string) bool {
 	_, ok := c.all[name]
 	return ok
 }
 
-// readClaim decodes the claim of a name into v, which it leaves as it is where there is no such
-// claim.
+// readClaim decodes a claim into v, which is unchanged if there is no such claim.
 func (c *claims) readClaim(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
@@ -65,27 +62,25 @@ func (c *claims) readClaim(name string, v any) error {
 }
 
 // isNotAccessToken reports whether the claims are those of an ID token, a refresh token or a
-// security event. A nonce alone is ambiguous: some issuers repeat it in access tokens, which have
-// scopes.
+// security event. A nonce with scopes is no sign: some issuers repeat it in access tokens.
 func (c *claims) isNotAccessToken() bool {
 	if c.hasClaim("at_hash") || c.hasClaim("c_hash") || c.hasClaim("events") ||
 		c.hasClaim("nonce") && !c.hasClaim("scope") && !c.hasClaim("scp") {
 		return true
 	}
-	// All tokens of Cognito and Keycloak have the type JWT. These claims have their purpose.
+	// All tokens of Cognito and Keycloak have the type JWT; these claims tell their purpose. Hydra
+	// writes access_token for Cognito's access.
 	var tokenUse, typ string
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
 	}
-	// Hydra writes access_token, which Cognito calls access.
 	return tokenUse != "" && tokenUse != "access" && tokenUse != "access_token" ||
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess reports whether the claims have one that access tokens have and ID tokens have not:
-// the scopes, or the client that may use the token. azp does not count, which ID tokens have
-// (OpenID Connect Core, section 2), nor do roles, which those of Entra ID have. azpacr is how the
-// client has authenticated itself to Entra ID, in access tokens alone.
+// marksAccess reports whether there is a claim that ID tokens do not have: scopes, or the client
+// that may use the token. ID tokens have azp (OpenID Connect Core, section 2), and roles in Entra
+// ID. azpacr is in access tokens of Entra ID alone.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {
@@ -108,8 +103,7 @@ func (c *claims) readTime(name string, v *time.Time) error {
 	return nil
 }
 
-// readList reads a claim that is a string or an array of strings, such as aud (RFC 7519, section
-// 4.1.3).
+// readList reads a string or an array of strings, such as aud (RFC 7519, section 4.1.3).
 func (c *claims) readList(name string, v *[]string) error {
 	var one string
 	if c.readClaim(name, &one) == nil {
@@ -121,13 +115,13 @@ func (c *claims) readList(name string, v *[]string) error {
 	return c.readClaim(name, v)
 }
 
-// splitScopes parts scopes at spaces, and at nothing else (RFC 6749, section 3.3).
+// splitScopes splits scopes at spaces alone (RFC 6749, section 3.3).
 func splitScopes(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }
 
 // readScopes reads the granted scopes: scope, a string with spaces (RFC 8693, section 4.2), or else
-// scp, as some issuers call it, which is such a string or an array.
+// scp of some issuers, such a string or an array.
 func (c *claims) readScopes() error {
 	if c.hasClaim("scope") {
 		var text string

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxCacheTime bounds the time in the cache of a verified JSON Web Token. It is the upper bound
-	// on honouring a revoked key.
+	// maxCacheTime bounds the time in the cache of a verified JSON Web Token, and so the time that
+	// a revoked key is honoured.
 	maxCacheTime = 5 * time.Minute
-	// maxActiveCacheTime bounds the time in the cache of a token that introspection accepted.
+	// maxActiveCacheTime is that of a token that introspection accepted.
 	maxActiveCacheTime = 30 * time.Second
 	// inactiveCacheTime is the time in the cache of a token that introspection refused.
 	inactiveCacheTime = 5 * time.Second
@@ -45,14 +45,12 @@ type presented struct {
 	known  bool   // it was accepted not long ago
 }
 
-// verifyOnce joins the in-flight verification of a token, or starts one. A cancelled request does
-// not cancel it for the others.
+// verifyOnce joins the in-flight verification of a token, or starts one.
 func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision {
 	sum := p.sum
 	g.mu.Lock()
 	v := g.inFlight[sum]
 	if v == nil {
-		// It has a time limit of its own, and ends with no single request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
 		v = &verification{done: make(chan struct{}), cancel: cancel}
 		g.inFlight[sum] = v
@@ -70,8 +68,7 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision 
 }
 
 // releaseWaiter drops the reference of a request that stops waiting. The last one cancels the
-// verification: senders that do not wait for the response cannot pile verifications up. A later
-// request with the token starts another.
+// verification, so that senders who do not wait cannot pile verifications up.
 func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,14 +78,14 @@ func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
 	}
 }
 
-// forgetVerificationLocked removes a verification from those in flight: no request joins it.
+// forgetVerificationLocked removes a verification from those that requests join.
 func (g *ResourceServer) forgetVerificationLocked(sum digest, v *verification) {
 	if g.inFlight[sum] == v {
 		delete(g.inFlight, sum)
 	}
 }
 
-// runVerification makes the decision of v, caches it, and wakes the requests that wait for it.
+// runVerification makes and caches the decision of v, and wakes the requests that wait for it.
 func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p *presented) {
 	defer v.cancel()
 	defer close(v.done)
@@ -106,8 +103,8 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 	v.decision = g.verifyToken(ctx, p)
 }
 
-// cacheDecisionLocked caches a decision until its expiry, if it has one. Without a cache it caches
-// that a token was accepted, as a decision that has expired.
+// cacheDecisionLocked caches a decision until its expiry, if it has one. Without a cache it records
+// an accepted token as an expired decision.
 func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	off := g.opts.MaxCachedTokens < 0
 	switch {
@@ -124,8 +121,8 @@ func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	}
 }
 
-// findDecision returns the cached decision about a token. ok is false if there is none, or if it
-// has expired; known is true if one that has expired accepted the token.
+// findDecision returns the cached decision about a token. ok is false if there is none or it has
+// expired; known is true if the token was accepted, also by an expired one.
 func (g *ResourceServer) findDecision(sum digest) (d decision, known, ok bool) {
 	now := time.Now()
 	g.mu.Lock()

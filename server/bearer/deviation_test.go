@@ -386,8 +386,8 @@ func (d *deviation) addElsewhere(o *bearer.Options) {
 	o.Issuers = append(o.Issuers, other)
 }
 
-// TestDeviations: a token of each provider passes by default or by a word of the host, is refused
-// without the word, also where another issuer has it, and the refusal names it.
+// TestDeviations: a token of each provider passes by default, or by the option that the refusal
+// names.
 func TestDeviations(t *testing.T) {
 	works := 0
 	for n, d := range deviations() {

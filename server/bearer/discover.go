@@ -37,7 +37,7 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 }
 
 // discoverKeysURL returns the URL of the issuer's keys, the jwks_uri of its metadata (RFC 8414,
-// OpenID Connect Discovery 1.0). A document that is refused ends the search: no other is tried.
+// OpenID Connect Discovery 1.0). A refused document ends the search.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {
@@ -81,8 +81,7 @@ func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 	return metadata.KeysURL, nil
 }
 
-// freshnessLifetime returns the freshness lifetime of a response: its max-age, within bounds (RFC
-// 9111, section 4.2.1).
+// freshnessLifetime returns the max-age of a response, within bounds (RFC 9111, section 4.2.1).
 func freshnessLifetime(h http.Header) time.Duration {
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")

@@ -17,10 +17,9 @@
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)
 //
-// A client without a token gets 401 with the URL of the metadata. It finds the issuer there, has
-// its person log in, and sends the request again. Tools, prompts and resources name the scopes that
-// they need (server.Tool.Scopes). A token that lacks one gets 403 with all scopes that are needed,
-// and the client has its person grant them.
+// A client without a token gets 401 with the URL of the metadata, which names the issuer to log in
+// at. Tools, prompts and resources name the scopes that they need (server.Tool.Scopes). A token
+// without one of them gets 403 with all required scopes, and the client requests them.
 //
 // # Checks
 //
@@ -30,29 +29,28 @@
 // token of an issuer with [Introspection] is sent to the issuer (RFC 7662); the same checks apply
 // to the response, except those of algorithm and signature.
 //
-// The claims and headers of a token select among the configured issuers and their keys. URLs in
+// Claims and headers of a token only select among the configured issuers and their keys: URLs in
 // them are never requested. A token in the URL of a request is not read.
 //
-// What an issuer does otherwise is allowed by a field of its [Issuer], for that issuer alone: other
-// audiences or none, scopes by a function, any tenant, opaque tokens that the host looks up, tokens
-// without a person. [EntraID] has what Entra ID needs.
+// Deviations are allowed by fields of the [Issuer], for that issuer alone: other audiences or none,
+// scopes by a function, any tenant, opaque tokens that the host looks up, tokens without a person.
+// [EntraID] has what Entra ID needs.
 //
 // # When an issuer cannot be reached
 //
-// Its keys are used until they are a day old. A token that cannot be verified meanwhile gets 503
-// and not 401: clients drop a token that was refused, so that with 401 an outage of the issuer
-// would log everybody out.
+// Its keys are used until they are a day old. A token that cannot be verified then gets 503 and not
+// 401: clients drop a refused token, so that an outage of the issuer would log everybody out.
 //
 // # Principals
 //
 // The principal of a request is the issuer and the subject of its token, or the result of
-// Options.Subject. Round trips and sessions belong to a principal. A token that was refreshed or
-// has more scopes continues them; the token of another person does not. Handlers get the claims
-// with [TokenFrom], and never the token: it was issued for this server, and must not be passed on
-// to another (basic/authorization, "Token Handling").
+// Options.Subject. Round trips and sessions belong to a principal: a refreshed token or one with
+// more scopes continues them, that of another person does not. Handlers get the claims with
+// [TokenFrom], and never the token, which must not be passed on to another server
+// (basic/authorization, "Token Handling").
 //
 // # Concurrency
 //
-// The methods of a [ResourceServer] may be called concurrently. Requests that bring the same token
-// at the same time share one verification, and those that need the same keys share one fetch.
+// The methods of a [ResourceServer] may be called concurrently. Concurrent requests with the same
+// token share one verification, and those that need the same keys share one fetch.
 package bearer

@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A server whose tool needs a scope. Its issuer is one for tests here. Otherwise the URL of the
-// issuer is enough, and its keys are fetched.
+// A server whose tool needs a scope. Without a test issuer its URL is enough: the keys are fetched.
 func Example() {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{

@@ -27,8 +27,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A house has two replicas of a server with one tool, which asks before it writes. They share
-// what replicas share: keys, and the store of states that were used.
+// A house has two replicas of a server with one tool, which asks before it writes.
 type house struct {
 	issuer   *fakeIssuer
 	replicas []*httptest.Server
@@ -60,8 +59,7 @@ func newHouse(t *testing.T) *house {
 	return b
 }
 
-// addWrite adds the tool. Writing needs another scope when it is urgent, which the tool finds out
-// late.
+// addWrite adds the tool, which finds out late that it needs another scope.
 func (b *house) addWrite(srv *server.Server) {
 	type input struct {
 		Urgent bool `json:"urgent,omitempty"`
@@ -86,8 +84,7 @@ func (b *house) addWrite(srv *server.Server) {
 		})
 }
 
-// A mail carries the requests of a client, and does something else with the one that brings the
-// answer.
+// A mail carries the requests of a client, and meddles with the one that has the answer.
 type mail struct {
 	host    string // where requests go
 	answers string // where answers go
@@ -141,8 +138,7 @@ func (m *mail) set(token string) {
 	m.token = token
 }
 
-// call has alice call the tool. When she is asked the host does what answered says, and then the
-// answer goes the way that the mail says.
+// call calls the tool for alice. answered runs when she is asked, before the answer is sent.
 func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
 	answered func()) (string, error) {
 	t.Helper()
@@ -181,8 +177,8 @@ func (b *house) wantWritten(t *testing.T, got string, err error) {
 	}
 }
 
-// TestAFlowGoesOn with another token of its person, with a new key of its issuer, and elsewhere.
-// Everything that alice's client sends, sent by bob before, is refused.
+// TestAFlowGoesOn with another token of its person, a new key, and elsewhere. The same requests of
+// bob are refused.
 func TestAFlowGoesOn(t *testing.T) {
 	for name, of := range map[string]struct {
 		changes map[string]any // of the second token
@@ -233,8 +229,7 @@ func TestAFlowGoesOn(t *testing.T) {
 	}
 }
 
-// TestScopesThatAHandlerFindsLackingSpendNoState: the handler runs, finds out that it needs more,
-// and the client comes back with the same answer and a larger grant.
+// TestScopesThatAHandlerFindsLackingSpendNoState: the client comes back with the same answer.
 func TestScopesThatAHandlerFindsLackingSpendNoState(t *testing.T) {
 	b := newHouse(t)
 	m := &mail{}
@@ -250,8 +245,7 @@ func TestScopesThatAHandlerFindsLackingSpendNoState(t *testing.T) {
 	b.wantWritten(t, got, err)
 }
 
-// TestScopesThatLackInASession: its stream has begun with the question, so that the error is an
-// event.
+// TestScopesThatLackInASession: its stream has begun, so that the error is an event.
 func TestScopesThatLackInASession(t *testing.T) {
 	b, m := newHouse(t), &mail{}
 	got, err := b.call(t, protocol.Legacy, m, map[string]any{"urgent": true}, nil)

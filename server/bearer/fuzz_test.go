@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// challengeForm is what every challenge is like, whatever the token: one scheme, and parameters of
-// which none has a quote, a backslash or a control character in it.
+// challengeForm has one scheme, and parameters without quote, backslash and control character.
 var challengeForm = regexp.MustCompile(`^Bearer [a-z_]+="[ -!#-\[\]-~]*"(, [a-z_]+="[ -!#-\[\]-~]*")*$`)
 
 // checkRefusal checks that an error is a refusal that may be sent.
@@ -42,8 +41,7 @@ func checkRefusal(t *testing.T, err error) {
 	}
 }
 
-// FuzzHeader reads anything as an Authorization header. None of it is a token of the issuer but
-// what the issuer has signed.
+// FuzzHeader: only tokens that the issuer has signed pass.
 func FuzzHeader(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	good := "Bearer " + issuer.token(nil)
@@ -71,8 +69,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzJWTHeader reads anything as the header and the claims of a token whose signature is one of
-// the issuer, for other claims.
+// FuzzJWTHeader: a signature does not count for another header or other claims.
 func FuzzJWTHeader(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	good := strings.Split(issuer.token(nil), ".")
@@ -127,8 +124,7 @@ func (s saying) RoundTrip(*http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(s))}, nil
 }
 
-// FuzzIntrospection reads anything as what an issuer says of a token. Whatever is accepted says
-// plainly that the token is active, for this resource, and whose it is.
+// FuzzIntrospection: what passes is active, for this resource, and has a subject.
 func FuzzIntrospection(f *testing.F) {
 	for _, seed := range []string{
 		`{"active":true,"iss":"` + issuerURL + `","sub":"alice","aud":"` + resource + `",` +
@@ -177,8 +173,7 @@ func FuzzIntrospection(f *testing.F) {
 	})
 }
 
-// FuzzKeys reads anything as the key set of an issuer: nothing of it can be used for what the
-// issuer has not signed.
+// FuzzKeys: no key set lets tokens pass that the issuer has not signed.
 func FuzzKeys(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	token := issuer.token(map[string]any{"exp": int64(4102444800)})

@@ -8,19 +8,19 @@ import (
 	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
-	// maxHostCalls bounds the functions of the host that run for a server at a time. One that
-	// never returns costs a goroutine: further calls then wait for a free slot, and get 503.
+	// maxHostCalls bounds the functions of the host that run for a server at a time. Calls beyond
+	// it wait for a slot, and get 503.
 	maxHostCalls = 64
 	// maxScopes bounds the scopes of a token that [Issuer].ScopesOf returns.
 	maxScopes = 1000
 )
 
-// callHost calls a function of the host in a goroutine, for one that does not return. The end of
-// ctx ends the wait with status 503. A panic is an error.
+// callHost calls a function of the host, which may not return: the end of ctx ends the wait with
+// status 503. A panic is an error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -53,12 +53,11 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	}
 }
 
-// ErrInactive is the error of [Issuer].Verify for a token that the issuer does not know, or does
-// not honour any more.
+// ErrInactive is the error of [Issuer].Verify for an invalid token.
 var ErrInactive = errors.New("bearer: the token is not active")
 
-// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token whose issuer has
-// no audiences is for the client that it was issued to.
+// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token without an
+// audience is for its client.
 func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {
@@ -84,8 +83,8 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 	return c, err
 }
 
-// findScopes returns the scopes of a verified token: those that [Issuer].ScopesOf returns, or else
-// those of the claims.
+// findScopes returns the result of [Issuer].ScopesOf for a verified token, or else the scopes of
+// its claims.
 func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
 	if i.ScopesOf == nil {
 		return t.Scopes, nil
@@ -97,7 +96,7 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 	case err != nil:
 	case len(scopes) > maxScopes:
 		err = fmt.Errorf("%d scopes, more than %d", len(scopes), maxScopes)
-	case slices.ContainsFunc(scopes, func(s string) bool { return !headers.IsScopeList(s) }):
+	case slices.ContainsFunc(scopes, func(s string) bool { return !rules.IsScopeList(s) }):
 		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
 	}
 	if err != nil {

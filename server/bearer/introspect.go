@@ -16,13 +16,11 @@ import (
 const (
 	// maxIntrospectionBytes bounds an introspection response.
 	maxIntrospectionBytes = 64 << 10
-	// maxIntrospections bounds the introspection requests in flight to an issuer. Others wait:
-	// made-up tokens must not flood it.
+	// maxIntrospections bounds the introspection requests in flight to an issuer. Others wait.
 	maxIntrospections = 64
 )
 
 // beginLookUp waits for the slot of a look-up, which the caller must free unless there is an error.
-// The end of ctx ends the wait.
 func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	select {
 	case i.introspecting <- struct{}{}:
@@ -43,8 +41,8 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	return err
 }
 
-// lookUpToken has the issuer or the host look a token up, and returns the claims of an active one.
-// It is not cancelled, since the response can be cached; it keeps the deadline of ctx.
+// lookUpToken looks a token up at the issuer or by the host, and returns the claims of an active
+// one. It keeps the deadline of ctx and is not cancelled with it, since the response can be cached.
 func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
 	deadline, _ := ctx.Deadline() // that of the verification
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -55,8 +53,7 @@ func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error)
 	return i.introspectToken(ctx, token)
 }
 
-// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section
-// 2).
+// introspectToken sends the token to the introspection endpoint (RFC 7662, section 2).
 func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	r, err := authhttp.NewForm(ctx, i.Introspection.URL,
 		url.Values{"token": {token}, "token_type_hint": {"access_token"}})
@@ -72,8 +69,7 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	return i.readIntrospection(body)
 }
 
-// introspectionError returns the error of a failed introspection: the token is neither accepted nor
-// refused.
+// introspectionError returns the error of a failed introspection, which does not refuse the token.
 func (i *issuer) introspectionError(cause error) error {
 	if e := (*authhttp.StatusError)(nil); errors.As(cause, &e) &&
 		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
@@ -83,8 +79,8 @@ func (i *issuer) introspectionError(cause error) error {
 		fmt.Errorf("introspection by %s: %w", i.URL, cause))
 }
 
-// readIntrospection decodes an introspection response and returns the claims of an active bearer
-// token (RFC 7662, section 2.2). It refuses all other tokens.
+// readIntrospection returns the claims of an active bearer token (RFC 7662, section 2.2), and
+// refuses all others.
 func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	c, err := readClaims(body)
 	if err != nil {

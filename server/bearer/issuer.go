@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// defaultKeysLifetime is the freshness lifetime of keys whose response has no max-age. A
-	// max-age counts between minKeysLifetime and maxKeysLifetime.
+	// defaultKeysLifetime is the freshness lifetime of keys without max-age. A max-age counts
+	// between minKeysLifetime and maxKeysLifetime.
 	defaultKeysLifetime = 15 * time.Minute
 	minKeysLifetime     = time.Minute
 	maxKeysLifetime     = 24 * time.Hour
 	// maxStaleTime is the greatest age of keys that are used while fetches fail.
 	maxStaleTime = 24 * time.Hour
-	// unknownKeyPause is the least time from a fetch without the key of a token to the next one.
-	// Without it tokens with made-up keys would make the server flood the issuer.
+	// unknownKeyPause is the least time from a fetch without the key of a token to the next one, so
+	// that made-up keys do not flood the issuer.
 	unknownKeyPause = 30 * time.Second
 	// failurePause is the least time from a failed fetch to the next one.
 	failurePause = 5 * time.Second
@@ -76,8 +76,8 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// findKeys returns the keys that may have signed a token: those of the key id and the algorithm in
-// its header. An unknown key is fetched, and the caller waits for it. Stale keys are returned, and
+// findKeys returns the keys that may have signed a token, by the key id and the algorithm in its
+// header. An unknown key is fetched, and the caller waits for it. Stale keys are returned, and
 // fetched again in the background. issued is the latest time at which the token may have been
 // issued.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
@@ -100,9 +100,8 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	return nil, i.recordMissLocked(id, issued)
 }
 
-// refetchKeys fetches the keys again for a token that has no key id, and that none of the known
-// keys has signed: the issuer may have published another one since. It refuses the token if the
-// keys were fetched after the token was issued.
+// refetchKeys fetches the keys again for a token without a key id that no known key has signed. It
+// refuses the token if the keys were fetched after it was issued.
 func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -144,9 +143,9 @@ func (i *issuer) recordMissLocked(id string, issued time.Time) error {
 	return i.missingKeyErrorLocked(id, issued)
 }
 
-// missingKeyErrorLocked returns the error for a token whose key is not known. The token is refused
-// only if the keys were fetched after it was issued, or have one of that id for another algorithm:
-// else the issuer may have published the key since, and the token cannot be verified now.
+// missingKeyErrorLocked returns the error for a token with an unknown key. It refuses the token
+// only if the keys were fetched after it was issued, or have its id for another algorithm:
+// otherwise the issuer may have published the key since.
 func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	named := id != "" && slices.ContainsFunc(i.keys, func(key jose.JSONWebKey) bool {
 		return key.KeyID == id
@@ -175,8 +174,8 @@ func (i *issuer) fetchPauseLocked() time.Duration {
 	return unknownKeyPause - time.Since(i.lastMiss)
 }
 
-// selectKeysLocked returns the known keys of an id and an algorithm; for an empty id, the first
-// few of the algorithm.
+// selectKeysLocked returns the known keys of an id and an algorithm; for an empty id, the first few
+// of the algorithm.
 func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 	if i.Keys == nil && time.Since(i.fetched) > maxStaleTime {
 		return nil
@@ -199,7 +198,7 @@ func (i *issuer) refreshKeysLocked() {
 }
 
 // startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at
-// its end. The fetch has a time limit of its own: no caller cancels it.
+// its end. The fetch has a time limit of its own, and no caller cancels it.
 func (i *issuer) startFetchLocked() <-chan struct{} {
 	if i.fetching != nil {
 		return i.fetching
@@ -224,8 +223,7 @@ func (i *issuer) startFetchLocked() <-chan struct{} {
 	return done
 }
 
-// reportFailure calls Options.FetchFailed. A panic of the host is dropped: it must not end the
-// process.
+// reportFailure calls Options.FetchFailed, and drops a panic.
 func (i *issuer) reportFailure(err error) {
 	defer func() { _ = recover() }()
 	i.fetchFailed(i.URL, err)
@@ -251,8 +249,8 @@ func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duratio
 	return keys, freshnessLifetime(header), nil
 }
 
-// readKeys decodes a JSON Web Key Set (RFC 7517, section 5). It leaves out the keys that must not
-// verify signatures: of unknown types, symmetric, private, and for encryption.
+// readKeys decodes a JSON Web Key Set (RFC 7517, section 5), without keys that must not verify
+// signatures: of unknown types, symmetric, private, and for encryption.
 func readKeys(data []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

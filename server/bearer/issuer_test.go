@@ -29,8 +29,7 @@ const (
 	issuerURL = "https://login.example.com/tenant"
 )
 
-// A fakeIssuer is an authorization server that is reached without a network, so that tests can run
-// in fake time.
+// A fakeIssuer is an authorization server without a network, for tests in fake time.
 type fakeIssuer struct {
 	t testing.TB
 
@@ -136,8 +135,7 @@ func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claimsOf are those of a good token, with more by name and value, and with changes: nil takes a
-// claim out.
+// claimsOf are those of a good token, with more by name and value; nil removes a claim.
 func claimsOf(changes map[string]any, more ...any) map[string]any {
 	c := map[string]any{
 		"iss": issuerURL, "sub": "alice", "aud": resource, "client_id": "app",

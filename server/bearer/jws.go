@@ -23,9 +23,8 @@ import (
 // minRSABits is the length of the shortest RSA key that is used (RFC 7518, section 3.3).
 const minRSABits = 2048
 
-// splitJWT returns the header and the payload of a JSON Web Token in compact serialization (RFC
-// 7515, section 7.1), unverified, or nil where token is none. Each part has one encoding only:
-// other encodings of the same bytes are refused.
+// splitJWT returns the unverified header and payload of a JSON Web Token in compact serialization
+// (RFC 7515, section 7.1), or nil. Each part must have its one canonical encoding.
 func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -44,8 +43,8 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 	return header, decoded[1]
 }
 
-// readType returns the type in the header of a token, in small letters. Empty: it has none. ok is
-// false if it is no text, or empty.
+// readType returns the type in the header of a token, in lower case; empty: there is none. ok is
+// false if it is empty or not a string.
 func readType(header map[string]json.RawMessage) (kind string, ok bool) {
 	raw, found := header["typ"]
 	if !found {
@@ -74,16 +73,15 @@ func (g *ResourceServer) checkHeader(i *issuer, header map[string]json.RawMessag
 	return refuse(badType, hintType, fmt.Errorf("typ in its header is %s", errtext.Value(kind)))
 }
 
-// acceptedAlgorithms returns the asymmetric signature algorithms (RFC 7518, RFC 8037): neither
-// "none" nor those for which the server would need the secret of the issuer. The key decides among
-// them, see canVerify, so that an issuer with one kind of key has one.
+// acceptedAlgorithms returns the asymmetric signature algorithms (RFC 7518, RFC 8037), without
+// "none" and those with a shared secret. canVerify decides among them by the key.
 func acceptedAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384,
 		jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
-// verifySignature checks the header of a token, and that its signature is of a key of the issuer
-// and over payload, which was decoded from the token. issued is the unverified iat claim.
+// verifySignature checks the header of a token, and that a key of the issuer has signed payload,
+// which was decoded from the token. issued is the unverified iat claim.
 func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {
@@ -121,8 +119,8 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	return i.recordMissLocked("", issued)
 }
 
-// isSignedByAny reports whether the signature is of one of the keys and over payload. The library
-// decodes the token itself: the payload that it verified must be the payload that was read here.
+// isSignedByAny reports whether one of the keys has signed payload. The library decodes the token
+// itself, so its payload must be the one that was read here.
 func isSignedByAny(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, payload []byte) bool {
 	for _, key := range keys {
 		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {

@@ -49,8 +49,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestUnknownKeysDoNotFloodTheIssuer: 10,000 tokens with keys that are made up lead to one fetch
-// in 30 s, and a new key is still found afterwards.
+// TestUnknownKeysDoNotFloodTheIssuer: 10,000 made-up keys lead to one fetch in 30 s.
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t)
@@ -201,8 +200,7 @@ func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotVerifyAreLeftOut: private, symmetric and short ones, and those for encryption.
-// A key set out of bounds is refused as a whole.
+// TestKeysThatCannotVerifyAreLeftOut: a key set out of bounds is refused as a whole.
 func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	f := newFakeIssuer(t)
 	for name, key := range map[string]jose.JSONWebKey{
@@ -271,15 +269,13 @@ func TestIntrospection(t *testing.T) {
 		"null": {map[string]any{"exp": json.RawMessage("null"), "iss": json.RawMessage("null"),
 			"nbf": json.RawMessage("null"), "azp": json.RawMessage("null"),
 			"cnf": json.RawMessage("null")}, ""},
-		"active is null":   {map[string]any{"active": json.RawMessage("null")}, "503"},
-		"audience is null": {map[string]any{"aud": json.RawMessage("null")}, audience},
-		"inactive":         {map[string]any{"active": false}, "inactive"},
-		"active is text":   {map[string]any{"active": "true"}, "503"},
-		"without active":   {map[string]any{"active": nil}, "503"},
-		"other issuer":     {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
-		"other audience": {
-			map[string]any{"aud": "https://other.example.com"}, audience,
-		},
+		"active is null":            {map[string]any{"active": json.RawMessage("null")}, "503"},
+		"audience is null":          {map[string]any{"aud": json.RawMessage("null")}, audience},
+		"inactive":                  {map[string]any{"active": false}, "inactive"},
+		"active is text":            {map[string]any{"active": "true"}, "503"},
+		"without active":            {map[string]any{"active": nil}, "503"},
+		"other issuer":              {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
+		"other audience":            {map[string]any{"aud": "https://other.example.com"}, audience},
 		"without audience":          {map[string]any{"aud": nil}, audience},
 		"expired":                   {map[string]any{"exp": 1}, "expired"},
 		"DPoP":                      {map[string]any{"token_type": "DPoP"}, "type"},
@@ -319,8 +315,7 @@ func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
 	}
 }
 
-// TestIntrospectionIsRemembered for 30 s where a token is active and 5 s where it is not, also of
-// tokens that could be read. Refused tokens evict no verified ones.
+// TestIntrospectionIsRemembered: active for 30 s, inactive for 5 s, apart from each other.
 func TestIntrospectionIsRemembered(t *testing.T) {
 	inFakeTime(t, "keep=t active t t t inactive t sleep=30s t:inactive t:inactive t:inactive "+
 		"introspect=2 sleep=5s down t:503=5 up active t", introspecting)
@@ -328,8 +323,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 		introspecting, func(o *bearer.Options) { o.MaxCachedTokens = 2 })
 }
 
-// TestTokensThatAreIntrospectedAreNotVerifiedHere: their issuer may sign them as it likes. Those
-// that name an issuer are shown to no other.
+// TestTokensThatAreIntrospectedAreNotVerifiedHere: and are shown to their own issuer alone.
 func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	g := newGuarded(t, introspecting)
 	g.kept["symmetric"] = sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "",
@@ -359,8 +353,7 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 	})
 }
 
-// TestTokensThatNobodyWaitsForAreNotIntrospected: a sender of made-up tokens does not wait for the
-// answers. Their verifications kept a goroutine each, and a place before that of other people.
+// TestTokensThatNobodyWaitsForAreNotIntrospected: nor keep a goroutine and a place.
 func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t, introspecting), make(chan struct{})
@@ -390,8 +383,7 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	})
 }
 
-// TestVerifiedTokensAreRemembered until they expire, and for five minutes at most: then a key that
-// the issuer has taken back counts.
+// TestVerifiedTokensAreRemembered until they expire, and for five minutes at most.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t)
@@ -443,8 +435,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestPathOfTheMetadata: RFC 9728, section 3.1, removes the slash of an origin, and keeps that of a
-// path. What is escaped stays so, a ServeMux finds it there, and challenges name it.
+// TestPathOfTheMetadata: RFC 9728, section 3.1, removes the slash of an origin alone.
 func TestPathOfTheMetadata(t *testing.T) {
 	for path, want := range map[string]string{"": "", "/": "", "/mcp/": "/mcp/",
 		"/a%2Fb/mcp": "/a%2Fb/mcp"} {
@@ -537,15 +528,14 @@ func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutIDAreRotated: neither the key nor the token has an id, as with issuers that have
-// one key. A token of the next key was refused until the keys were fetched again.
+// TestKeysWithoutIDAreRotated: a token of the next key leads to a fetch.
 func TestKeysWithoutIDAreRotated(t *testing.T) {
 	inFakeTime(t, "forget rotate keep=old old sleep=5m forget rotate good old:signature keys=2",
 		uncached)
 }
 
-// TestTokensWithoutKeyIDDoNotFloodTheIssuer: those that no key has signed lead to one fetch in
-// 30 s. Nobody's token is refused for good meanwhile whose key may have been published since.
+// TestTokensWithoutKeyIDDoNotFloodTheIssuer: they lead to one fetch in 30 s, and are not refused
+// for good meanwhile.
 func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, mine := newGuarded(t), newKey(t)

@@ -15,7 +15,8 @@ import (
 // wellKnown is the path of the metadata, before that of the resource (RFC 9728, section 3.1).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// prepareMetadata makes the document that [ResourceServer.Metadata] serves, its path and its URL.
+// prepareMetadata makes the document of [ResourceServer.Metadata] (RFC 9728, section 2), its path
+// and its URL.
 func (g *ResourceServer) prepareMetadata() error {
 	u, err := url.Parse(g.opts.Resource)
 	if err != nil {
@@ -27,34 +28,26 @@ func (g *ResourceServer) prepareMetadata() error {
 	}
 	g.metadataPath = wellKnown + path
 	g.metadataURL = u.Scheme + "://" + u.Host + g.metadataPath
-	g.metadata, err = g.encodeMetadata()
-	return err
-}
-
-// encodeMetadata returns the metadata of the resource (RFC 9728, section 2).
-func (g *ResourceServer) encodeMetadata() ([]byte, error) {
 	document := struct {
 		Resource string   `json:"resource"`
 		Issuers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported,omitempty"`
 		Methods  []string `json:"bearer_methods_supported"`
 		Name     string   `json:"resource_name,omitempty"`
-	}{
-		Resource: g.opts.Resource, Scopes: g.opts.Supported, Methods: []string{"header"},
-		Name: g.opts.Name,
-	}
+	}{g.opts.Resource, nil, g.opts.Supported, []string{"header"}, g.opts.Name}
 	for _, issuer := range g.opts.Issuers {
 		at := cmp.Or(issuer.LoginURL, issuer.URL)
 		if !slices.Contains(document.Issuers, at) {
 			document.Issuers = append(document.Issuers, at)
 		}
 	}
-	return json.Marshal(document)
+	g.metadata, err = json.Marshal(document)
+	return err
 }
 
 // Metadata returns a handler that serves the metadata of the resource (RFC 9728), and the path at
-// which the host must serve it, on the origin of [Options].Resource. The handler answers GET, HEAD
-// and OPTIONS. It allows all origins (CORS), since the metadata is public.
+// which the host must serve it, on the origin of [Options].Resource. It answers GET, HEAD and
+// OPTIONS, and allows all origins (CORS), since the metadata is public.
 //
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)

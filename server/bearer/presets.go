@@ -7,15 +7,15 @@ package bearer
 // ("Access token claims reference",
 // https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
 // scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. The
-// app roles of a program without a person count as scopes; those of a person do not: who has a role
-// has not granted it to each client.
+// app roles of a program count as scopes; those of a person, who has not granted them to each
+// client, do not.
 func EntraID(tenant, clientID string) Issuer {
 	return Issuer{URL: "https://login.microsoftonline.com/" + tenant + "/v2.0",
 		Audiences: []string{clientID}, ScopesOf: entraScopes("api://" + clientID + "/")}
 }
 
-// EntraIDAnyTenant returns the issuer of all tenants of Microsoft Entra ID, as [EntraID] that of
-// one: everybody who works or studies anywhere gets in ("Convert single-tenant app to multitenant",
+// EntraIDAnyTenant returns the issuer of all tenants of Microsoft Entra ID, see [EntraID]. It
+// accepts users of every organization ("Convert single-tenant app to multitenant",
 // https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
 func EntraIDAnyTenant(clientID string) Issuer {
 	i := EntraID(tenantMark, clientID)

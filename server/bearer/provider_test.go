@@ -45,8 +45,8 @@ func ExampleIssuer() {
 // The OAuth application of this server at GitHub.
 const clientID, clientSecret = "Iv1.8a61f9b3a7aba766", "from a file or the environment"
 
-// verifyGitHub has GitHub check a token (https://docs.github.com/rest/apps/oauth-applications,
-// "Check a token"). GET /user would say the same of a token that another application was given.
+// verifyGitHub checks a token at GitHub (https://docs.github.com/rest/apps/oauth-applications,
+// "Check a token"). GET /user would accept tokens of other applications.
 func verifyGitHub(ctx context.Context, token string) (*bearer.Token, error) {
 	r, err := http.NewRequestWithContext(ctx, "POST",
 		"https://api.github.com/applications/"+clientID+"/token",
@@ -89,8 +89,8 @@ func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
 }
 
-// askProvider sends a request and decodes its response. The status inactive is that of a token that
-// does not count; any other failure says nothing of the token.
+// askProvider sends a request and decodes its response. inactive is the status for an invalid
+// token.
 func askProvider(r *http.Request, inactive int, v any) error {
 	response, err := providers.Do(r)
 	if err != nil {
@@ -316,8 +316,7 @@ func (l *lookUp) wantCalls(want int) {
 	}
 }
 
-// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused, whoever
-// refuses them; and a host that does not answer has 64 of them at most.
+// TestLookUpsOfTheHostAreShared: for 30 s, or 5 s where they refused; 64 at most are in flight.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t)
@@ -349,8 +348,8 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	})
 }
 
-// TestLookUpsThatFailHaveABudget: who makes tokens up cannot have the host asked without end, nor
-// keep those out whose token was accepted lately, nor use up the budget from one address.
+// TestLookUpsThatFailHaveABudget: made-up tokens of one address neither use it up nor keep out
+// those that were accepted lately.
 func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, func(o *bearer.Options) {
@@ -390,8 +389,7 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = -1 }))
 }
 
-// TestAcceptedTokensAreNotKeptOutWithoutACache: that a token was accepted lately is remembered also
-// where each request looks its token up.
+// TestAcceptedTokensAreNotKeptOutWithoutACache: that they were accepted is remembered.
 func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, uncached, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = 4 }))
@@ -407,8 +405,7 @@ func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
 	})
 }
 
-// TestLookUpsInFlightCount: an address that sends many made-up tokens at once gets its share of the
-// budget, and others the rest. Tokens that are accepted cost nothing.
+// TestLookUpsInFlightCount: an address gets its share of the budget. Accepted tokens are free.
 func TestLookUpsInFlightCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t)

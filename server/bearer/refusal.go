@@ -8,14 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason is the class of a refusal, or of a token that cannot be verified now. The
-// error_description that the client gets is the reason and a hint. Causes have the details; they go
-// to the observer of the server alone.
+// A reason is the class of a refusal, or of a failure to verify a token. The client gets the reason
+// and a hint as error_description; the observer of the server also gets the cause.
 type reason string
 
 const (
@@ -40,8 +39,8 @@ const (
 	badHeader         reason = "Authorization header"
 )
 
-// A hint tells both sides why a token was refused, and the option that would allow it, if there is
-// one. It has nothing of the token.
+// A hint says why a token was refused, and names the option that would allow it, if there is one.
+// It has nothing of the token.
 type hint string
 
 const (
@@ -97,7 +96,7 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
-// refuse returns the error that refuses a token. hint may be empty, and cause nil.
+// refuse returns the error that refuses a token. hint and cause may be empty.
 func refuse(why reason, hint hint, cause error) *refusedError {
 	return &refusedError{why, hint, cause, 0}
 }
@@ -107,18 +106,15 @@ func postpone(why reason, after time.Duration, cause error) *refusedError {
 	return &refusedError{why, "", cause, after}
 }
 
-// isRefusal reports whether err is the error with which the request is refused.
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*refusedError](err)
 	return ok
 }
 
-// defaultRetry is the pause before a client may send its request again if the issuer is
-// unreachable.
+// defaultRetry is the pause of a client while the issuer is unreachable.
 const defaultRetry = 5 * time.Second
 
-// authError returns the response to a request that [ResourceServer.authenticateRequest] refused
-// (RFC 6750, section 3.1).
+// authError returns the response for an error of authenticateRequest (RFC 6750, section 3.1).
 func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 	refused, ok := errors.AsType[*refusedError](err)
 	if !ok {
@@ -144,20 +140,20 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
 }
 
-// nameResource returns a hint about the audience with Options.Resource, which is public, escaped so
-// that it may stand in an error_description (RFC 6750, section 3).
+// nameResource inserts Options.Resource into a hint, escaped for error_description (RFC 6750,
+// section 3).
 func (g *ResourceServer) nameResource(h hint) hint {
 	u, _ := url.Parse(g.opts.Resource) // New has checked it
 	return hint(strings.Replace(string(h), "%s", u.String(), 1))
 }
 
-// Challenge implements [serverhttp.Authority]. Its challenge names the scopes of lack and
-// [Options].Scopes. The status is 403, and 401 for an anonymous request. lack may be nil.
+// Challenge implements [serverhttp.Authority]. It names the scopes of lack and [Options].Scopes,
+// with the status 403, or 401 for an anonymous request. lack may be nil.
 func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	lack *server.ScopeError) *serverhttp.AuthError {
-	need := headers.UniteScopes(g.opts.Scopes)
+	need := rules.UniteScopes(g.opts.Scopes)
 	if lack != nil {
-		need = headers.UniteScopes(need, lack.Need)
+		need = rules.UniteScopes(need, lack.Need)
 	}
 	if id.Principal.Anonymous() {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
@@ -174,8 +170,7 @@ func (g *ResourceServer) Challenge(id serverhttp.Identity,
 }
 
 // formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
-// section 5.1). Nothing needs to be escaped: code is one of a fixed set, and description and scopes
-// have been checked.
+// section 5.1). Its parameters need no escaping.
 func (g *ResourceServer) formatChallenge(code, description string, scopes []string) string {
 	var params []string
 	add := func(name, value string) {

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestEveryRefusalIsExplained: the client is told the reason and a hint, the log also what the
-// token has, and the page about trouble has the hint.
+// TestEveryRefusalIsExplained: to the client, with details in the log, and on TROUBLESHOOTING.md.
 func TestEveryRefusalIsExplained(t *testing.T) {
 	f := newFakeIssuer(t)
 	page, err := os.ReadFile("../TROUBLESHOOTING.md")
@@ -114,8 +113,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestIDTokensAreRefused where their audience is accepted, unless the host says otherwise of their
-// issuer.
+// TestIDTokensAreRefused where their audience is accepted, unless Unmarked is set.
 func TestIDTokensAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
 	audiences := func(i *bearer.Issuer) { i.Audiences = []string{"app"} }
@@ -163,8 +161,7 @@ func TestIDTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestTwoPeopleAreNotOnePrincipal: an introspection response without sub is the same for all who
-// use the client.
+// TestTwoPeopleAreNotOnePrincipal: without sub, all users of a client look the same.
 func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	for _, machines := range []bool{false, true} {
 		g := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {

@@ -11,13 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// RequireBearer returns a handler that passes a request on to next if its token has the scopes and
-// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, which has the
-// error code, or with 503 and Retry-After where the token cannot be verified now. It is for other
-// handlers of the host; the MCP endpoint takes the ResourceServer as its [serverhttp.Authority].
+// RequireBearer returns a handler that calls next if the token of the request has the scopes and
+// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
+// Retry-After if the token cannot be verified now. It is for other handlers of the host; the MCP
+// endpoint takes the ResourceServer as its [serverhttp.Authority].
 //
-// next finds the claims of the token with [TokenFrom]. It does not get the token: the Authorization
-// header is removed. Requests are handled concurrently.
+// next gets the claims with [TokenFrom], and not the token: the Authorization header is removed.
+// Requests are handled concurrently.
 func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.Identify(r)
@@ -39,10 +39,10 @@ func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http
 	})
 }
 
-// writeRefusal sends the response to a refused request. An err that is no AuthError is 401.
+// writeRefusal sends the response to a refused request. Without an AuthError it is 401.
 func writeRefusal(w http.ResponseWriter, err error) {
-	refused := (*serverhttp.AuthError)(nil)
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*serverhttp.AuthError](err)
+	if !ok {
 		refused = &serverhttp.AuthError{Status: http.StatusUnauthorized}
 	}
 	h := w.Header()

@@ -15,8 +15,8 @@ import (
 )
 
 // A ResourceServer verifies the bearer tokens of requests (RFC 6750). It is a
-// [serverhttp.Authority]; other handlers of the host use [ResourceServer.RequireBearer]. Its
-// methods may be called concurrently.
+// [serverhttp.Authority]; other handlers use [ResourceServer.RequireBearer]. Its methods may be
+// called concurrently.
 type ResourceServer struct {
 	opts         Options
 	leeway       time.Duration
@@ -35,8 +35,8 @@ type ResourceServer struct {
 
 var _ serverhttp.Authority = (*ResourceServer)(nil)
 
-// New returns a ResourceServer for the resource and the issuers of opts, or an error that names
-// the wrong option. It sends no request: keys are fetched when the first token needs them.
+// New returns a ResourceServer, or an error that names the wrong option. It sends no request: keys
+// are fetched when the first token needs them.
 func New(opts Options) (*ResourceServer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func New(opts Options) (*ResourceServer, error) {
 }
 
 // Identify implements [serverhttp.Authority]: it verifies the token of a request and checks
-// [Options].Scopes. A request that is refused gets a [*serverhttp.AuthError], whose status is 400,
-// 401 or 403 (RFC 6750, section 3.1), or 503 where the token cannot be verified now.
+// [Options].Scopes. The error is an [*serverhttp.AuthError] with the status 400, 401 or 403 (RFC
+// 6750, section 3.1), or 503 if the token cannot be verified now.
 func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) {
 	id, err := g.authenticateRequest(r)
 	if err != nil {
@@ -80,8 +80,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 	return id, nil
 }
 
-// authenticateRequest returns the identity of the token of a request. The error is a
-// *refusedError, for which authError makes the response.
+// authenticateRequest returns the identity of the token of a request, or a *refusedError.
 //
 //	Identify                        checks Options.Scopes afterwards
 //	→ authenticateRequest           reads the header
@@ -118,8 +117,8 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	return d.identity, nil
 }
 
-// readToken returns the bearer token of a request: that of its only Authorization header. The URL
-// and the body are not read. The token may have characters that [authhttp.IsToken] refuses.
+// readToken returns the token in the only Authorization header of a request. It may have characters
+// that [authhttp.IsToken] refuses.
 func readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
@@ -139,10 +138,10 @@ func readToken(h http.Header) (string, error) {
 	return token, nil
 }
 
-// A digest is the SHA-256 of a token. It is the key of the cache, which holds no tokens.
+// A digest is the SHA-256 of a token, the key of the caches, which hold no tokens.
 type digest = [sha256.Size]byte
 
-// digestToken returns the digest of a token. Tokens of up to 2 KiB are not copied to the heap.
+// digestToken does not copy tokens of up to 2 KiB to the heap.
 func digestToken(token string) digest {
 	var usual [2 << 10]byte
 	return sha256.Sum256(append(usual[:0], token...))

@@ -81,14 +81,10 @@ func TestTokens(t *testing.T) {
 		changes map[string]any
 		why     string // empty: it passes
 	}{
-		"several audiences": {
-			map[string]any{"aud": []string{"https://x.test", resource}}, "",
-		},
-		"scp as a string": {map[string]any{"scope": nil, "scp": "files:read"}, ""},
-		"scp with spaces": {map[string]any{"scope": nil, "scp": " files:read "}, ""},
-		"scp as an array": {
-			map[string]any{"scope": nil, "scp": []string{"files:read"}}, "",
-		},
+		"several audiences":     {map[string]any{"aud": []string{"https://x.test", resource}}, ""},
+		"scp as a string":       {map[string]any{"scope": nil, "scp": "files:read"}, ""},
+		"scp with spaces":       {map[string]any{"scope": nil, "scp": " files:read "}, ""},
+		"scp as an array":       {map[string]any{"scope": nil, "scp": []string{"files:read"}}, ""},
 		"azp":                   {map[string]any{"client_id": nil, "azp": "app"}, ""},
 		"nonce and scopes":      {map[string]any{"nonce": "n"}, ""},
 		"access, says Cognito":  {map[string]any{"token_use": "access"}, ""},
@@ -130,9 +126,7 @@ func TestTokens(t *testing.T) {
 	g.run("keys=1")
 }
 
-// TestBoundTokensAreRefused: whoever sends a token that is bound to a key or a certificate has to
-// prove that they have it, which no request to this server can: not as Bearer, nor as DPoP, with or
-// without a proof, whatever cnf looks like.
+// TestBoundTokensAreRefused: as Bearer and as DPoP, with and without a proof, whatever cnf is like.
 func TestBoundTokensAreRefused(t *testing.T) {
 	g := newGuarded(t)
 	looksUp := newGuarded(t, introspecting)
@@ -167,8 +161,7 @@ func TestBoundTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestForgedTokensAreRefused: what a token says of its key and algorithm does not count, and the
-// keys that it brings are ignored.
+// TestForgedTokensAreRefused: keys and algorithms that a token names or brings do not count.
 func TestForgedTokensAreRefused(t *testing.T) {
 	g := newGuarded(t)
 	mine := jose.JSONWebKey{Key: newKey(t), KeyID: "k1"}
@@ -291,8 +284,7 @@ func TestMalformedHeaders(t *testing.T) {
 	}
 }
 
-// TestLackOfScope names all scopes that are needed, those that were granted included. The log has
-// the scopes that are there.
+// TestLackOfScope names all required scopes, also granted ones; the log has the granted ones.
 func TestLackOfScope(t *testing.T) {
 	g := newGuarded(t, func(o *bearer.Options) {
 		o.Scopes = []string{"files:read"}

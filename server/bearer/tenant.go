@@ -10,11 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// tenantMark is the segment of [Issuer].URL that stands for any tenant. Entra ID writes it so in
-// the metadata that its tenants share.
+// tenantMark is the segment of [Issuer].URL that stands for any tenant, as in metadata of Entra ID.
 const tenantMark = "{tenantid}"
 
-// isTenantID reports whether text is a GUID in lower case. Another spelling would make two
+// isTenantID reports whether text is a GUID in lower case. Other spellings would make two
 // principals of one person.
 func isTenantID(text string) bool { return tenantID.MatchString(text) }
 
@@ -44,8 +43,7 @@ func (i *Issuer) checkTenants() error {
 	return checkIdentifier("Issuer.LoginURL", i.LoginURL)
 }
 
-// checkOneTenant refuses wildcards, and names that Entra ID has for several tenants: no token has
-// such an issuer.
+// checkOneTenant refuses wildcards, and names of Entra ID for several tenants.
 func (i *Issuer) checkOneTenant() error {
 	u, err := url.Parse(i.URL)
 	if err != nil {
@@ -66,14 +64,13 @@ func (i *Issuer) checkOneTenant() error {
 	return nil
 }
 
-// isEntraHost reports whether a host has issuers of Entra ID: in all clouds, and of version 1.
+// isEntraHost reports whether a host has issuers of Entra ID, in any cloud or version.
 func isEntraHost(host string) bool {
 	return slices.Contains([]string{"login.microsoftonline.com", "login.microsoftonline.us",
 		"login.partner.microsoftonline.cn", "sts.windows.net"}, strings.ToLower(host))
 }
 
-// matchTenant returns the tenant in the issuer of a token. ok is false if the issuer is not one of
-// the pattern URL.
+// matchTenant returns the tenant in the issuer of a token, if that matches the pattern URL.
 func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	before, after, ok := strings.Cut(i.URL, tenantMark)
 	if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) ||
@@ -84,8 +81,7 @@ func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	return tenant, isTenantID(tenant)
 }
 
-// checkTenant checks that the claim tid of a verified token is the tenant in its issuer, where any
-// tenant is accepted.
+// checkTenant checks with AnyTenant that the claim tid is the tenant in the issuer of the token.
 func (i *issuer) checkTenant(c *claims) error {
 	if !i.AnyTenant {
 		return nil

@@ -9,31 +9,29 @@ import (
 	"time"
 )
 
-// A Token has the claims of a verified access token, from the token itself or from an
-// introspection response. It does not hold the token, so that a handler cannot pass it on to
-// another server. It must not be changed; its methods may be called concurrently.
+// A Token has the claims of a verified access token, from the token or from an introspection
+// response, and not the token, so that a handler cannot pass it on. It must not be changed; its
+// methods may be called concurrently.
 type Token struct {
 	// Issuer is the URL of the issuer, as in [Issuer].URL; with Issuer.AnyTenant it has the tenant.
 	Issuer string
 	// Subject is the claim sub: the person. Empty: the token is of no person.
 	Subject string
-	// ClientID is the claim client_id, or else azp, cid or appid: the client that the token was
-	// issued to. Empty: the token has none of them.
+	// ClientID is the claim client_id, or else azp, cid or appid. Empty: there is none of them.
 	ClientID string
 	// Audience is the claim aud: the resources that the token was issued for.
 	Audience []string
 	// Scopes are the granted scopes: those that Issuer.ScopesOf returned, or else the claim scope,
 	// or else scp.
 	Scopes []string
-	// Expiry is the claim exp: when the token expires. Zero: an introspection response without
-	// it.
+	// Expiry is the claim exp. Zero: an introspection response without it.
 	Expiry time.Time
 
 	claims map[string]json.RawMessage
 }
 
-// Claim decodes the claim of a name into v, a pointer, as [json.Unmarshal] does. ok is false, and v
-// is left as it is, where the token does not have the claim. The error is that of the decoding.
+// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false, and v unchanged,
+// if the token does not have it.
 func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	raw, ok := t.claims[name]
 	if !ok {
@@ -42,8 +40,8 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client alone for every verb,
-// since other claims may be about a person.
+// Format implements [fmt.Formatter]. It prints the issuer and the client alone: other claims may be
+// personal.
 func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.LogValue().String()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
@@ -54,10 +52,9 @@ func (t *Token) LogValue() slog.Value {
 // A tokenKey is the context key of a *Token.
 type tokenKey struct{}
 
-// TokenFrom returns the claims of the token of a request. ctx is the context of a handler of an MCP
-// server whose authority is a [ResourceServer], or that of an HTTP request behind
-// [ResourceServer.RequireBearer]. ok is false for anonymous requests, and for contexts of other
-// handlers.
+// TokenFrom returns the claims of the token of a request, from the context of a handler of an MCP
+// server with a [ResourceServer], or of an HTTP request behind [ResourceServer.RequireBearer]. ok
+// is false for anonymous requests and other contexts.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// verifyToken makes the decision about a token: signature or introspection, then the claims, then
-// the identity. The unverified iss claim selects one of the configured issuers, and nothing else.
+// verifyToken makes the decision about a token: signature or look-up, then claims, then identity.
+// The unverified iss claim only selects one of the configured issuers.
 func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision {
 	token := p.token
 	header, payload := splitJWT(token)
@@ -48,7 +48,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }
 
-// hintOf returns the hint about a token that is no JSON Web Token: an encrypted one has five parts
+// hintOf returns the hint about a token that is no JSON Web Token. An encrypted one has five parts
 // (RFC 7516, section 7.1).
 func hintOf(token string) hint {
 	if strings.Count(token, ".") == 4 {
@@ -60,8 +60,8 @@ func hintOf(token string) hint {
 // describeIssuer returns the issuer of a token, as a cause.
 func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
 
-// selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
-// iss the one that looks tokens up. Nil: it is not configured.
+// selectIssuer returns the issuer that the claims name, or without iss the one that looks tokens
+// up. Nil: it is not configured.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
@@ -77,7 +77,7 @@ func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	return nil
 }
 
-// verifyByLookUp has the issuer or the host look a token up, and checks the claims of the response.
+// verifyByLookUp looks a token up, and checks the claims of the response.
 func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *presented) decision {
 	if err := i.beginLookUp(ctx, p); err != nil {
 		return decision{err: err}
@@ -100,8 +100,8 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	return d
 }
 
-// checkClaims checks the claims that every token must have, after a signature or an introspection.
-// The order matters: an expired token is refused as expired, even if it lacks more.
+// checkClaims checks the claims of a verified token. The order matters: an expired token is refused
+// as expired, even if it lacks more.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.leeway
 	switch {
@@ -135,9 +135,8 @@ func describeTime(claim string, at time.Time) error {
 		time.Now().UTC().Format(time.RFC3339))
 }
 
-// resolveIdentity makes the decision for verified claims: the principal and the access of the
-// request. It is cached for at most keep, and no longer than the token is valid. Options.Subject
-// may refuse it.
+// resolveIdentity makes the decision for verified claims: principal and access. It is cached for at
+// most keep, and no longer than the token is valid.
 func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
 	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
@@ -171,8 +170,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	}}
 }
 
-// findPrincipal returns the principal of a verified token: that of Options.Subject, or else
-// defaultPrincipal.
+// findPrincipal returns the principal by Options.Subject, or else by defaultPrincipal.
 func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token) (
 	protocol.Principal, error) {
 	principalOf := g.opts.Subject
@@ -194,9 +192,8 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token)
 // clientPrefix begins the subjects of principals that are clients.
 const clientPrefix = "client:"
 
-// defaultPrincipal names the principal of a token where Options.Subject is nil. It refuses a
-// subject that would name the same principal as a client, and a token without a subject, which may
-// be that of any person who uses the client.
+// defaultPrincipal refuses a subject that would name the same principal as a client, and a token
+// without a subject, which may be that of any person who uses the client.
 func (i *issuer) defaultPrincipal(t *Token) (protocol.Principal, error) {
 	switch {
 	case strings.HasPrefix(t.Subject, clientPrefix):

@@ -80,7 +80,6 @@ type Server struct {
 	tools    annotatedTools
 	park     *relay.Park
 	shared   atomic.Pointer[sharedPeer] // of [One], once a session has been opened
-	owner    atomic.Pointer[string]     // token of this replica; nil: there are no others
 	life     context.Context            // of handlers that run once
 	end      context.CancelFunc
 }
@@ -121,8 +120,7 @@ func New(source Source, opts *Options) (*Server, error) {
 	}
 	h.sessions = newSessionTable(h)
 	h.life, h.end = context.WithCancel(context.Background())
-	h.park = relay.NewPark(relay.Limits{Owner: h.ownerToken,
-		Place: "server"})
+	h.park = relay.NewPark(relay.Limits{Place: "server"})
 	return h, nil
 }
 

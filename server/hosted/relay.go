@@ -59,19 +59,11 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 			stop()
 			cancel(nil)
 			giveBack()
-			return result, explainParked(err)
+			if relay.IsAbandoned(err) || errors.Is(err, errClosed) { // for the model
+				err = fmt.Errorf("the call was given up: %w. %s", err, relay.UnknownEffect)
+			}
+			return result, err
 		})
-}
-
-// explainParked returns the error of a handler that ran once, with a text for the model where its
-// call was given up.
-func explainParked(err error) error {
-	for _, cause := range []error{relay.ErrClientLeft, relay.ErrExpired, errClosed} {
-		if errors.Is(err, cause) {
-			return fmt.Errorf("the call was given up: %w. %s", err, relay.UnknownEffect)
-		}
-	}
-	return err
 }
 
 // askParked puts a question to the client of a call whose handler runs once.
@@ -99,42 +91,8 @@ func (l *leg) waitingCall() *server.Call {
 // Options.Park and replicas, a client's answers reach the replica whose handler waits for them;
 // opts.OwnerOf must be nil then.
 func (h *Server) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
-	var with serverhttp.Options
-	if opts != nil {
-		with = *opts
-	}
 	if len(h.opts.Park) > 0 {
-		with.OwnerOf = h.ownerOf
+		return h.park.Handler(h.front, opts)
 	}
-	handler, err := serverhttp.New(h.front, &with)
-	if err != nil {
-		return nil, err
-	}
-	if token := handler.OwnerToken(); token != "" {
-		h.owner.Store(&token)
-	}
-	return handler, nil
-}
-
-// ownerOf returns the token of the replica that runs the call of a state.
-func (h *Server) ownerOf(
-	ctx context.Context, p protocol.Principal, requestState string,
-) string {
-	kept, ok := h.front.PeekState(ctx, p, requestState)
-	if !ok {
-		return ""
-	}
-	var state relay.State
-	if err := json.Unmarshal(kept, &state); err != nil {
-		return ""
-	}
-	return state.Owner
-}
-
-// ownerToken returns the token of this replica, empty where there are no others.
-func (h *Server) ownerToken() string {
-	if token := h.owner.Load(); token != nil {
-		return *token
-	}
-	return ""
+	return serverhttp.New(h.front, opts)
 }

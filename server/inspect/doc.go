@@ -10,9 +10,10 @@
 //	page.Show(srv, handler, tasks) // the serverhttp.Handler and the tasks.Tasks, where there are
 //	admin.Handle("/debug/rondo/", page)
 //
-// It shows the last 1,000 flows that this process served, with rounds, questions, durations and
-// ends; who is waited for; sessions; limits and how full they are; tasks; the last 100 refusals;
-// and what a requestState says. It is HTML without scripts.
+// It shows first who is waited for: the person, their client, the tool, the question's key, and
+// since when. Then the server, limits and how full they are, sessions and tasks; the last 1,000 flows
+// that this process served, with rounds, questions, durations and ends; the last 100 refusals; and
+// what a requestState says. It is HTML without scripts, also for narrow screens.
 //
 // # What it never shows
 //
@@ -39,7 +40,8 @@
 // # Cost
 //
 // The page keeps at most 1,000 flows of 16 entries, 512 bytes each, which is 10 MB; 100 refusals;
-// and 8 trials of 256 KiB in each era. Nothing starts a goroutine or a timer before somebody tries
+// and 8 trials of a browser, 64 of all, of 256 KiB in each era. The ninth ends the browser's own
+// first, and nobody else's. Nothing starts a goroutine or a timer before somebody tries
 // a tool. All methods may be called concurrently. Observe holds its lock while it stores an entry,
 // not while it writes one.
 package inspect

@@ -9,16 +9,17 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"html/template"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
-	"github.com/rondo-mcp/rondo/internal/wire/localhttp"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -72,8 +73,10 @@ func New(opts *Options) (*Page, error) {
 	var err error
 	p.template, err = template.New("page").Funcs(template.FuncMap{
 		"ago":     inspection.Ago,
-		"short":   func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) },
-		"percent": func(l inspection.Limit) int64 { return l.Used * 100 / max(l.Bound, 1) },
+		"took":    inspection.Took,
+		"percent": percent,
+		"amount":  amount,
+		"head":    func(head []string, i int) string { return append(head, make([]string, i+1)...)[i] },
 	}).Parse(pageHTML)
 	return p, err
 }
@@ -89,7 +92,11 @@ type view struct {
 	Refresh  int // seconds, 0: not by itself
 	Report   *inspection.Report
 	Waiting  []*flow
+	Full     []inspection.Limit // over a tenth, and the others
+	Rest     []inspection.Limit
 	Flows    []*flow
+	Filter   filter
+	States   []string // to filter by
 	Flow     *flow
 	Refusals []entry
 	Try      *tryView
@@ -156,7 +163,7 @@ func (p *Page) refuse(r *http.Request) string {
 // notLocal returns why a request may come from another machine, or from a page that has rebound
 // its name, empty if it does not.
 func notLocal(r *http.Request) string {
-	if why := localhttp.RefusePeer(r); why != "" {
+	if why := rules.RefusePeer(r.RemoteAddr, r.Header); why != "" {
 		return why
 	}
 	host := r.Host
@@ -236,11 +243,19 @@ func (p *Page) serveTab(w http.ResponseWriter, r *http.Request, token string) {
 func (p *Page) fill(r *http.Request, v *view) {
 	switch v.Tab {
 	case "flows":
-		id := r.URL.Query().Get("id")
+		query := r.URL.Query()
+		id := query.Get("id")
 		v.Flows = p.events.flows(id)
 		if id != "" && len(v.Flows) > 0 {
 			v.Flow = v.Flows[0]
 		}
+		for _, f := range v.Flows {
+			v.States = append(v.States, f.State)
+		}
+		slices.Sort(v.States)
+		v.States = slices.Compact(v.States)
+		v.Filter = filter{query.Get("who"), query.Get("tool"), query.Get("state")}
+		v.Flows = slices.DeleteFunc(v.Flows, func(f *flow) bool { return !v.Filter.chooses(f) })
 	case "refusals":
 		v.Refusals = p.events.listRefusals()
 	case "state":
@@ -252,6 +267,40 @@ func (p *Page) fill(r *http.Request, v *view) {
 		for _, part := range p.parts {
 			part.Inspect(ctx)
 		}
-		v.Waiting = slices.DeleteFunc(p.events.flows(""), func(f *flow) bool { return !f.Waits() })
+		v.Waiting = p.events.waiting(v.Report.QuestionTTL)
+		for _, l := range v.Report.Limits {
+			if percent(l) >= 10 {
+				v.Full = append(v.Full, l)
+			} else {
+				v.Rest = append(v.Rest, l)
+			}
+		}
 	}
+}
+
+// percent returns how full a limit is. One without a bound is never full.
+func percent(l inspection.Limit) int64 {
+	if l.Bound < 0 {
+		return 0
+	}
+	return l.Used * 100 / max(l.Bound, 1)
+}
+
+// amount writes what a limit counts, for people.
+func amount(l inspection.Limit, n int64) string {
+	unit := 0
+	units := [...]string{"", " KiB", " MiB", " GiB"}
+	switch {
+	case n < 0:
+		return "no limit"
+	case !l.Bytes:
+		return strconv.FormatInt(n, 10)
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size := float64(n)
+	for size >= 1<<10 && unit < len(units)-1 {
+		size, unit = size/(1<<10), unit+1
+	}
+	return strconv.FormatFloat(math.Round(size*10)/10, 'f', -1, 64) + units[unit]
 }

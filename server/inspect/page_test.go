@@ -10,9 +10,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
@@ -63,7 +67,9 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			<-asked
 			overview := s.get(t, "")
 			_, waiting, _ := strings.Cut(overview, "Waiting for people")
-			want(t, waiting, "deploy", "asks")
+			waiting, _, _ = strings.Cut(waiting, "Server</h2>")
+			want(t, waiting, "anybody (anonymous)", hostile[:30], "deploy", "<td>confirm</td>",
+				" ms ago")
 			wantNone(t, overview, secret)
 			close(answer)
 			if err := <-done; err != nil {
@@ -72,6 +78,83 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			want(t, s.get(t, ""), "No flow of the last 1,000 waits")
 		})
 	}
+}
+
+// TestWhatIsPastItsTimeIsMarkedAndDropsOut: the client of a flow may have gone away.
+func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page, err := inspect.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "site",
+			Version: "1.2.3"}, Roundtrip: roundtrip.Options{RoundTTL: 2 * time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.Show(srv)
+		ann := protocol.Principal{Issuer: "https://login.example", Subject: "ann"}
+		page.Observe(t.Context(), event.InputRequested{Where: event.Where{
+			Version: protocol.Latest, Method: "tools/call", Target: "deploy", Flow: "f", Round: 1},
+			Questions: []event.AskedQuestion{{Key: "confirm"}, {Key: "env"}}, Principal: ann,
+			Client: "desk"})
+		look := func(after time.Duration, texts ...string) string {
+			time.Sleep(after)
+			body := localGet(page, "/")
+			want(t, body, texts...)
+			return body
+		}
+		first := look(2*time.Hour-time.Second, "ann of https://login.example", "<td>desk</td>",
+			"<td>confirm, env</td>", "1 h 59 min ago", "<td>site 1.2.3</td>", "Key that seals")
+		wantNone(t, first, "past its time</strong>")
+		look(2*time.Second, "past its time</strong>", "confirm, env")
+		look(9*time.Minute, "past its time</strong>", "confirm, env")
+		wantNone(t, look(time.Minute, "No flow of the last 1,000"), "confirm, env")
+	})
+}
+
+func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Show(srv)
+	for i, f := range []struct{ who, client, tool string }{
+		{"ann", "desk", "deploy"}, {"ann", "phone", "delete"}, {"bob", "desk", "deploy"}} {
+		where := event.Where{Version: protocol.Latest, Method: "tools/call", Target: f.tool,
+			Flow: fmt.Sprintf("flow-%d", i), Round: 1}
+		page.Observe(t.Context(), event.InputRequested{Where: where, Client: f.client,
+			Principal: protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
+		if i == 0 {
+			page.Observe(t.Context(), event.FlowEnded{Where: where, How: words.EndComplete})
+		}
+	}
+	for query, flows := range map[string]string{
+		"": "012", "who=ANN": "01", "who=desk": "02", "tool=del": "1", "state=asks": "12",
+		"who=ann&state=asks": "1", "who=ann&tool=deploy&state=complete": "0", "who=nobody": "",
+	} {
+		body := localGet(page, "/flows?"+query)
+		for i := range 3 {
+			listed := strings.Contains(body, fmt.Sprintf("flow-%d", i))
+			if listed != strings.Contains(flows, fmt.Sprint(i)) {
+				t.Errorf("%s: flow %d is listed: %t", query, i, listed)
+			}
+		}
+		want(t, body, ">asks</option>", ">complete</option>")
+	}
+}
+
+// localGet looks at a page as a browser of this machine.
+func localGet(page *inspect.Page, path string) string {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, r)
+	return narrowHeads.ReplaceAllString(w.Body.String(), "")
 }
 
 func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
@@ -321,11 +404,7 @@ func TestAPageWithoutAServerSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
-	w := httptest.NewRecorder()
-	page.ServeHTTP(w, r)
-	want(t, w.Body.String(), "call Page.Show")
+	want(t, localGet(page, "/"), "call Page.Show")
 }
 
 // TestMemoryIsBounded: flows that are never looked at, with texts as long as they get.
@@ -395,12 +474,9 @@ func TestBugsQuoteNoCalls(t *testing.T) {
 			`"io.modelcontextprotocol/clientCapabilities":{}}}`)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodGet, "/refusals", nil)
-	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
-	w := httptest.NewRecorder()
-	page.ServeHTTP(w, r)
-	want(t, w.Body.String(), "mcp.server_bug")
-	wantNone(t, w.Body.String(), secret)
+	body := localGet(page, "/refusals")
+	want(t, body, "mcp.server_bug")
+	wantNone(t, body, secret)
 }
 
 func TestConcurrentEventsAndLooks(t *testing.T) {
@@ -414,7 +490,7 @@ func TestConcurrentEventsAndLooks(t *testing.T) {
 					Flow: rotate(i<<20 | n), Round: 1}
 				s.page.Observe(context.Background(), event.InputRequested{Where: where})
 				s.page.Observe(context.Background(), event.FlowEnded{Where: where,
-					How: event.EndFailed})
+					How: words.EndFailed})
 			}
 		}()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -21,6 +22,8 @@ const (
 	maxRefusals = 100
 	// maxEntryBytes is how much of the fields of one entry is kept.
 	maxEntryBytes = 512
+	// maxName is how much of a name is kept, and maxKeys how many keys of questions.
+	maxName, maxKeys = 64, 4
 )
 
 // A recorder keeps what happened last.
@@ -38,6 +41,9 @@ type recorder struct {
 // A flow is what is known of one flow. The template reads copies.
 type flow struct {
 	ID, Method, Target, Version, State string
+	Who, Client, Keys                  string    // of the last questions
+	Asked                              time.Time // when they were put
+	Late                               bool      // they may not be answered any more
 	Began, Changed                     time.Time
 	Round, Count                       int // Count is of entries: those that are gone included
 	ring                               [maxEntries]entry
@@ -52,6 +58,9 @@ type entry struct {
 
 // The states of a flow that has not ended.
 const stateAsks, stateWaits, stateRuns = "asks", "waits", "runs"
+
+// lateTime is how long a question that may not be answered any more is still listed.
+const lateTime = 10 * time.Minute
 
 // Waits reports whether the flow waits for a person.
 func (f *flow) Waits() bool { return f.State == stateAsks || f.State == stateWaits }
@@ -86,7 +95,9 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 		f.Count, f.Changed, f.Round = f.Count+1, added.At, where.Round
 		switch e := e.(type) {
 		case event.InputRequested:
-			f.State = stateAsks
+			f.State, f.Asked = stateAsks, added.At
+			f.Who = errtext.Mark(inspection.NameOf(e.Principal), maxName)
+			f.Client, f.Keys = errtext.Mark(e.Client, maxName), keysOf(e.Questions)
 		case event.WaitBegan:
 			f.State = stateWaits
 		case event.Resumed, event.WaitEnded:
@@ -101,6 +112,18 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 		r.refusals[r.refused%maxRefusals] = added
 		r.refused++
 	}
+}
+
+// keysOf lists the keys of questions, as far as there is room.
+func keysOf(questions []event.AskedQuestion) string {
+	var list []string
+	for _, q := range questions[:min(len(questions), maxKeys)] {
+		list = append(list, errtext.Mark(q.Key, maxName))
+	}
+	if len(questions) > maxKeys {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // withoutText leaves out the text of an error, which the log masks with the request at hand.
@@ -170,6 +193,28 @@ func (r *recorder) flows(id string) (list []*flow) {
 		}
 	}
 	return list
+}
+
+// waiting returns the flows that wait for people, the newest first. What has waited for longer than
+// ttl is late, and after lateTime it is left out.
+func (r *recorder) waiting(ttl time.Duration) []*flow {
+	return slices.DeleteFunc(r.flows(""), func(f *flow) bool {
+		past := time.Since(f.Asked) - ttl
+		f.Late = past > 0
+		return !f.Waits() || past > lateTime
+	})
+}
+
+// A filter chooses flows by parts of names, whatever their case, and by their state. What is empty
+// chooses all.
+type filter struct{ Who, Tool, State string }
+
+func (c *filter) chooses(f *flow) bool {
+	has := func(text, part string) bool {
+		return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+	}
+	return (has(f.Who, c.Who) || has(f.Client, c.Who)) && has(f.Target, c.Tool) &&
+		(c.State == "" || c.State == f.State)
 }
 
 // listRefusals returns the refusals, the newest first.

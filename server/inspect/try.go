@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// maxTrials is how many trials are kept: one more ends the oldest. trialLife is how long one
-	// may wait for who made it, and listTime how long the list of tools may take.
-	maxTrials, trialLife, listTime = 8, 30 * time.Minute, 10 * time.Second
+	// maxTrials is how many trials of one browser are kept, and maxAllTrials of all. trialLife is
+	// how long one may wait for who made it, and listTime how long the list of tools may take.
+	maxTrials, maxAllTrials = 8, 64
+	trialLife, listTime     = 30 * time.Minute, 10 * time.Second
 	// maxShown is how much of a text of the server is shown, in bytes: a question of 10 MiB is cut.
 	maxShown = 4 << 10
 	// maxTrialLine is the longest message that a trial reads from the server.
@@ -45,6 +46,7 @@ type trial struct {
 	ID, Tool, Arguments string
 	Began               time.Time
 	owner               protocol.Principal // in whose name it calls
+	browser             string             // the token of the browser that made it
 	sides               []*side
 	running             atomic.Int32 // sides
 	end                 context.CancelFunc
@@ -121,7 +123,7 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 	}
 	v.Try = &tryView{}
 	if r.Method == http.MethodPost {
-		if location := p.actOnTrial(r, v.Try, caller); location != "" {
+		if location := p.actOnTrial(r, v, caller); location != "" {
 			w.Header().Set("Location", location)
 			w.WriteHeader(http.StatusSeeOther)
 			return true
@@ -152,7 +154,8 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 }
 
 // actOnTrial does what a form asks for, and returns where to go next, empty to stay.
-func (p *Page) actOnTrial(r *http.Request, v *tryView, caller *server.StreamOptions) string {
+func (p *Page) actOnTrial(r *http.Request, page *view, caller *server.StreamOptions) string {
+	v := page.Try
 	t := p.findTrial(r.PostFormValue("trial"), caller)
 	switch do := r.PostFormValue("do"); {
 	case do == "start":
@@ -165,7 +168,7 @@ func (p *Page) actOnTrial(r *http.Request, v *tryView, caller *server.StreamOpti
 			v.Fault = errtext.Mark(err.Error(), maxShown)
 			return ""
 		}
-		if t, err = p.startTrial(r, v.Tool.Name, arguments, caller); err != nil {
+		if t, err = p.startTrial(r, page.Token, v.Tool.Name, arguments, caller); err != nil {
 			v.Fault = err.Error()
 			return ""
 		}
@@ -249,12 +252,38 @@ func (p *Page) connect(ctx context.Context, caller *server.StreamOptions, wire *
 	}, nil
 }
 
+// makeRoomLocked ends the oldest trial of a browser that has as many as one may have, and forgets
+// the oldest that has ended where all browsers together have. It reports false if none has.
+func (p *trials) makeRoomLocked(browser string) bool {
+	own := 0
+	for _, t := range p.list {
+		if t.browser == browser {
+			own++
+		}
+	}
+	if own < maxTrials && len(p.list) < maxAllTrials {
+		return true
+	}
+	i := slices.IndexFunc(p.list, func(t *trial) bool {
+		if own >= maxTrials {
+			return t.browser == browser
+		}
+		return t.running.Load() == 0
+	})
+	if i < 0 {
+		return false
+	}
+	p.list[i].end()
+	p.list = slices.Delete(p.list, i, i+1)
+	return true
+}
+
 // startTrial calls a tool in the eras that the form names.
-func (p *Page) startTrial(r *http.Request, tool string, arguments json.RawMessage,
+func (p *Page) startTrial(r *http.Request, browser, tool string, arguments json.RawMessage,
 	caller *server.StreamOptions) (*trial, error) {
 	ctx, end := context.WithTimeout(context.Background(), trialLife)
 	t := &trial{ID: rand.Text(), Tool: tool, Arguments: errtext.Mark(string(arguments), maxShown),
-		Began: time.Now(), owner: ownerOf(caller), end: end}
+		Began: time.Now(), owner: ownerOf(caller), browser: browser, end: end}
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		if slices.Contains(r.PostForm["era"], era.String()) {
 			t.sides = append(t.sides, &side{era: era})
@@ -266,9 +295,10 @@ func (p *Page) startTrial(r *http.Request, tool string, arguments json.RawMessag
 	}
 	p.trials.mu.Lock()
 	defer p.trials.mu.Unlock()
-	if len(p.trials.list) == maxTrials {
-		p.trials.list[0].end()
-		p.trials.list = slices.Delete(p.trials.list, 0, 1)
+	if !p.trials.makeRoomLocked(browser) {
+		end()
+		return nil, fmt.Errorf("%d calls of others are under way on this page: try again when one "+
+			"has ended", maxAllTrials)
 	}
 	p.trials.list = append(p.trials.list, t)
 	t.running.Store(int32(len(t.sides)))

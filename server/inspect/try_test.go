@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -114,7 +115,7 @@ func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
 	_, id, _ := strings.Cut(trial, "=")
 	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
-	s.eventually(t, "", "<p>0 requests are under way")
+	s.eventually(t, "", "<td>0, those that wait")
 }
 
 func TestRichArgumentsAreJSON(t *testing.T) {
@@ -148,7 +149,38 @@ func TestTheOldestTrialMakesRoom(t *testing.T) {
 	if n := strings.Count(page, "?trial="); n != 8 {
 		t.Errorf("%d trials are kept, want 8", n)
 	}
-	s.eventually(t, "", "<p>0 requests are under way")
+	s.eventually(t, "", "<td>0, those that wait")
+}
+
+// TestTrialsOfOneBrowserEndNobodyElses: the operators of a server have one name, and a browser each.
+func TestTrialsOfOneBrowserEndNobodyElses(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	rich := url.Values{"json": {"{}"}, "era": {"modern"}}
+	first := s.try(t, "deploy", url.Values{"field.env": {"prod"}, "era": {"modern"}})
+	s.eventually(t, first, "Question 1 in 2026-07-28")
+	anotherBrowser := func() { s.browser.Jar, _ = cookiejar.New(nil) }
+	asking := url.Values{"field.env": {"prod"}, "era": {"modern"}}
+	for range 7 { // with the first all 64 that the page keeps, and one of them has ended
+		anotherBrowser()
+		for range 9 {
+			s.try(t, "deploy", asking)
+		}
+	}
+	anotherBrowser()
+	ended := s.try(t, "rich", rich)
+	s.eventually(t, ended, "It is done.")
+	for range 6 {
+		s.try(t, "deploy", asking)
+	}
+	anotherBrowser()
+	last := s.try(t, "deploy", asking) // in place of the one that has ended
+	s.eventually(t, last, "Question 1 in 2026-07-28")
+	rich.Set("do", "start")
+	rich.Set("tool", "rich")
+	anotherBrowser()
+	page, _ := s.post(t, "try", rich)
+	want(t, page, `role="alert"`, "64 calls of others are under way")
+	want(t, s.get(t, first), "Question 1 in 2026-07-28")
 }
 
 func TestTrialsEndWithTheServer(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package middleware holds ready-made middleware for a [server.Server], one
-// kind a file: logs ([Log]), metrics ([Metrics]), and functions that return a
-// [server.Middleware]: [Recover], [Payload], [Limit] and [Timeout].
-// [Production] is all of it:
+// Package middleware holds ready-made middleware for a [server.Server], one kind a file: logs
+// ([Log]), metrics ([Metrics]), and functions that return a [server.Middleware]: [Recover],
+// [Payload], [Limit] and [Timeout]. [Production] is all of it:
 //
 //	observer, chain, err := middleware.Production(zaplog.New(logger),
 //		prom.New(prometheus.DefaultRegisterer), nil)
@@ -29,25 +28,21 @@
 //     was told to stop, and gives it back while the call waits for a person.
 //   - Timeout is innermost: its time is the handler's alone.
 //
-// Middleware of your own that finds out who is calling goes above Limit, which
-// counts callers apart; middleware that logs in some other way goes above
-// Recover.
+// Middleware of your own that finds out who is calling goes above Limit, which counts callers
+// apart; middleware that logs in some other way goes above Recover.
 //
 // # Legs and flows
 //
-// A multi round-trip flow arrives as several requests. Middleware wraps each of
-// these legs for itself: a leg that asks counts as one request with the outcome
-// input_required, and the time that a person takes lies between two legs,
-// where it uses up neither a slot of Limit nor the time of Timeout. A call of a
-// legacy session waits for the person while it is one request: that time uses up
-// neither as well, and Log and Metrics tell it apart from work. Middleware of your
-// own hears of it with [roundtrip.WatchWaiting]; package roundtrip lists all
-// clocks that may run out on a person. What
-// belongs to the flow as a whole, such as how many rounds it took, comes from
-// the events of the round-trip funnel. [Log] and [Metrics] are observers of
-// these events; name them as the server's Observer as well as among its
-// Middleware. So does all that a transport refuses before there is a leg: a
-// foreign origin, a bad token, a lost session ([event.RequestRefused]).
+// A multi round-trip flow arrives as several requests. Middleware wraps each of these legs for
+// itself: a leg that asks counts as one request with the outcome input_required, and the time that
+// a person takes lies between two legs, where it uses up neither a slot of Limit nor the time of
+// Timeout. A call of a legacy session waits for the person while it is one request: that time uses
+// up neither as well, and Log and Metrics tell it apart from work. Middleware of your own hears of
+// it with [roundtrip.WatchWaiting]; package roundtrip lists all clocks that may run out on a
+// person. What belongs to the flow as a whole, such as how many rounds it took, comes from the
+// events of the round-trip funnel. [Log] and [Metrics] are observers of these events; name them as
+// the server's Observer as well as among its Middleware. So does all that a transport refuses
+// before there is a leg: a foreign origin, a bad token, a lost session ([event.RequestRefused]).
 //
 // # Log entries
 //
@@ -91,15 +86,13 @@
 //
 // # What is never recorded
 //
-// Logs and metrics hold no arguments, answers, author's state, requestState,
-// tool results or URL queries. The texts of handlers' errors and panics are
-// logged, without the strings that the call has brought and without what looks
-// like a credential; Options.OmitErrors leaves them out, and
-// roundtrip.Options.HideErrors keeps them from clients. What an authentication
-// hook says about a request that it refuses is logged with the request's
-// credentials masked. Names and messages that a peer can choose are escaped and
-// cut before they are logged, and never become label values, so that a peer can
-// neither forge log lines nor make up time series.
+// Logs and metrics hold no arguments, answers, author's state, requestState, tool results or URL
+// queries. The texts of handlers' errors and panics are logged, without the strings that the call
+// has brought and without what looks like a credential; Options.OmitErrors leaves them out, and
+// roundtrip.Options.HideErrors keeps them from clients. What an authentication hook says about a
+// request that it refuses is logged with the request's credentials masked. Names and messages that
+// a peer can choose are escaped and cut before they are logged, and never become label values, so
+// that a peer can neither forge log lines nor make up time series.
 //
 // # What an operator sees
 //

@@ -104,7 +104,7 @@ func Example_slog() {
 	}))
 	log := middleware.NewLog(sloglog.New(logger), nil)
 	log.Observe(context.Background(), event.AnswersDropped{Dropped: []event.Dropped{
-		{Key: "size", Reason: event.DropUnsolicited}}})
+		{Key: "size", Reason: "unsolicited"}}})
 	h := log.Wrap(func(context.Context, *server.Request) (protocol.Result, error) {
 		return server.Text("done"), nil
 	})

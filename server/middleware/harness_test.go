@@ -25,8 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// rig is a server with a Log and Metrics around it and a client that writes its
-// requests by hand.
+// rig is a server with a Log and Metrics around it and a client that writes its requests by hand.
 type rig struct {
 	testing.TB
 	*server.Server

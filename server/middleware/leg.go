@@ -7,7 +7,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -44,7 +45,7 @@ type legKey struct{}
 
 func (c *legContext) Value(key any) any {
 	switch key {
-	case legKey{}, callctx.Key{}:
+	case legKey{}, rpc.IDKey{}:
 		return &c.leg
 	case waiting.Key():
 		return c.leg.watch.Ensure(c.Context, &c.leg)
@@ -92,9 +93,8 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// endLeg returns how long the leg worked, and how long it waited for people. The
-// wait of a goroutine that the handler left behind does not count. It may be
-// called by several middlewares.
+// endLeg returns how long the leg worked, and how long it waited for people. The wait of a
+// goroutine that the handler left behind does not count. It may be called by several middlewares.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,8 +115,7 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
-// RequestID implements [callctx.Named]. A request that no server has named is
-// named here.
+// RequestID implements [rpc.Named]. A request that no server has named is named here.
 func (l *leg) RequestID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +125,7 @@ func (l *leg) RequestID() string {
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
 		if l.id = l.request.RequestID; l.id == "" {
-			l.id = callctx.New()
+			l.id = rpc.NewRequestID()
 		}
 	}
 	return l.id
@@ -156,7 +155,7 @@ func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Lev
 			return event.LevelDebug
 		}
 	case event.FlowEnded:
-		if e.How == event.EndComplete {
+		if e.How == words.EndComplete {
 			return event.LevelDebug
 		}
 	}
@@ -187,7 +186,7 @@ func (l *leg) isTimedOut() bool {
 // whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
-		Target:  callctx.LogTarget(request.Message.Method, request.Target),
+		Target:  rpc.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 
@@ -214,7 +213,7 @@ func addParams(secrets *redact.Secrets, params protocol.Params) {
 	case *protocol.ReadResourceParams:
 		retry = p.Retry
 	case *protocol.CompleteParams:
-		secrets.AddText(p.Argument.Value)
+		secrets.AddText(p.Value)
 		for _, value := range p.Context {
 			secrets.AddText(value)
 		}

@@ -39,8 +39,7 @@ func seriesOfLegs(o Options) []event.Series {
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
 			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
 				"for itself."},
-		seriesInFlight: {Name: "requests_in_flight", Gauge: true,
-			Help: "Requests being served."},
+		seriesInFlight: {Name: "requests_in_flight", Gauge: true, Help: "Requests being served."},
 		seriesWaiting: {Name: "requests_waiting", Gauge: true,
 			Help: "Requests being served that wait for people."},
 		seriesBuild: {Name: "build_info", Labels: []string{"version", "goversion", "revision"},
@@ -120,8 +119,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// targetLabel returns "other" for targets that are not listed, so that peers
-// cannot create series.
+// targetLabel returns "other" for targets that are not listed, so that peers cannot create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""

@@ -14,9 +14,8 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultMaxCalls is how many requests may run at once. With bodies of a
-	// few megabytes they fit into the memory of a small machine; legs that
-	// wait for people do not run.
+	// defaultMaxCalls is how many requests may run at once. With bodies of a few megabytes they fit
+	// into the memory of a small machine; legs that wait for people do not run.
 	defaultMaxCalls = 256
 	// defaultMaxCallsPerPrincipal is how many of them may be one principal's:
 	// more than an agent with parallel tool calls needs, an eighth of all.
@@ -37,11 +36,10 @@ const (
 // first number only. Subscriptions do not count as calls: four times as many may be open at once,
 // and half as many for one principal. opts may be nil.
 //
-// A request beyond a limit is refused at once with [protocol.CodeBusy], whose
-// data tells retryAfterMs and whether the "server" or the "principal" limit is
-// reached; nothing ever waits. A refused leg may be sent again as it is, its
-// answers and state are not used up. Requests that are refused anyway take no
-// slot.
+// A request beyond a limit is refused at once with [protocol.CodeBusy], whose data tells
+// retryAfterMs and whether the "server" or the "principal" limit is reached; nothing ever waits. A
+// refused leg may be sent again as it is, its answers and state are not used up. Requests that are
+// refused anyway take no slot.
 //
 // A call that waits for a person, see [roundtrip.WatchWaiting], does not run: its
 // slot is free for others, and limits of its own hold for it, see

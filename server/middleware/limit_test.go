@@ -98,8 +98,7 @@ func TestLimitDoesNotTellStrangersApart(t *testing.T) {
 		"nobody": {}, "local": protocol.LocalPrincipal(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3,
-				CallsPerPrincipal: 1}))
+			c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3, CallsPerPrincipal: 1}))
 			for range 3 {
 				if err := c.enter(protocol.MethodCallTool, who); err != nil {
 					t.Error(err)

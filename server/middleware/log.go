@@ -11,42 +11,35 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A Log writes structured log entries: one for each leg ("mcp.request"),
-// as a middleware, and one for each event ("mcp.state_rejected",
-// "mcp.input_required" and so on), as an observer. The package comment lists all
-// entries. Name it in the server's options for both:
+// A Log writes structured log entries: one for each leg ("mcp.request"), as a middleware, and one
+// for each event ("mcp.state_rejected", "mcp.input_required" and so on), as an observer. The
+// package comment lists all entries. Name it in the server's options for both:
 //
 //	Observer:   log,
 //	Middleware: []server.Middleware{log.Wrap, …},
 //
-// The entry of a leg holds method, target, era, version, principal ("local",
-// "anonymous" or "authenticated"), outcome, duration_ms and, where there are
-// any, waited_ms, the code and the error message, the flow and the round.
-// duration_ms is the time for work; the time for which the call waited for people
-// is waited_ms and not part of it. Outcomes are
-// "complete", "input_required", "tool_error", "timeout", "cancelled", "panic"
-// or the name of an error code, such as "invalid_params". All entries of one
-// request have the same "request", which [roundtrip.RequestID] gives authors who
-// log as well; all of a flow have the same "flow" from its first question on.
-// Entries of events leave method and version to the entry of the leg. What the
-// entry of the leg says as well is logged at debug level: that a flow completed,
-// and in revision 2026-07-28 what was asked, unless few rounds are left. Where no
-// leg is logged events have it all.
+// The entry of a leg holds method, target, era, version, principal ("local", "anonymous" or
+// "authenticated"), outcome, duration_ms and, where there are any, waited_ms, the code and the
+// error message, the flow and the round. duration_ms is the time for work; the time for which the
+// call waited for people is waited_ms and not part of it. Outcomes are "complete",
+// "input_required", "tool_error", "timeout", "cancelled", "panic" or the name of an error code,
+// such as "invalid_params". All entries of one request have the same "request", which
+// [roundtrip.RequestID] gives authors who log as well; all of a flow have the same "flow" from its
+// first question on. Entries of events leave method and version to the entry of the leg. What the
+// entry of the leg says as well is logged at debug level: that a flow completed, and in revision
+// 2026-07-28 what was asked, unless few rounds are left. Where no leg is logged events have it all.
 //
-// The text of a handler's plain error is logged ("mcp.handler_failed"), and so
-// is that of a panic: escaped, cut at 512 bytes, and without the strings of the
-// call's arguments, answers and state and without credentials; see
-// Options.OmitErrors. The message of a [*protocol.Error] is logged, since it
-// names what was wrong with a request; see Options.OmitErrors, too. Otherwise no
-// entry holds arguments, answers, author's state, requestState, results, or the
-// query, fragment or user part of a URI. What peers can choose is escaped and
-// cut at 256 bytes.
+// The text of a handler's plain error is logged ("mcp.handler_failed"), and so is that of a panic:
+// escaped, cut at 512 bytes, and without the strings of the call's arguments, answers and state and
+// without credentials; see Options.OmitErrors. The message of a [*protocol.Error] is logged, since
+// it names what was wrong with a request; see Options.OmitErrors, too. Otherwise no entry holds
+// arguments, answers, author's state, requestState, results, or the query, fragment or user part of
+// a URI. What peers can choose is escaped and cut at 256 bytes.
 //
-// Place it outermost: it logs refusals and busy signals too. What a transport
-// refuses before any middleware, because of its origin, its credentials, its
-// session or its form, is an event ("mcp.request_refused") with the reason, the
-// HTTP status, the address of the peer and what to do about it. At most ten of
-// them a second are logged; how many more there were is told once a second
+// Place it outermost: it logs refusals and busy signals too. What a transport refuses before any
+// middleware, because of its origin, its credentials, its session or its form, is an event
+// ("mcp.request_refused") with the reason, the HTTP status, the address of the peer and what to do
+// about it. At most ten of them a second are logged; how many more there were is told once a second
 // ("mcp.requests_refused").
 type Log struct {
 	sink     event.LogSink // nil: silent
@@ -222,7 +215,6 @@ func traceIDOf(parent string) string {
 
 func isHex(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') &&
-			(r < 'a' || r > 'f')
+		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
 	}) < 0
 }

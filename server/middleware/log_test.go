@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -181,7 +182,7 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 	logger := zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
 	log := middleware.NewLog(zaplog.New(logger), nil)
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
-	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedHost})
+	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedHost})
 	if logs.Len() != 2 {
 		t.Fatalf("%d entries, want 2", logs.Len())
 	}
@@ -195,7 +196,7 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
-		event.StateRejected{Reason: event.ReasonFuture, Err: errors.New("ahead by 10m0s")})
+		event.StateRejected{Reason: words.ReasonFuture, Err: errors.New("ahead by 10m0s")})
 	wantFields(t, logs.All()[0], map[string]any{"meaning": "ahead by 10m0s"})
 }
 
@@ -210,8 +211,7 @@ func TestLogNearLimit(t *testing.T) {
 	}
 }
 
-// TestLogIsNotForged sends what would break out of a line, hide in one or fill
-// a disk.
+// TestLogIsNotForged sends what would break out of a line, hide in one or fill a disk.
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
@@ -224,8 +224,7 @@ func TestLogIsNotForged(t *testing.T) {
 		run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 			error) {
 			for _, e := range []event.Event{
-				event.StateRejected{Where: where, Reference: text,
-					Reason: event.Reason(text)},
+				event.StateRejected{Where: where, Reference: text, Reason: event.Reason(text)},
 				event.AnswersDropped{Where: where,
 					Dropped: []event.Dropped{{Key: text, Reason: event.DropReason(text)}}},
 				event.FlowEnded{Where: where, How: event.FlowEnd(text)},
@@ -254,8 +253,7 @@ func TestLogIsNotForged(t *testing.T) {
 
 func TestLogBoundsDroppedAnswers(t *testing.T) {
 	log, logs := newLog()
-	log.Observe(context.Background(),
-		event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
+	log.Observe(context.Background(), event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
 	if list, _ := fields["dropped"].([]any); len(list) != 8 || fields["count"] != int64(1000) {
 		t.Errorf("%d named, count %v; want 8 and 1000", len(list), fields["count"])
@@ -275,8 +273,7 @@ func TestLogOptions(t *testing.T) {
 		return nil, protocol.Errorf(4711, "words")
 	})
 	wantFields(t, logs.All()[0], map[string]any{"panic": "value of type string"})
-	wantFields(t, logs.All()[1],
-		map[string]any{"error": nil, "error_type": "*errors.errorString"})
+	wantFields(t, logs.All()[1], map[string]any{"error": nil, "error_type": "*errors.errorString"})
 	wantFields(t, logs.All()[2], map[string]any{"error": nil, "code": 4711})
 	wantEqual(t, "level", logs.All()[2].Level, zap.DebugLevel)
 }

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// maxRefusalLines is how many refusals a second are logged one by one: enough
-	// to see what is wrong, too few to fill a disk with what costs its sender
-	// nothing.
+	// maxRefusalLines is how many refusals a second are logged one by one: enough to see what is
+	// wrong, too few to fill a disk with what costs its sender nothing.
 	maxRefusalLines = 10
 	// refusalWindow is the second that they are counted in.
 	refusalWindow = time.Second

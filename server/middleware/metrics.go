@@ -28,11 +28,10 @@ const namespace = "rondo"
 //	rondo_requests_in_flight
 //	rondo_requests_waiting
 //
-// The durations are those of work. The time for which a call waits for people,
-// as calls of legacy sessions do, is observed apart, for calls that waited at all.
-// Requests that wait are also in flight. Where Wrap is not used
-// the metrics of requests that wait come from events, and each wait of a call is
-// observed for itself.
+// The durations are those of work. The time for which a call waits for people, as calls of legacy
+// sessions do, is observed apart, for calls that waited at all. Requests that wait are also in
+// flight. Where Wrap is not used the metrics of requests that wait come from events, and each wait
+// of a call is observed for itself.
 //
 // With Options.Targets the first three have the label target, too. And once:
 //

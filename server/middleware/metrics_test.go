@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -185,10 +186,8 @@ func TestMetricsMissingCapabilities(t *testing.T) {
 
 func TestMetricsReplaysAreNoRounds(t *testing.T) {
 	r := newRig(t)
-	r.metrics.Observe(context.Background(),
-		event.FlowEnded{Legs: 2, How: event.EndReplayed})
-	r.metrics.Observe(context.Background(),
-		event.FlowEnded{Legs: 3, How: event.EndComplete})
+	r.metrics.Observe(context.Background(), event.FlowEnded{Legs: 2, How: words.EndReplayed})
+	r.metrics.Observe(context.Background(), event.FlowEnded{Legs: 3, How: words.EndComplete})
 	r.metrics.Observe(context.Background(), event.Resumed{Waited: time.Hour})
 	r.wantValue(1, "rondo_flow_rounds")
 	r.wantValue(2, "rondo_flows_ended_total")

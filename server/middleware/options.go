@@ -34,31 +34,27 @@ type Options struct {
 
 	// Of [Metrics].
 
-	// Targets are the names of tools and prompts, and the URIs of resources, that
-	// get series of their own: rondo_requests_total,
-	// rondo_request_duration_seconds and rondo_request_waiting_seconds then have
-	// the label "target", which is "other" for what is not listed and empty for
-	// methods that have no target.
-	// Each adds a series for each outcome and a histogram. Nil: no such label.
+	// Targets are the names of tools and prompts, and the URIs of resources, that get series of
+	// their own: rondo_requests_total, rondo_request_duration_seconds and
+	// rondo_request_waiting_seconds then have the label "target", which is "other" for what is not
+	// listed and empty for methods that have no target. Each adds a series for each outcome and a
+	// histogram. Nil: no such label.
 	Targets []string
 
 	// Of [Payload].
 
-	// ArgumentBytes bounds the arguments of a call as JSON text, the URI of a
-	// resource to read, the texts of a completion request, and the inputResponses
-	// together, keys included. 0: 1 MiB.
+	// ArgumentBytes bounds the arguments of a call as JSON text, the URI of a resource to read, the
+	// texts of a completion request, and the inputResponses together, keys included. 0: 1 MiB.
 	ArgumentBytes int
-	// ResultBytes bounds what tools, prompts and resources return: text,
-	// binary content as base64, structured content, questions. The syntax
-	// around it does not count. 0: 8 MiB.
+	// ResultBytes bounds what tools, prompts and resources return: text, binary content as base64,
+	// structured content, questions. The syntax around it does not count. 0: 8 MiB.
 	ResultBytes int
 
 	// Of [Limit].
 
 	// Calls is how many requests may run at once, 0: 256.
 	Calls int
-	// CallsPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 32.
+	// CallsPerPrincipal is how many of them may be one authenticated principal's, 0: 32.
 	CallsPerPrincipal int
 
 	// Of [Production].

@@ -24,10 +24,9 @@ const (
 // Whole messages are bounded by transports; these limits are tighter and say
 // which part is too large. There may be 64 inputResponses. opts may be nil.
 //
-// A request over a limit is refused with invalid params (-32602) before a
-// handler sees it, with answers and state not used up. A result over the limit
-// becomes an internal error (-32603): the handler has run, and its author has
-// to return less or a link.
+// A request over a limit is refused with invalid params (-32602) before a handler sees it, with
+// answers and state not used up. A result over the limit becomes an internal error (-32603): the
+// handler has run, and its author has to return less or a link.
 //
 // Place it above [Limit], so that what is refused takes no slot.
 func Payload(opts *Options) server.Middleware {
@@ -93,7 +92,7 @@ func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 }
 
 func completionSize(p *protocol.CompleteParams) int {
-	n := len(p.Ref.Prompt) + len(p.Ref.Template) + len(p.Argument.Name) + len(p.Argument.Value)
+	n := len(p.Prompt) + len(p.Template) + len(p.Argument) + len(p.Value)
 	for name, value := range p.Context {
 		n += len(name) + len(value)
 	}

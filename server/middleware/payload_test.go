@@ -61,7 +61,7 @@ func TestPayloadOfRequests(t *testing.T) {
 func TestPayloadOfCompletions(t *testing.T) {
 	request := incoming(t, protocol.MethodComplete, protocol.LocalPrincipal())
 	request.Params = &protocol.CompleteParams{
-		Ref:     protocol.CompletionRef{Prompt: "greet"},
+		Prompt:  "greet",
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
 	}
 	_, err := run(middleware.Payload(small), request,

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
@@ -137,18 +138,18 @@ func TestFloodOfRefusals(t *testing.T) {
 			return logs.FilterMessage("mcp.requests_refused").All()
 		}
 
-		refuse(event.RefusedOrigin, 10)
+		refuse(words.RefusedOrigin, 10)
 		time.Sleep(2 * time.Second)
 		if lines() != 10 || len(sums()) != 0 {
 			t.Fatalf("ten in a second: got %d lines and %d summaries", lines(), len(sums()))
 		}
-		refuse(event.RefusedOrigin, 4)
+		refuse(words.RefusedOrigin, 4)
 		time.Sleep(900 * time.Millisecond)
-		refuse(event.RefusedOrigin, 6)
+		refuse(words.RefusedOrigin, 6)
 		time.Sleep(99 * time.Millisecond)
-		refuse(event.RefusedOrigin, 3) // within a second of the first
+		refuse(words.RefusedOrigin, 3) // within a second of the first
 		refuse("made up", 2)
-		refuse(event.RefusedUnauthenticated, 1)
+		refuse(words.RefusedUnauthenticated, 1)
 		if lines() != 20 || len(sums()) != 0 {
 			t.Fatalf("more than ten in a second: got %d lines and %d summaries", lines()-10,
 				len(sums()))
@@ -162,7 +163,7 @@ func TestFloodOfRefusals(t *testing.T) {
 		logs.TakeAll()
 		const sent = 5000
 		for range sent {
-			refuse(event.RefusedOrigin, 1)
+			refuse(words.RefusedOrigin, 1)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(2 * time.Second)
@@ -186,12 +187,11 @@ func TestFloodOfRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalsWithoutMessages: what a hook says stays out where the operator
-// wants it.
+// TestRefusalsWithoutMessages: what a hook says stays out where the operator wants it.
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{OmitErrors: true})
-	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedForbidden,
+	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedForbidden,
 		Status: 403, Err: errors.New("ann may not"),
 		Principal: protocol.Principal{Subject: "ann"}})
 	if got := fmt.Sprint(logs.All()); strings.Contains(got, "ann") || logs.Len() != 1 {
@@ -199,8 +199,7 @@ func TestRefusalsWithoutMessages(t *testing.T) {
 	}
 }
 
-// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up
-// makes a series.
+// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up makes a series.
 func TestRefusalMetricsAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m, err := middleware.NewMetrics(prom.New(registry), nil)
@@ -232,11 +231,11 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 // day is not.
 func TestRefusalLevels(t *testing.T) {
 	for reason, want := range map[event.RefusalReason]zapcore.Level{
-		event.RefusedHost:            zap.WarnLevel,
-		event.RefusedUnverified:      zap.WarnLevel, // callers are right, and cannot be served
-		event.RefusedUnreachable:     zap.WarnLevel,
-		event.RefusedUnauthenticated: zap.InfoLevel,
-		event.RefusedMalformed:       zap.InfoLevel,
+		words.RefusedHost:            zap.WarnLevel,
+		words.RefusedUnverified:      zap.WarnLevel, // callers are right, and cannot be served
+		words.RefusedUnreachable:     zap.WarnLevel,
+		words.RefusedUnauthenticated: zap.InfoLevel,
+		words.RefusedMalformed:       zap.InfoLevel,
 	} {
 		core, logs := observer.New(zap.DebugLevel)
 		middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),

@@ -81,8 +81,7 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 // downGuard cannot be asked.
 type downGuard struct{ store.Guard }
 
-func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (
-	store.Claim, error) {
+func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (store.Claim, error) {
 	return nil, errors.New("dial db.internal: connection refused")
 }
 

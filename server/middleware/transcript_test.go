@@ -40,8 +40,7 @@ func (s *transcript) scene(w *wire, title string, play func()) {
 	s.lines(w, title, before)
 }
 
-// lines writes down what was logged and, if before is given, what has grown
-// since.
+// lines writes down what was logged and, if before is given, what has grown since.
 func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	fmt.Fprintf(s, "## %s\n\n```text\n", title)
 	lines := w.logs.TakeAll()
@@ -113,8 +112,7 @@ func (s *transcript) name(kind, id string) string {
 	return s.names[id]
 }
 
-// series returns the values of all series: of histograms how often they were
-// observed.
+// series returns the values of all series: of histograms how often they were observed.
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
@@ -154,17 +152,14 @@ func TestOperatorTranscript(t *testing.T) {
 	s := &transcript{names: map[string]string{}, count: map[string]int{}}
 	fmt.Fprint(s, intro)
 	s.lines(w, "The server starts", nil)
-	var asked []string
-	s.scene(w, "A good flow", func() { w.call("pay", answering(&asked, pays("5"))) })
+	s.scene(w, "A good flow", func() { w.call("pay", answering(pays("5"))) })
 	s.scene(w, "A wrong token", func() {
 		discard(w.post(t.Context(), w.body(protocol.MethodCallTool, "pay", ""), "Authorization",
 			"Bearer guessed"))
 	})
-	asked = nil
 	s.scene(w, "An invalid answer, and then a refusal",
-		func() { w.call("pay", answering(&asked, pays("0"), `{"action":"decline"}`)) })
-	asked = nil
-	s.scene(w, "A tool that fails", func() { w.call("charge", answering(&asked, pays("5"))) })
+		func() { w.call("pay", answering(pays("0"), `{"action":"decline"}`)) })
+	s.scene(w, "A tool that fails", func() { w.call("charge", answering(pays("5"))) })
 
 	later := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k2")})
 	s.scene(later, "A lost key: the question was asked before a rollout that dropped k1", func() {

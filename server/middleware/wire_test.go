@@ -28,8 +28,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// wire is a server behind HTTP with a Log and Metrics, and a client of one era
-// that checks nothing.
+// wire is a server behind HTTP with a Log and Metrics, and a client of one era that checks nothing.
 type wire struct {
 	testing.TB
 	*httptest.Server
@@ -304,12 +303,12 @@ func (w *wire) body(method, target, retry string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
 }
 
-// answering answers with each text in turn, the last for ever, and notes what
-// was asked.
-func answering(asked *[]string, texts ...string) func(string) string {
-	return func(question string) string {
-		*asked = append(*asked, question)
-		return texts[min(len(*asked), len(texts))-1]
+// answering answers with each text in turn, the last for ever.
+func answering(texts ...string) func(string) string {
+	asked := 0
+	return func(string) string {
+		asked++
+		return texts[min(asked, len(texts))-1]
 	}
 }
 
@@ -340,8 +339,7 @@ func TestWireAnswered(t *testing.T) {
 		for action, outcome := range map[string]string{pays("5"): "accepted",
 			`{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
 			inBothEras(t, opts, func(t *testing.T, w *wire) {
-				var asked []string
-				w.call(tool, answering(&asked, action))
+				w.call(tool, answering(action))
 				e := w.entry("mcp.answered")
 				wantFields(t, e, map[string]any{
 					"key": "payment", "kind": "elicitation.form", "outcome": outcome,
@@ -366,9 +364,8 @@ func TestWireAnswered(t *testing.T) {
 
 func TestWireIgnoredDecline(t *testing.T) {
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
-		var asked []string
 		if got := w.call("pay_anyway",
-			answering(&asked, `{"action":"decline"}`)); got != "paid all the same" {
+			answering(`{"action":"decline"}`)); got != "paid all the same" {
 			t.Fatalf("got %q", got)
 		}
 		e := w.entry("mcp.decline_ignored")
@@ -384,8 +381,7 @@ func TestWireIgnoredDecline(t *testing.T) {
 func TestWireHandlerFailed(t *testing.T) {
 	const logged = `charging "[redacted]" for [redacted]: bank at 10.0.0.7 says 401 to Bearer [redacted]: no [redacted]\n\x1b[2J`
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
-		var asked []string
-		if got := w.call("charge", answering(&asked, pays("5"))); !strings.HasPrefix(got,
+		if got := w.call("charge", answering(pays("5"))); !strings.HasPrefix(got,
 			`charging "for my cat Felix"`) {
 			t.Errorf("got %q", got)
 		}
@@ -405,8 +401,7 @@ func TestWireHiddenErrors(t *testing.T) {
 	} {
 		t.Run(target.method, func(t *testing.T) {
 			inBothEras(t, opts, func(t *testing.T, w *wire) {
-				var asked []string
-				got := w.request(target.method, target.name, answering(&asked, pays("5")))
+				got := w.request(target.method, target.name, answering(pays("5")))
 				fields := w.entry("mcp.handler_failed").ContextMap()
 				reference, _ := fields["reference"].(string)
 				if reference == "" || !strings.Contains(got, "internal failure; reference "+
@@ -425,12 +420,10 @@ func TestWireHiddenErrors(t *testing.T) {
 	}
 }
 
-// TestWireRequestID: all entries of one request can be joined, and those of two
-// kept apart.
+// TestWireRequestID: all entries of one request can be joined, and those of two kept apart.
 func TestWireRequestID(t *testing.T) {
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
-		var asked []string
-		w.call("charge", answering(&asked, pays("5")))
+		w.call("charge", answering(pays("5")))
 		names := map[string][]string{}
 		for _, e := range w.logs.All() {
 			if e.Message == "mcp.ephemeral_key" ||
@@ -484,8 +477,7 @@ func TestWireSenderByOption(t *testing.T) {
 func TestWireTargets(t *testing.T) {
 	opts := wireOptions{metrics: middleware.Options{Targets: []string{"pay_guard"}}}
 	inBothEras(t, opts, func(t *testing.T, w *wire) {
-		var asked []string
-		w.call("pay_guard", answering(&asked, `{"action":"decline"}`))
+		w.call("pay_guard", answering(`{"action":"decline"}`))
 		w.request(protocol.MethodGetPrompt, "broken", nil)
 		w.request(protocol.MethodCallTool, "made up", nil)
 		w.wantValue(1, "rondo_requests_total", "target", "pay_guard", "outcome", "complete")

@@ -35,13 +35,12 @@ type Options struct {
 	// or a keyring of this process alone: nothing is passed on, and sessions have the ids
 	// that they have without Options.
 	Keys *keys.Keyring
-	// Locate returns the URL of the endpoint of the replica with a name, http or https, and
-	// an error that wraps [ErrUnknown] for a name that no replica has: requests for
-	// its sessions get 404 then, so it must know every replica that runs.
-	// [LocateByList] and [LocateByPattern] make such functions. No part of the URL
-	// comes from a client. It is called when nothing has come from a replica for a
-	// minute, calls may overlap, and its context ends after three seconds. Nil: as with
-	// Keys.
+	// Locate returns the URL of the endpoint of the replica with a name, http or https, and an
+	// error that wraps [ErrUnknown] for a name that no replica has: requests for its sessions get
+	// 404 then, so it must know every replica that runs. [LocateByList] and [LocateByPattern] make
+	// such functions. No part of the URL comes from a client. It is called when nothing has come
+	// from a replica for a minute, calls may overlap, and its context ends after three seconds.
+	// Nil: as with Keys.
 	Locate func(ctx context.Context, name string) (*url.URL, error)
 	// TLS configures the connections to https URLs. Nil: the certificates of the system.
 	TLS *tls.Config

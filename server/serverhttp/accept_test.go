@@ -116,7 +116,7 @@ func TestAcceptErrorStatus(t *testing.T) {
 // openSessionAccepting opens a session whose every POST has one Accept header.
 func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *legacyClient {
 	t.Helper()
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	c := newClient(t, ts, "")
 	got := read(t, c.post(initializeBody(c.version), "Accept", accept))
 	if text := oneResponse(t, got, accept); !strings.Contains(text, "serverInfo") {
 		t.Fatalf("initialize: got %s", text)

@@ -8,6 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -80,8 +81,8 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 		if delivery.WriteResponse(rw.w) {
 			return
 		}
-		if refused != quota.None && last.Outcome == event.ForwardAbandoned {
-			last.Outcome = event.ForwardUnreachable // it was not waited for
+		if refused != quota.None && last.Outcome == words.ForwardAbandoned {
+			last.Outcome = words.ForwardUnreachable // it was not waited for
 		}
 		rw.refuseRequest(forwardFault(last))
 	}

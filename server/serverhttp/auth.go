@@ -5,15 +5,47 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
+
+// An Authority authenticates requests, says what they may do, and tells clients which
+// credentials they lack (basic/authorization). Its methods are called concurrently. Their
+// errors are treated as those of [Options].Authenticate.
+type Authority interface {
+	// Identify tells who sends a request, from its headers; it must leave the body alone.
+	// An [*AuthError] chooses how the request is refused, any other error refuses it with
+	// 401. Each HTTP request is identified for itself, those of a session included. A
+	// request that a replica has passed on is identified again by the owner of its session.
+	Identify(r *http.Request) (Identity, error)
+	// Challenge returns the refusal of a request that needs more scopes than its
+	// credentials have: 403, or 401 for a caller without credentials. Nil: 403 with the
+	// challenge of [RFC 6750] for the scopes, without the address of metadata.
+	//
+	// [RFC 6750]: https://www.rfc-editor.org/rfc/rfc6750#section-3.1
+	Challenge(id Identity, lack *server.ScopeError) *AuthError
+}
+
+// An Identity is what an [Authority] knows of the sender of a request.
+type Identity struct {
+	// Principal is who sends the request. A session belongs to the principal that opened
+	// it, and sealed state to the principal that it was made for.
+	Principal protocol.Principal
+	// Access is what this request may do. In a session each request has its own. Nil:
+	// nothing that has scopes.
+	Access *server.Access
+	// Values derives the context of the request's handler, for example with the claims of
+	// a token. It must not add the token itself: a handler could pass it on to another
+	// server. Nil: no values.
+	Values func(context.Context) context.Context
+}
 
 // An AuthError refuses a request on behalf of [Options.Authenticate] or an
 // [Authority], and says how (basic/authorization, "Error Handling").
@@ -114,7 +146,7 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 	}
 	cause := newHookError(r, option, err)
 	if refused.statusCode() == http.StatusServiceUnavailable {
-		f := busyFault(http.StatusServiceUnavailable, event.RefusedUnverified, quota.None,
+		f := busyFault(http.StatusServiceUnavailable, words.RefusedUnverified, quota.None,
 			refused.retryAfter(), "credentials cannot be checked at the moment")
 		f.cause = cause
 		return f
@@ -129,11 +161,11 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 func reasonOf(status int) event.RefusalReason {
 	switch status {
 	case http.StatusBadRequest:
-		return event.RefusedCredentials
+		return words.RefusedCredentials
 	case http.StatusForbidden:
-		return event.RefusedForbidden
+		return words.RefusedForbidden
 	}
-	return event.RefusedUnauthenticated
+	return words.RefusedUnauthenticated
 }
 
 // A lack is a request that was refused because it lacks scopes.
@@ -186,12 +218,7 @@ func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 // be a scope.
 func scopeChallenge(need []string) string {
 	challenge := `Bearer error="insufficient_scope"`
-	scopes := slices.DeleteFunc(slices.Clone(need), func(scope string) bool {
-		return scope == "" || strings.ContainsFunc(scope, func(c rune) bool {
-			return c <= ' ' || c > '~' || c == '"' || c == '\\'
-		})
-	})
-	if len(scopes) > 0 {
+	if scopes := rules.UniteScopes(need); len(scopes) > 0 {
 		challenge += `, scope="` + strings.Join(scopes, " ") + `"`
 	}
 	return challenge

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -166,9 +167,7 @@ func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer s
 			ts, _ := serve(t, srv, &o)
 			c := &eraClient{era: era, ts: ts, t: t}
 			if era != "2026-07-28" {
-				c.legacy = &legacyClient{TB: t, ts: ts, client: ts.Client(),
-					version: "2025-11-25", bearer: bearer}
-				c.legacy.initialize()
+				c.legacy = openAs(t, ts, bearer)
 			}
 			test(t, c)
 		})
@@ -335,9 +334,7 @@ func TestScopesThatLackAfterTheStreamBeganAreAnEvent(t *testing.T) {
 func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
 	srv, _ := scopedServer(t, nil)
 	ts, _ := serve(t, srv, &serverhttp.Options{Authority: &tokens{}})
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-		bearer: "Bearer ann:read"}
-	c.initialize()
+	c := openAs(t, ts, "Bearer ann:read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	got := c.call(8, "scoped", "Authorization", "Bearer ann:write,read")
 	if got.status != 200 || got.Result.Content[0].Text != "ann may write,read" {
@@ -393,11 +390,7 @@ func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.Aut
 
 func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
-	eachEra(t, srv, serverhttp.Options{
-		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: "ann"}, nil
-		},
-	}, "", func(t *testing.T, c *eraClient) {
+	eachEra(t, srv, serverhttp.Options{Authenticate: isAnn}, "", func(t *testing.T, c *eraClient) {
 		for _, r := range scopedRequests() {
 			got := c.send("", r.method, r.name, r.params)
 			wantChallenge(t, got, 403, `Bearer error="insufficient_scope", scope="read write"`)
@@ -420,27 +413,27 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 		retryAfter string
 		reason     event.RefusalReason
 	}{
-		{"plain error", secret, 401, "Bearer", "", event.RefusedUnauthenticated},
+		{"plain error", secret, 401, "Bearer", "", words.RefusedUnauthenticated},
 		{"400", &serverhttp.AuthError{Status: 400, Challenge: `Bearer error="invalid_request"`,
-			Err: secret}, 400, `Bearer error="invalid_request"`, "", event.RefusedCredentials},
+			Err: secret}, 400, `Bearer error="invalid_request"`, "", words.RefusedCredentials},
 		{"401", &serverhttp.AuthError{Status: 401, Challenge: "Bearer x=y"}, 401, "Bearer x=y", "",
-			event.RefusedUnauthenticated},
-		{"zero", &serverhttp.AuthError{}, 401, "Bearer", "", event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
+		{"zero", &serverhttp.AuthError{}, 401, "Bearer", "", words.RefusedUnauthenticated},
 		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, "", "",
-			event.RefusedForbidden},
+			words.RefusedForbidden},
 		{"wrapped 403 with a challenge", fmt.Errorf("check: %w",
 			&serverhttp.AuthError{Status: 403, Challenge: "Bearer x=y"}), 403, "Bearer x=y", "",
-			event.RefusedForbidden},
+			words.RefusedForbidden},
 		{"503", &serverhttp.AuthError{Status: 503, RetryAfter: 1500 * time.Millisecond,
-			Challenge: "Bearer", Err: secret}, 503, "", "2", event.RefusedUnverified},
+			Challenge: "Bearer", Err: secret}, 503, "", "2", words.RefusedUnverified},
 		{"503 without a time", &serverhttp.AuthError{Status: 503}, 503, "", "5",
-			event.RefusedUnverified},
+			words.RefusedUnverified},
 		{"503 with a time that has passed", &serverhttp.AuthError{Status: 503, RetryAfter: -1},
-			503, "", "5", event.RefusedUnverified},
+			503, "", "5", words.RefusedUnverified},
 		{"other status", &serverhttp.AuthError{Status: 500}, 401, "Bearer", "",
-			event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
 		{"typed nil", (*serverhttp.AuthError)(nil), 401, "Bearer", "",
-			event.RefusedUnauthenticated},
+			words.RefusedUnauthenticated},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -543,9 +536,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 			})
 	}
 	a := f.all["a"]
-	c := &legacyClient{TB: t, ts: a.ts, client: a.ts.Client(), version: "2025-11-25",
-		bearer: "Bearer ann:read"}
-	c.initialize()
+	c := openAs(t, a.ts, "Bearer ann:read")
 	through := c.through(f.all["b"])
 
 	before := authority.identifications()
@@ -572,9 +563,7 @@ func TestSubscriptionsNeedTheScopesOfTheirResources(t *testing.T) {
 			insufficient)
 	})
 	t.Run("2025-11-25", func(t *testing.T) {
-		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-			bearer: "Bearer ann:read"}
-		c.initialize()
+		c := openAs(t, ts, "Bearer ann:read")
 		subscribe := `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":%q}}`
 		got := read(t, c.post(fmt.Sprintf(subscribe, "test://scoped")))
 		wantChallenge(t, got, 403, insufficient)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -93,7 +93,7 @@ func readFull(r io.Reader, buf []byte) ([]byte, error) {
 }
 
 func (h *Handler) bodyTooLarge() *fault {
-	return &fault{status: http.StatusRequestEntityTooLarge, reason: event.RefusedTooLarge,
+	return &fault{status: http.StatusRequestEntityTooLarge, reason: words.RefusedTooLarge,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes",
 			h.opts.Limits.BodyBytes),
 		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.Limits.BodyBytes)",
@@ -106,19 +106,19 @@ func (h *Handler) bodyFault(err error) *fault {
 		return h.bodyTooLarge()
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
-		return &fault{status: http.StatusRequestEntityTooLarge, reason: event.RefusedTooLarge,
+		return &fault{status: http.StatusRequestEntityTooLarge, reason: words.RefusedTooLarge,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
 			cause: errors.New("the body is larger than a wrapping handler admits " +
 				"(http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &fault{status: http.StatusRequestTimeout, reason: event.RefusedTooSlow,
+		return &fault{status: http.StatusRequestTimeout, reason: words.RefusedTooSlow,
 			header: "Connection", value: "close",
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time"),
 			cause: errors.New("the body did not arrive in time (serverhttp.Options.ReadTimeout, " +
 				"http.Server.ReadTimeout)")}
 	}
-	return &fault{status: http.StatusBadRequest, reason: event.RefusedMalformed,
+	return &fault{status: http.StatusBadRequest, reason: words.RefusedMalformed,
 		header: "Connection", value: "close",
 		err: protocol.Errorf(protocol.CodeParseError, "parse error: message ends early")}
 }

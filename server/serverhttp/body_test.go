@@ -111,12 +111,7 @@ func TestReadTimeoutEnds(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader(string(data)))
 			h.ServeHTTP(w, r)
 		}))
-		done := make(chan *reply, 1)
-		go func() {
-			done <- do(t, ts, "POST", headers("tools/call", "gate"),
-				body("tools/call", `"name":"gate"`))
-		}()
-		ctx := <-gate.entered
+		ctx, done := gate.call(t, ts)
 		select {
 		case <-ctx.Done():
 			t.Error("the time for the body ended the request")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -83,7 +83,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.id, Error: revision.InternalError()}
+					response = &protocol.Response{ID: call.id, Error: rules.InternalError()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)
@@ -144,7 +144,7 @@ func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
 	}
-	return appendResponse(nil, response)
+	return rules.AppendResponse(nil, response)
 }
 
 // A notifyChannel sends notifications on the stream of a request. It is all that a
@@ -182,27 +182,26 @@ func (b notifyChannel) sendText(ctx context.Context, message []byte) error {
 	return replay.ErrUnreachable
 }
 
-// SendTransient implements [transport.TransientSender].
-func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
+// SendTransient implements [rpc.TransientSender].
+func (b notifyChannel) SendTransient(ctx context.Context, notification []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	message, err := protocol.AppendMessage(nil, n)
-	if s := b.sideStream(); s != nil && err == nil {
-		s.SendTransient(message)
+	if s := b.sideStream(); s != nil {
+		s.SendTransient(notification)
 	}
-	return err
+	return nil
 }
 
 // A sessionChannel sends to the client of a session.
 type sessionChannel struct{ notifyChannel }
 
 var (
-	_ server.BackSender         = sessionChannel{}
-	_ transport.TextSender      = sessionChannel{}
-	_ transport.PushChecker     = sessionChannel{}
-	_ transport.StreamCloser    = sessionChannel{}
-	_ transport.TransientSender = notifyChannel{}
+	_ server.BackSender   = sessionChannel{}
+	_ rpc.TextSender      = sessionChannel{}
+	_ rpc.PushChecker     = sessionChannel{}
+	_ rpc.StreamCloser    = sessionChannel{}
+	_ rpc.TransientSender = notifyChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never
@@ -211,7 +210,7 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
 
-// SendText implements [transport.TextSender].
+// SendText implements [rpc.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	return b.sendText(ctx, request)
 }
@@ -221,7 +220,7 @@ const cannotAsk = "nobody could be asked: the Accept header of the call admits a
 	"alone, and the client has no GET stream open; send Accept: application/json, " +
 	"text/event-stream, or open a GET stream"
 
-// CannotPush implements [transport.PushChecker].
+// CannotPush implements [rpc.PushChecker].
 func (b sessionChannel) CannotPush() string {
 	if b.sideStream() != nil {
 		return ""
@@ -229,7 +228,7 @@ func (b sessionChannel) CannotPush() string {
 	return cannotAsk
 }
 
-// CloseStream implements [transport.StreamCloser].
+// CloseStream implements [rpc.StreamCloser].
 func (b sessionChannel) CloseStream(_ context.Context, retry time.Duration) error {
 	if b.jsonOnly || !b.stream.CloseForReconnect(retry) {
 		return server.ErrCannotClose

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
 const (
@@ -87,7 +87,7 @@ func appendParamHeaders(allowed string, requested []string) string {
 
 // isParamHeader reports whether name is one of a mirrored argument.
 func isParamHeader(name string) bool {
-	n := len(headers.Prefix)
+	n := len(rules.ParamPrefix)
 	return len(name) > n && len(name) <= maxParamHeader &&
-		strings.EqualFold(name[:n], headers.Prefix) && headers.IsToken(name[n:])
+		strings.EqualFold(name[:n], rules.ParamPrefix) && rules.IsToken(name[n:])
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -34,7 +33,6 @@ type cutter struct {
 	moment string
 	once   sync.Once
 	cancel atomic.Pointer[context.CancelFunc]
-	looks  atomic.Int32
 }
 
 // reach cuts at the moment and waits until the server has noticed, where it has a context.
@@ -70,6 +68,32 @@ func (c cutClaim) Commit(ctx context.Context, outcome []byte) error {
 	return c.Claim.Commit(ctx, outcome)
 }
 
+// addLogin adds the tool "t", which waits for a visit until it has looked four times, and then has
+// its effect. It says which moment it reaches.
+func addLogin(srv *server.Server, reach func(ctx context.Context, moment string),
+	effect func(context.Context) error) {
+	var looks atomic.Int32
+	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		reach(ctx, "handler")
+		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
+			return nil, err
+		}
+		err := roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
+			n := looks.Add(1)
+			reach(ctx, map[int32]string{1: "first look", 2: "second look", 3: "third look"}[n])
+			if n == 1 {
+				time.AfterFunc(100*time.Millisecond, func() { reach(ctx, "hold") })
+			}
+			return n >= 4, ctx.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+		reach(ctx, "finished")
+		return server.Text("signed in"), effect(ctx)
+	})
+}
+
 // TestFlowsSurviveACutConnection: whenever the connection is cut in the round in which Await waits,
 // the same request completes when it is sent again, and the effect happens once.
 func TestFlowsSurviveACutConnection(t *testing.T) {
@@ -98,39 +122,23 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	}
 	srv, err := server.New(&opts)
 	noError(t, err)
-	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
-		c.reach(ctx, "handler")
-		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
-			return nil, err
-		}
-		err := roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
-			n := c.looks.Add(1)
-			c.reach(ctx, map[int32]string{1: "first look", 2: "second look", 3: "third look"}[n])
-			if n == 1 && c.moment == "hold" {
-				time.AfterFunc(100*time.Millisecond, func() { c.reach(ctx, "hold") })
-			}
-			return n >= 4, ctx.Err()
-		})
-		if err != nil {
-			return nil, err
-		}
-		c.reach(ctx, "finished")
+	addLogin(srv, c.reach, func(ctx context.Context) error {
 		key, err := roundtrip.IdempotencyKey(ctx, "login")
 		effects.Store(key, true)
-		return server.Text("signed in"), err
+		return err
 	})
 	h, err := serverhttp.New(srv, nil)
 	noError(t, err)
-	web := httptest.NewServer(h)
-	t.Cleanup(func() { web.Close(); _ = srv.Close() })
+	t.Cleanup(func() { _ = srv.Close() })
+	web := serveHandler(t, h)
 
-	state := c.post(t, web.URL, nil, "")["requestState"].(string)
+	state := c.post(t, web, t.Context(), "")["requestState"].(string)
 	answer := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"login":{"action":"accept"}}`, state)
 	ctx, cancel := context.WithCancel(t.Context())
 	c.cancel.Store(&cancel)
-	c.post(t, web.URL, ctx, answer)
+	c.post(t, web, ctx, answer)
 	for range 100 {
-		result := c.post(t, web.URL, t.Context(), answer)
+		result := c.post(t, web, t.Context(), answer)
 		if result == nil { // the one that was cut is ending
 			time.Sleep(50 * time.Millisecond)
 			continue
@@ -146,24 +154,14 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 }
 
 // post calls the tool and returns the result, nil for none.
-func (c *cutter) post(t *testing.T, url string, ctx context.Context, more string) map[string]any {
+func (c *cutter) post(t *testing.T, ts *httptest.Server, ctx context.Context,
+	more string) map[string]any {
 	t.Helper()
-	if ctx == nil {
-		ctx = t.Context()
-	}
-	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}` + more +
-		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
-		`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},` +
-		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}}}`
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))
-	noError(t, err)
-	for name, value := range map[string]string{"Content-Type": "application/json",
-		"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
-		"Mcp-Method": "tools/call", "Mcp-Name": "t"} {
-		r.Header.Set(name, value)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(r)
+	r := newRequest(t, ts, "POST", headers("tools/call", "t"), strings.Replace(
+		body("tools/call", `"name":"t","arguments":{}`+more), `Capabilities":{}`,
+		`Capabilities":{"elicitation":{"url":{}}}`, 1))
+	r.Close = true
+	res, err := ts.Client().Do(r.WithContext(ctx))
 	if err != nil {
 		return nil
 	}
@@ -230,31 +228,16 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		opts.Roundtrip.Guard = store.NewMemoryGuard(0)
 	}
 	srv := newServer(t, opts)
-	var effects, looks atomic.Int32
-	addTool(srv, "t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
-		s.reach("handler")
-		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
-			return nil, err
-		}
-		err := roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
-			n := looks.Add(1)
-			s.reach(map[int32]string{1: "first look", 2: "second look", 3: "third look"}[n])
-			if n == 1 {
-				time.AfterFunc(100*time.Millisecond, func() { s.reach("hold") })
-			}
-			return n >= 4, ctx.Err()
-		})
-		if err != nil {
-			return nil, err
-		}
-		s.reach("finished")
-		effects.Add(1)
-		return server.Text("signed in"), nil
-	})
+	var effects atomic.Int32
+	addLogin(srv, func(_ context.Context, moment string) { s.reach(moment) },
+		func(context.Context) error { effects.Add(1); return nil })
 	c := openSession(t, servertest.StartPipe(t, servertest.NewHandler(t, srv, nil)), "2025-11-25")
 	id := 1
 	if moment == "middleware" || moment == "handler" {
-		c.abandonCall(id, s)
+		leave := c.startCall(id, "t")
+		<-s.reached
+		wantIs(t, "the call that was left ended with", leave(), context.Canceled)
+		close(s.cut)
 		id++
 	}
 	f := c.callFlow(id, "t")
@@ -307,24 +290,4 @@ func (f *flow) readFirstID() string {
 		f.Fatalf("the stream begins with %q", text)
 	}
 	return id
-}
-
-// abandonCall makes a call and leaves when it has come to the moment of s.
-func (c *legacyClient) abandonCall(id int, s *stopper) {
-	c.Helper()
-	ctx, cancel := context.WithCancel(c.Context())
-	left := make(chan error, 1)
-	go func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ts.URL,
-			strings.NewReader(toolCall(id, "t")))
-		if err == nil {
-			r.Header = c.header()
-			_, err = c.client.Do(r)
-		}
-		left <- err
-	}()
-	<-s.reached
-	cancel()
-	wantIs(c, "the call that was left ended with", <-left, context.Canceled)
-	close(s.cut)
 }

@@ -109,3 +109,20 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	}
 	return errPrefix.Errorf("shutdown: cancelled %d requests: %w", cancelled, context.Cause(ctx))
 }
+
+// Drain lets the sessions of this replica finish: it opens no more of them, serves those
+// that are open, whichever replica their requests come through, and returns when the last
+// has ended or when ctx ends, with the error of ctx. Requests of revision 2026-07-28 are
+// served meanwhile. [Handler.Shutdown] should follow. The replicas that have spoken to this
+// one go on to find it, even if the directory behind Locate of [Options].Replicas has forgotten it.
+func (h *Handler) Drain(ctx context.Context) error {
+	if h.forwarder != nil {
+		h.forwarder.SetDraining()
+	}
+	select {
+	case <-h.sessions.drainSessions():
+		return nil
+	case <-ctx.Done():
+		return errPrefix.Errorf("drain: sessions are open: %w", context.Cause(ctx))
+	}
+}

@@ -30,12 +30,7 @@ func TestShutdownIdle(t *testing.T) {
 func TestShutdownWaits(t *testing.T) {
 	gate := newGate()
 	ts, h := serve(t, gate.server(t), nil)
-	done := make(chan *reply, 1)
-	go func() {
-		done <- do(t, ts, "POST", headers("tools/call", "gate"),
-			body("tools/call", `"name":"gate"`))
-	}()
-	<-gate.entered
+	_, done := gate.call(t, ts)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Shutdown(t.Context()) }()
 	for do(t, ts, "POST", headers("server/discover", ""),
@@ -56,12 +51,7 @@ func TestShutdownWaits(t *testing.T) {
 func TestShutdownCancels(t *testing.T) {
 	gate := newGate()
 	ts, h := serve(t, gate.server(t), nil)
-	done := make(chan *reply, 1)
-	go func() {
-		done <- do(t, ts, "POST", headers("tools/call", "gate"),
-			body("tools/call", `"name":"gate"`))
-	}()
-	<-gate.entered
+	_, done := gate.call(t, ts)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantIs(t, "the error", h.Shutdown(ctx), context.Canceled)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -23,9 +24,9 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	if f == nil {
 		return s
 	}
-	if f.reason == event.RefusedSessionGone && h.forwarder == nil {
+	if f.reason == words.RefusedSessionGone && h.forwarder == nil {
 		f.cause = errUnknownSession
-	} else if f.reason == event.RefusedSessionGone {
+	} else if f.reason == words.RefusedSessionGone {
 		owner, _ := h.forwarder.FindOwner(ids[0])
 		switch self := h.forwarder.Self(); {
 		case owner.Name == "":
@@ -107,13 +108,13 @@ const unreachableRetry = 2 * time.Second
 func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
 	switch e.Outcome {
-	case event.ForwardGone:
+	case words.ForwardGone:
 		f = sessionGoneFault()
-	case event.ForwardUnknown:
-		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
+	case words.ForwardUnknown:
+		f = &fault{status: http.StatusBadGateway, reason: words.RefusedOutcomeUnknown,
 			err: hophttp.ErrorOutcomeUnknown()}
-	case event.ForwardUnreachable:
-		f = busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
+	case words.ForwardUnreachable:
+		f = busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
 			unreachableRetry, "the replica that serves this session cannot be reached, and has not "+
 				"received the request")
 	default:
@@ -125,15 +126,41 @@ func forwardFault(e event.RequestForwarded) *fault {
 
 // misdirectedFault is the fault of a replica that passed on what is not for this one.
 func misdirectedFault(status int) *fault {
-	return &fault{status: status, reason: event.RefusedMisdirected, cause: errMisdirected,
+	return &fault{status: status, reason: words.RefusedMisdirected, cause: errMisdirected,
 		err: hophttp.ErrorMisdirected()}
 }
 
 // changedBodyFault is the fault of a body that was changed between two replicas.
 func changedBodyFault() *fault {
-	return &fault{status: http.StatusBadRequest, reason: event.RefusedMisdirected,
+	return &fault{status: http.StatusBadRequest, reason: words.RefusedMisdirected,
 		cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: the body was changed between two replicas")}
+}
+
+var (
+	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
+	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
+)
+
+// receiveFromReplica answers other replicas, and takes in what they pass on. It reports
+// false for a request that is to be served. What clients send in headers that are meant for
+// replicas is removed.
+func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
+	if h.forwarder.AnswerChallenge(rw.w, r) {
+		return true
+	}
+	rw.received, answered = h.forwarder.Receive(rw.w, r)
+	if answered {
+		rw.h.reportRefusal(r, misdirectedFault(http.StatusMisdirectedRequest))
+	}
+	return answered
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It is for hosts that authenticate in
+// a handler around h, which would refuse a challenge: put it around that handler.
+func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
+	return h.forwarder.AnswerChallenges(next)
 }
 
 // A forwardWriter passes the response of the owner on. The client must take each piece

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -28,7 +28,7 @@ func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
 	}
 	// The owner goes on with it: a call that was answered with 503 would run twice.
 	f.all["a"].steps.allow <- struct{}{}
-	if hops := forwards(f.all["b"]); len(hops) != 1 || hops[0].Outcome != event.ForwardUnknown {
+	if hops := forwards(f.all["b"]); len(hops) != 1 || hops[0].Outcome != words.ForwardUnknown {
 		t.Errorf("reported as %+v", hops)
 	}
 }
@@ -42,7 +42,7 @@ func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
 	ctx := <-owner.steps.entered
 	leave()
 	if hops := forwards(f.all["b"]); len(hops) != 1 ||
-		hops[0].Outcome != event.ForwardAbandoned {
+		hops[0].Outcome != words.ForwardAbandoned {
 		t.Errorf("reported as %+v", hops)
 	}
 	noError(t, context.Cause(ctx))
@@ -62,10 +62,7 @@ func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
 		}
 		return protocol.Principal{Issuer: "i", Subject: subject}, nil
 	}}, "a", "b", "c")
-	ada := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
-		version: "2025-11-25", bearer: "Bearer ada"}
-	ada.initialize()
-	ada = ada.through(f.all["b"])
+	ada := openAs(t, f.all["a"].ts, "Bearer ada").through(f.all["b"])
 	asked := ada.callFlow(1, "elicit")
 	question := asked.expect("elicitation/create")
 	ran := ada.startCall(2, "wait")

@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // serveOtherMethod answers HTTP methods other than POST: legacy clients open
@@ -19,9 +19,9 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 		rw.refuseRequest(h.methodNotAllowed(lines))
 		return
 	}
-	if revision.EraOf(false, lines) == protocol.Modern {
-		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: event.RefusedVersion,
-			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
+	if rules.EraOf(false, lines) == protocol.Modern {
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedVersion,
+			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), rules.ModernRevisions())})
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -65,7 +65,7 @@ func (h *Handler) allowedMethods() string {
 }
 
 func (h *Handler) methodNotAllowed(lines []string) *fault {
-	f := &fault{status: http.StatusMethodNotAllowed, reason: event.RefusedHTTPMethod,
+	f := &fault{status: http.StatusMethodNotAllowed, reason: words.RefusedHTTPMethod,
 		header: "Allow", value: http.MethodPost,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
 	if !modernOnly(lines) && h.hasSessions() {
@@ -107,7 +107,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 		c.sendAll(r.Context())
 	case errors.Is(err, replay.ErrUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
-		f := badRequestFault(event.RefusedEventID,
+		f := badRequestFault(words.RefusedEventID,
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
 				"is not kept any more")
 		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +

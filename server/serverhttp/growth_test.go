@@ -14,8 +14,7 @@ import (
 func TestRequestGrowth(t *testing.T) {
 	srv := newServer(t, nil)
 	ts, _ := serve(t, srv, nil)
-	legacy := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
-	legacy.initialize()
+	legacy := openSession(t, ts, "2025-11-25")
 	for _, era := range []struct {
 		name   string
 		header http.Header
@@ -57,7 +56,7 @@ func requestInputs(meta string) []testkit.GrowthInput {
 // it.
 func TestInitializeGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	c := newClient(t, ts, "")
 	const head = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{`
 	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
@@ -97,7 +96,7 @@ func TestHeaderGrowth(t *testing.T) {
 func TestInitializeKeepsLittle(t *testing.T) {
 	const sessions, most = 200, 24 << 10
 	ts, _ := serve(t, newServer(t, nil), nil)
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	c := newClient(t, ts, "")
 	var settings strings.Builder
 	for i := 0; settings.Len() < 15<<10; i++ {
 		settings.WriteString(`"` + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) +

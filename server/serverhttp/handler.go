@@ -13,9 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -161,13 +161,13 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 
 // unexpectedResponse is the fault of a client that sends a response.
 func unexpectedResponse() *fault {
-	return badRequestFault(event.RefusedMalformed, "invalid request: clients send no responses")
+	return badRequestFault(words.RefusedMalformed, "invalid request: clients send no responses")
 }
 
 // undecodableMessage is the fault of a body that is no message. message carries the
 // id where it could be read.
 func undecodableMessage(message protocol.Message, err error) *fault {
-	f := &fault{status: http.StatusBadRequest, reason: event.RefusedMalformed}
+	f := &fault{status: http.StatusBadRequest, reason: words.RefusedMalformed}
 	if request, ok := message.(*protocol.Request); ok && request != nil {
 		f.id = request.ID
 	}
@@ -224,7 +224,7 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	d := h.newDelivery(rw, r, principal)
 	d.Back, d.Panicked = rw, reportPanicOrAbort
 	admitted := h.srv.Admit(request, d)
-	if revision.EraOf(admitted.Request().Meta.Version != "",
+	if rules.EraOf(admitted.Request().Meta.Version != "",
 		r.Header[headerVersion]) == protocol.Modern {
 		checkHeaders(r.Header, admitted)
 	} else {
@@ -252,9 +252,9 @@ func withoutBody(request *protocol.Request) *protocol.Request {
 // serveNotification passes a notification on. An unknown one is not refused.
 func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *protocol.Notification) {
 	if e := checkNotificationHeaders(r.Header, n); e != nil {
-		f := &fault{status: http.StatusBadRequest, reason: event.RefusedHeaders, err: e}
+		f := &fault{status: http.StatusBadRequest, reason: words.RefusedHeaders, err: e}
 		if e.Code == protocol.CodeUnsupportedProtocolVersion {
-			f.reason = event.RefusedVersion
+			f.reason = words.RefusedVersion
 		}
 		rw.refuseRequest(f)
 		return
@@ -262,9 +262,9 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(rw.handlerContext(r), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = revision.InternalError()
+			e = rules.InternalError()
 		}
-		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed,
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedMalformed,
 			err: e})
 		return
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -61,44 +61,25 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 // a version in _meta is refused for that, unless the header means that it is of
 // a version we do not speak, which explains more.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
-	value := trimSpace(firstLine(lines))
-	switch {
-	case len(lines) > 1:
-		return repeatedHeader("MCP-Protocol-Version")
-	case declared == "":
-		if v := protocol.Version(value); v != protocol.V20260728 {
-			return protocol.UnsupportedVersion(value, revision.Modern())
+	if value := trimSpace(firstLine(lines)); declared == "" && len(lines) <= 1 {
+		if value != string(protocol.V20260728) {
+			return protocol.UnsupportedVersion(value, rules.ModernRevisions())
 		}
-	case value == "":
-		return missingHeader("MCP-Protocol-Version")
-	case value != string(declared):
-		return headerMismatch("MCP-Protocol-Version", value, string(declared))
+		return nil
 	}
-	return nil
+	return vetHeader("MCP-Protocol-Version", lines, string(declared))
 }
 
 func vetMethod(lines []string, method string) *protocol.Error {
-	value := trimSpace(firstLine(lines))
-	switch {
-	case len(lines) > 1:
-		return repeatedHeader("Mcp-Method")
-	case value == "":
-		return missingHeader("Mcp-Method")
-	case value != method:
-		return headerMismatch("Mcp-Method", value, method)
-	}
-	return nil
+	return vetHeader("Mcp-Method", lines, method)
 }
 
 func vetName(lines []string, target string) *protocol.Error {
-	value := trimSpace(firstLine(lines))
-	switch {
-	case len(lines) > 1:
-		return repeatedHeader("Mcp-Name")
-	case value == "":
-		return missingHeader("Mcp-Name")
+	value, e := oneValue("Mcp-Name", lines)
+	if e != nil {
+		return e
 	}
-	decoded, err := protocol.DecodeHeaderValue(value)
+	decoded, err := rules.DecodeValue(value)
 	switch {
 	case err != nil:
 		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",
@@ -109,6 +90,27 @@ func vetName(lines []string, target string) *protocol.Error {
 	return nil
 }
 
+// vetHeader compares a header, which must occur once, with what the body says.
+func vetHeader(name string, lines []string, want string) *protocol.Error {
+	value, e := oneValue(name, lines)
+	if e == nil && value != want {
+		e = headerMismatch(name, value, want)
+	}
+	return e
+}
+
+// oneValue returns the value of a header that must occur once.
+func oneValue(name string, lines []string) (string, *protocol.Error) {
+	value := trimSpace(firstLine(lines))
+	switch {
+	case len(lines) > 1:
+		return "", repeatedHeader(name)
+	case value == "":
+		return "", protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is missing", name)
+	}
+	return value, nil
+}
+
 // checkNotificationHeaders checks the headers of a notification. Which ones it needs is
 // not defined, but those that are there must not contradict it.
 func checkNotificationHeaders(header http.Header, n *protocol.Notification) *protocol.Error {
@@ -116,7 +118,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
 		return repeatedHeader("MCP-Protocol-Version")
 	} else if v != "" && v != protocol.V20260728 {
-		return protocol.UnsupportedVersion(string(v), revision.Modern())
+		return protocol.UnsupportedVersion(string(v), rules.ModernRevisions())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
 		return vetMethod(lines, n.Method)
@@ -135,7 +137,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	}
 	for _, request := range d.requests {
 		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
-			f := badRequestFault(event.RefusedHeaders, "invalid request: %s",
+			f := badRequestFault(words.RefusedHeaders, "invalid request: %s",
 				e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
 				"whoever authorized the request by them has seen another one")
@@ -148,7 +150,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 			method = n.Method
 		}
 		if e := vetGivenBy(methods, names, method, nil); e != nil {
-			return badRequestFault(event.RefusedHeaders, "invalid request: %s", e.Message)
+			return badRequestFault(words.RefusedHeaders, "invalid request: %s", e.Message)
 		}
 	}
 	return nil
@@ -200,10 +202,6 @@ func textMember(object []byte, name string) (string, bool) {
 
 func repeatedHeader(name string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header occurs more than once", name)
-}
-
-func missingHeader(name string) *protocol.Error {
-	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is missing", name)
 }
 
 func headerMismatch(name, header, body string) *protocol.Error {

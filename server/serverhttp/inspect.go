@@ -21,13 +21,16 @@ func (h *Handler) Inspect(ctx context.Context) {
 	if report == nil {
 		return
 	}
+	if h.forwarder != nil {
+		report.Describe("Replica", h.forwarder.Self().Name)
+	}
 	t := h.sessions
 	used, bound := t.count.Usage()
 	report.AddLimit("sessions", "serverhttp.Limits.Sessions", used, bound)
 	used, bound = t.bytes.Usage()
-	report.AddLimit("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
+	report.AddBytes("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
 	used, bound = t.events.Usage()
-	report.AddLimit("bytes of their events", "serverhttp", used, bound)
+	report.AddBytes("bytes of their events", "serverhttp", used, bound)
 	t.mu.Lock()
 	all := slices.Collect(maps.Values(t.byID))
 	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+

@@ -6,7 +6,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -44,7 +45,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
 	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
-		revision.EraOf(false, header[headerVersion]) == protocol.Legacy
+		rules.EraOf(false, header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of
@@ -73,7 +74,7 @@ func singlePost(m protocol.Message, body []byte) *legacyPost {
 // isLegacy reports whether a message is of the legacy era, and served as such. The
 // header decides for modern clients; params are searched for a version otherwise.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
-	if !h.legacy || revision.EraOf(false, header[headerVersion]) == protocol.Modern {
+	if !h.legacy || rules.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false
 	}
 	var params []byte
@@ -83,7 +84,22 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	case *protocol.Notification:
 		params = m.Params
 	}
-	return !revision.IsNamedIn(params)
+	return !rules.NamesRevision(params)
+}
+
+// refuseLegacyRequest is the error of a server that serves modern revisions alone:
+// it names the versions that it supports (basic/versioning, "Backward Compatibility").
+func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
+	requested := trimSpace(header.Get(headerVersion))
+	if method == protocol.MethodInitialize {
+		if text, ok := textMember(params, "protocolVersion"); ok {
+			requested = text
+		}
+	} else if requested == "" {
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is "+
+			"missing; this server supports %v", rules.ModernRevisions())
+	}
+	return protocol.UnsupportedVersion(requested, rules.ModernRevisions())
 }
 
 // serveLegacyPost answers a POST of the legacy era.
@@ -134,7 +150,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 // findSession returns the session that a request names.
 func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, badRequestFault(event.RefusedNoSession,
+		return nil, badRequestFault(words.RefusedNoSession,
 			"invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
 	return h.sessions.acquireSession(ids[0], p)
@@ -154,7 +170,7 @@ func (f *fault) withID(id protocol.ID) *fault {
 }
 
 func batchNotAllowed(v protocol.Version) *fault {
-	return badRequestFault(event.RefusedBatch, "invalid request: revision %s has no batches", v)
+	return badRequestFault(words.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
 // deliverOneWay passes a notification or a response to the session. A response to
@@ -177,7 +193,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
 		rw.refuseRequest(&fault{status: http.StatusRequestEntityTooLarge,
-			reason: event.RefusedTooLarge, id: request.ID,
+			reason: words.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes",
 				maxInitialize)})
 		return
@@ -230,10 +246,7 @@ func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 		e.session.endSession()
 		h.srv.Report(ctx, event.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
 	}
-	if refused == nil {
-		return nil
-	}
-	return refused.toFault()
+	return refused
 }
 
 // sendUnrelated sends a message that relates to no request.

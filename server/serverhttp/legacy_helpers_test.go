@@ -32,9 +32,23 @@ const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"root
 // openSession initializes a session as a client of a revision does.
 func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClient {
 	t.Helper()
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: version}
+	c := newClient(t, ts, "")
+	c.version = version
 	c.initialize()
 	return c
+}
+
+// openAs opens a session of revision 2025-11-25 with credentials.
+func openAs(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
+	t.Helper()
+	c := newClient(t, ts, bearer)
+	c.initialize()
+	return c
+}
+
+// newClient returns a client of revision 2025-11-25 that has no session yet.
+func newClient(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
+	return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: bearer}
 }
 
 func (c *legacyClient) initialize() {

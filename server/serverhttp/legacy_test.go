@@ -141,7 +141,7 @@ func TestLegacyStatuses(t *testing.T) {
 func TestInitializeRefused(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	c := newClient(t, ts, "")
 	for name, body := range map[string]string{
 		"no params":    `{"jsonrpc":"2.0","id":0,"method":"initialize"}`,
 		"null version": `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":null,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
@@ -209,20 +209,9 @@ func TestLegacyDisconnect(t *testing.T) {
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	t.Run("undecided", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan struct{})
-		go func() {
-			defer close(gone)
-			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL,
-				strings.NewReader(toolCall(1, "steps")))
-			r.Header = c.header()
-			if response, err := ts.Client().Do(r); err == nil {
-				response.Body.Close()
-			}
-		}()
+		leave := c.startCall(1, "steps")
 		running := <-steps.entered
-		cancel()
-		<-gone
+		_ = leave()
 		steps.permit(4)
 		if err := context.Cause(running); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("the handler's context ended with %v", err)
@@ -276,11 +265,8 @@ func TestLegacyCancel(t *testing.T) {
 func TestSessionsAreBound(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts, _ := serve(t, srv,
-		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-		}})
-	ann := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: "ann"}
-	ann.initialize()
+		&serverhttp.Options{Authenticate: byBearer})
+	ann := openAs(t, ts, "ann")
 	bob := *ann
 	bob.bearer = "bob"
 	go func() { <-steps.entered; steps.allow <- struct{}{} }()
@@ -343,8 +329,7 @@ func TestPush(t *testing.T) {
 	t.Run("nobody can hear it", func(t *testing.T) {
 		addTool(srv, "late", lateElicit(steps))
 		h := servertest.NewHandler(t, srv, nil)
-		session := serveDirect(t.Context(), h, "POST", "",
-			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		session := openDirect(t.Context(), h)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-steps.entered
@@ -386,7 +371,7 @@ func TestDeleteWhileRunning(t *testing.T) {
 func TestInitializeSize(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, h := serve(t, srv, nil)
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client()}
+	c := newClient(t, ts, "")
 	large := strings.Replace(initializeBody("2025-11-25"), `"sampling":{}`, `"sampling":{},"experimental":{"x":{"y":"`+strings.Repeat("x", 16<<10)+`"}}`, 1)
 	if got := read(t, c.post(large)); got.status != 413 || serverhttp.Sessions(h) != 0 {
 		t.Errorf("got status %d: %.200s", got.status, got.body)
@@ -395,7 +380,7 @@ func TestInitializeSize(t *testing.T) {
 	before := inUse()
 	var kept []*legacyClient
 	for range 20 {
-		padded := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+		padded := newClient(t, ts, "")
 		wantStatus(t, "the answer",
 			read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ", padding))), 200)
 		kept = append(kept, padded)

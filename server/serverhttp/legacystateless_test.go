@@ -20,7 +20,7 @@ func TestStatelessLegacy(t *testing.T) {
 		return roundtrip.InputRequired(who.Elicit("Who?")), nil
 	})
 	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	c := newClient(t, ts, "")
 	got := read(t, c.post(initializeBody("2025-11-25")))
 	if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" ||
 		!strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {

@@ -78,16 +78,11 @@ func TestListen(t *testing.T) {
 		name string
 		end  func(srv *server.Server, h *serverhttp.Handler) error
 	}{
-		{"Server.Close", func(srv *server.Server,
-			_ *serverhttp.Handler) error {
-			return srv.Close()
-		}},
-		{"Server.Shutdown", func(srv *server.Server,
-			_ *serverhttp.Handler) error {
+		{"Server.Close", func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() }},
+		{"Server.Shutdown", func(srv *server.Server, _ *serverhttp.Handler) error {
 			return srv.Shutdown(t.Context())
 		}},
-		{"Handler.Shutdown", func(_ *server.Server,
-			h *serverhttp.Handler) error {
+		{"Handler.Shutdown", func(_ *server.Server, h *serverhttp.Handler) error {
 			return h.Shutdown(t.Context())
 		}},
 	} {

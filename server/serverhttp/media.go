@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The media types of the transport.
@@ -19,14 +19,14 @@ const (
 // kind of response, and notes which kinds this one takes.
 func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
-		return &fault{status: http.StatusUnsupportedMediaType, reason: event.RefusedMediaType,
+		return &fault{status: http.StatusUnsupportedMediaType, reason: words.RefusedMediaType,
 			err: protocol.Errorf(protocol.CodeInvalidRequest,
 				"Content-Type header must be %s, in UTF-8", typeJSON)}
 	}
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return &fault{status: http.StatusUnsupportedMediaType,
-				reason: event.RefusedMediaType, header: "Accept-Encoding", value: "identity",
+				reason: words.RefusedMediaType, header: "Accept-Encoding", value: "identity",
 				err: protocol.Errorf(protocol.CodeInvalidRequest,
 					"Content-Encoding header must be identity or absent")}
 		}
@@ -41,7 +41,7 @@ func (rw *responseWriter) checkMedia(header http.Header) *fault {
 
 // notAcceptable is the fault of a client that does not take what a response needs.
 func notAcceptable(id protocol.ID, types string) *fault {
-	return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept, id: id,
+	return &fault{status: http.StatusNotAcceptable, reason: words.RefusedAccept, id: id,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
 }
 

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -19,7 +21,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
 	local := toLoopback(r)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
-		return forbiddenFault(event.RefusedHost, r,
+		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
 				"add it to AllowedHosts",
 			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this "+
@@ -31,12 +33,12 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
-		return forbiddenFault(event.RefusedOrigin, r,
+		return forbiddenFault(words.RefusedOrigin, r,
 			"Origin header names an origin that may not use this endpoint; its operator may add "+
 				"it to AllowedOrigins",
 			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
 	case h.mayBeRebound(r, origins[0], host):
-		return forbiddenFault(event.RefusedHost, r,
+		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that may be any web page's on this private address; its "+
 				"operator may add it to AllowedHosts",
 			"this is a plain http page of the same name on a private address, and a page that "+
@@ -53,7 +55,8 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 // it cannot have is an address in place of a name, which needs no lookup, or
 // https: the certificate would have to be for its name.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
-	return !h.hosts[host.host] && !host.isIPLiteral() && !host.isLoopback() &&
+	_, noAddress := netip.ParseAddr(host.host)
+	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
@@ -70,11 +73,8 @@ func sharesOrigin(origin string, host authority) bool {
 		return true
 	}
 	// The scheme is left out: behind a proxy that ends TLS nobody knows it.
-	port := host.port
-	if port == "" {
-		port = from.defaultPort()
-	}
-	return from.host == host.host && from.effectivePort() == port
+	return from.host == host.host &&
+		cmp.Or(from.port, from.defaultPort()) == cmp.Or(host.port, from.defaultPort())
 }
 
 // forbiddenFault refuses a request for where it comes from. advice is for the
@@ -161,12 +161,6 @@ func isDigits(s string) bool {
 	return true
 }
 
-// isIPLiteral reports whether the host is an address.
-func (a authority) isIPLiteral() bool {
-	_, err := netip.ParseAddr(a.host)
-	return err == nil
-}
-
 // isLoopback reports whether the host is this machine by definition.
 func (a authority) isLoopback() bool {
 	if a.host == "localhost" || a.host == "127.0.0.1" || a.host == "localhost." {
@@ -201,11 +195,4 @@ func (o origin) defaultPort() string {
 		return "443"
 	}
 	return ""
-}
-
-func (o origin) effectivePort() string {
-	if o.port != "" {
-		return o.port
-	}
-	return o.defaultPort()
 }

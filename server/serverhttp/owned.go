@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -88,7 +89,7 @@ func (h *Handler) ownerToken(
 // ownerFault is what a client gets whose request its owner did not answer. The state stays good:
 // the owner takes a request that it had before for the same one.
 func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
-	f := busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
 		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")
 	f.id = request.ID
 	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -26,7 +26,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id,
-		err: revision.InternalError()})
+		err: rules.InternalError()})
 }
 
 // reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,

@@ -145,9 +145,7 @@ func TestConnectionRemovesNoHeader(t *testing.T) {
 			return protocol.Principal{Subject: "ada"}, nil
 		}}, "a", "b")
 	addMirrored(f.all["a"].srv)
-	owner := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
-		version: "2025-11-25", bearer: "Bearer ada"}
-	owner.initialize()
+	owner := openAs(t, f.all["a"].ts, "Bearer ada")
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":` +
 		`{"region":"us"}}}`
 	for _, connection := range []string{"Accept", "Authorization", "Content-Type", "Host",

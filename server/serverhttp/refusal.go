@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -32,7 +33,7 @@ func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
 		return
 	}
 	first := d.broken[0]
-	h.reportRefusal(r, &fault{status: http.StatusOK, reason: event.RefusedMalformed,
+	h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
 		id: first.ID, err: first.Error})
 }
 

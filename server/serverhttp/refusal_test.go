@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -99,7 +100,8 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 			}
 		}
 	}()
-	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-03-26", bearer: "ann"}
+	c := newClient(t, ts, "ann")
+	c.version = "2025-03-26"
 	c.initialize()
 	return c, seen, func() int {
 		mu.Lock()
@@ -239,7 +241,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 			change = []string{"Mcp-Session-Id", ""}
 		}
 		read(t, c.post(body, change...))
-		if got := seen.take(); len(got) != 1 || got[0].Reason != event.RefusedClosing ||
+		if got := seen.take(); len(got) != 1 || got[0].Reason != words.RefusedClosing ||
 			got[0].Status != 503 {
 			t.Errorf("after the shutdown: got events %+v", got)
 		}
@@ -276,7 +278,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 					t.Errorf("%s: %s", name, text)
 				}
 			}
-			if got[0].Reason == event.RefusedUnauthenticated &&
+			if got[0].Reason == words.RefusedUnauthenticated &&
 				(!errors.Is(got[0].Err, errRevoked) ||
 					!strings.Contains(text, "the key is revoked")) {
 				t.Errorf("%s: the cause is lost: %s", name, text)

@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -173,7 +174,7 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			wantStatus(t, "cancelled", read(t, c.post(`{"jsonrpc":"2.0","method":`+
 				`"notifications/cancelled","params":{"requestId":4}}`)), 202)
 			<-f.all["a"].steps.ended
-			cancelled()
+			_ = cancelled()
 
 			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
 			for name, gone := range map[string]*legacyClient{"owner": a, "other": b} {
@@ -189,25 +190,25 @@ func (s *steps) enter() {
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call whose response nobody reads. The result ends it.
-func (c *legacyClient) startCall(id int, tool string) (end func()) {
+// startCall sends a call whose response nobody reads. The result ends it, and returns why there
+// was no response.
+func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
 		r, err := http.NewRequestWithContext(ctx, "POST", c.ts.URL,
 			strings.NewReader(toolCall(id, tool)))
-		if err != nil {
-			c.Error(err)
-			return
+		if err == nil {
+			r.Header = c.header()
+			var response *http.Response
+			if response, err = c.client.Do(r); err == nil {
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
 		}
-		r.Header = c.header()
-		if response, err := c.client.Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, response.Body)
-			response.Body.Close()
-		}
+		done <- err
 	}()
-	return func() { cancel(); <-done }
+	return func() error { cancel(); return <-done }
 }
 
 func TestAGetStreamIsForwarded(t *testing.T) {
@@ -231,7 +232,7 @@ func TestRequestsAreCountedOnceAtTheOwner(t *testing.T) {
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	c.call(1, "echo")
 	hops := forwards(f.all["b"])
-	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != event.ForwardAnswered ||
+	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != words.ForwardAnswered ||
 		hops[0].Status != 200 || hops[0].HTTPMethod != "POST" {
 		t.Errorf("the forwarder reports %+v", hops)
 	}
@@ -546,7 +547,7 @@ func TestAnOwnerThatDiesWithARequestLeavesTheOutcomeUnknown(t *testing.T) {
 				t.Errorf("got %s", got.body)
 			}
 			if hops := forwards(f.all["b"]); len(hops) != 1 ||
-				hops[0].Outcome != event.ForwardUnknown {
+				hops[0].Outcome != words.ForwardUnknown {
 				t.Errorf("reported as %+v", hops)
 			}
 		})
@@ -613,8 +614,9 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 		if got.status == 503 {
 			break
 		}
-		(&legacyClient{TB: t, ts: owner.ts, client: owner.ts.Client(), version: "2025-11-25",
-			session: got.header.Get("Mcp-Session-Id")}).do(t.Context(), "DELETE", "").Body.Close()
+		c := newClient(t, owner.ts, "")
+		c.session = got.header.Get("Mcp-Session-Id")
+		c.do(t.Context(), "DELETE", "").Body.Close()
 	}
 	f.move("a", "") // as directories forget who is about to end
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)

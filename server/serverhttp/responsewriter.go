@@ -11,10 +11,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
-	"github.com/rondo-mcp/rondo/internal/wire/envelope"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
-	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -199,18 +198,8 @@ func (rw *responseWriter) endLocked() {
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
-	*buf = appendResponse((*buf)[:0], response)
+	*buf = rules.AppendResponse((*buf)[:0], response)
 	rw.writeResponseText(status, buf)
-}
-
-// appendResponse appends the JSON text of a response to dst.
-func appendResponse(dst []byte, response *protocol.Response) []byte {
-	message, err := protocol.AppendMessage(dst, response)
-	if err != nil { // cannot happen: the server encodes results
-		message, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
-	}
-	return message
 }
 
 // writeResponseText is writeResponse for a response that is encoded in buf.
@@ -369,12 +358,12 @@ func (rw *responseWriter) putBuffer(buf *[]byte) {
 }
 
 var (
-	_ transport.BufferLender = (*responseWriter)(nil)
-	_ transport.BufferLender = (*call)(nil)
+	_ rpc.BufferLender = (*responseWriter)(nil)
+	_ rpc.BufferLender = (*call)(nil)
 )
 
 // A loan is a response buffer: the transport writes the JSON-RPC envelope, the
-// server appends the result (see [transport.BufferLender]), so that a result is copied
+// server appends the result (see [rpc.BufferLender]), so that a result is copied
 // once. One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
@@ -382,11 +371,11 @@ type loan struct {
 	head int         // how much of it precedes the result
 }
 
-// Lend implements [transport.BufferLender]. The server calls it when the handler has
+// Lend implements [rpc.BufferLender]. The server calls it when the handler has
 // returned, so a handler that takes long holds no buffer.
 func (rw *responseWriter) Lend() []byte { return rw.lendBuffer(rw.takeBuffer()) }
 
-// Lend implements [transport.BufferLender]. The event log keeps the buffer, so it is
+// Lend implements [rpc.BufferLender]. The event log keeps the buffer, so it is
 // not from the pool.
 func (c *call) Lend() []byte {
 	c.text = make([]byte, 0, usualReply)
@@ -399,12 +388,12 @@ const usualReply = 384
 
 func (l *loan) lendBuffer(buf *[]byte) []byte {
 	l.lent = buf
-	*buf = envelope.BeginResult((*buf)[:0], l.id.String())
+	*buf = rpc.BeginResult((*buf)[:0], l.id.String())
 	l.head = len(*buf)
 	return *buf
 }
 
-// Return implements [transport.BufferLender].
+// Return implements [rpc.BufferLender].
 func (l *loan) Return(buf []byte) { *l.lent = buf }
 
 // holdsResult reports whether the server put the result of a response into the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -61,18 +62,7 @@ func newTable(t *testing.T, opts serverhttp.Options) *table {
 
 func (tb *table) do(ctx context.Context,
 	method, name, session, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
-	r.Header = http.Header{"Content-Type": {"application/json"},
-		"Accept": {"application/json, text/event-stream"}}
-	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
-	}
-	if name != "" {
-		r.Header.Set("Authorization", name)
-	}
-	w := httptest.NewRecorder()
-	tb.h.ServeHTTP(w, r)
-	return w
+	return serveDirect(ctx, tb.h, method, session, body, "Authorization", name)
 }
 
 // open opens a session for name. It returns "" and when to come back if there is
@@ -134,7 +124,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 			t.Errorf("evictions reported: %+v, want one after a minute", evicted)
 		}
 		refused := eventsOf[event.RequestRefused](tb.events)
-		if len(refused) == 0 || refused[0].Reason != event.RefusedSessions ||
+		if len(refused) == 0 || refused[0].Reason != words.RefusedSessions ||
 			!strings.Contains(refused[0].Err.Error(), "Limits.Sessions") {
 			t.Errorf("refusals reported: %+v, want one that names the option", refused)
 		}
@@ -266,11 +256,8 @@ func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-		r.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {alice},
-			"Authorization": {"alice"}, "Last-Event-Id": {first}}
-		w := httptest.NewRecorder()
-		tb.h.ServeHTTP(w, r)
+		w := serveDirect(ctx, tb.h, "GET", alice, "", "Authorization", "alice",
+			"Last-Event-Id", first)
 		if w.Code != 200 || !strings.Contains(w.Body.String(), "done") {
 			t.Errorf("alice resumes with status %d: %s", w.Code, w.Body)
 		}

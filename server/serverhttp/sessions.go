@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -111,7 +111,7 @@ type eviction struct {
 // removes idle sessions from the table, which the caller has to end whether there is
 // room now or not.
 func (t *sessionTable) reserveRoom(p protocol.Principal,
-	cost int64) (evicted []eviction, refused *sessionLimit) {
+	cost int64) (evicted []eviction, refused *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
@@ -120,12 +120,12 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 			return evicted, nil
 		}
 		oldest, since := t.oldestIdleLocked(p, limit)
-		idle := time.Since(since)
-		if oldest == nil {
-			return evicted, &sessionLimit{p, limit, option, minEvictIdle}
+		idle := time.Duration(0)
+		if oldest != nil {
+			idle = time.Since(since)
 		}
 		if idle < minEvictIdle {
-			return evicted, &sessionLimit{p, limit, option, minEvictIdle - idle}
+			return evicted, roomFault(p, limit, option, minEvictIdle-idle)
 		}
 		t.dropLocked(oldest)
 		evicted = append(evicted, eviction{oldest, idle, limit})
@@ -182,24 +182,16 @@ func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	return s, since
 }
 
-// A sessionLimit says which bound keeps p from opening a session, and when that may
-// change.
-type sessionLimit struct {
-	principal protocol.Principal
-	limit     quota.Limit
-	option    string // that sets the bound
-	after     time.Duration
-}
-
-func (n *sessionLimit) toFault() *fault {
+// roomFault is the fault of a session of p that exceeds a bound, which may change after a while.
+func roomFault(p protocol.Principal, limit quota.Limit, option string, after time.Duration) *fault {
 	why := "too many sessions are open"
-	if n.limit == quota.Share {
+	if limit == quota.Share {
 		why = "too many sessions of this principal are open"
 	}
-	f := busyFault(http.StatusServiceUnavailable, event.RefusedSessions, n.limit, n.after, why)
-	f.principal = n.principal
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedSessions, limit, after, why)
+	f.principal = p
 	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why,
-		minEvictIdle, n.option)
+		minEvictIdle, option)
 	return f
 }
 
@@ -297,7 +289,7 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busyFault(http.StatusTooManyRequests, event.RefusedRequests, limitSession,
+		f := busyFault(http.StatusTooManyRequests, words.RefusedRequests, limitSession,
 			time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running "+
@@ -444,7 +436,7 @@ func (s *session) endSession() {
 }
 
 func shutdownFault() *fault {
-	f := busyFault(http.StatusServiceUnavailable, event.RefusedClosing, quota.None, time.Second,
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedClosing, quota.None, time.Second,
 		"")
 	f.err = waiting.RefuseClosing()
 	return f

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -48,17 +47,19 @@ func TestMaxSessionRequests(t *testing.T) {
 }
 
 // serveDirect has h answer without a network, so that time can be the test's.
-func serveDirect(ctx context.Context, h http.Handler,
-	method, session, body string) *httptest.ResponseRecorder {
+func serveDirect(ctx context.Context, h http.Handler, method, session, body string,
+	change ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
-	}
+	r.Header = (&legacyClient{}).header(append(change, "Mcp-Session-Id", session)...)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// openDirect opens a session as serveDirect does, and returns its id.
+func openDirect(ctx context.Context, h http.Handler) string {
+	return serveDirect(ctx, h, "POST", "",
+		initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 }
 
 // TestIdleTimeout holds when sessions expire, and when not.
@@ -67,10 +68,7 @@ func TestIdleTimeout(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
 		h := servertest.NewHandler(t, srv, &serverhttp.Options{SessionTimeout: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
-		open := func() string {
-			return serveDirect(ctx, h, "POST", "",
-				initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
-		}
+		open := func() string { return openDirect(ctx, h) }
 		alive := func(session string) bool {
 			return serveDirect(ctx, h, "POST", session, `{"jsonrpc":"2.0","id":1,"method":"ping"}`).Code == 200
 		}
@@ -105,8 +103,7 @@ func TestEventsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
 		h := servertest.NewHandler(t, srv, nil)
-		session := serveDirect(t.Context(), h, "POST", "",
-			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		session := openDirect(t.Context(), h)
 		serveDirect(t.Context(), h, "POST", session, toolCall(1, "notify"))
 		if serverhttp.EventBytes(h) == 0 {
 			t.Error("nothing is kept")
@@ -136,10 +133,8 @@ func TestShutdownEndsSessions(t *testing.T) {
 		t.Errorf("a new request: got status %d: %s", got.status, got.body)
 	}
 	wantStatus(t, "a new stream", read(t, c.do(t.Context(), "GET", "")), 503)
-	if got := read(t, (&legacyClient{TB: t, ts: ts,
-		client: ts.Client()}).post(initializeBody("2025-11-25"))); got.status != 503 {
-		t.Errorf("a new session: got status %d: %s", got.status, got.body)
-	}
+	wantStatus(t, "a new session",
+		read(t, newClient(t, ts, "").post(initializeBody("2025-11-25"))), 503)
 	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
 	f.expect("accept")
 	f.end()
@@ -180,10 +175,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const want = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 		srv, steps := legacyServer(t, nil)
-		opts := &serverhttp.Options{
-			Authenticate: func(r *http.Request) (protocol.Principal, error) {
-				return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-			}}
+		opts := &serverhttp.Options{Authenticate: byBearer}
 		lasting, _ := servePipes(t, srv, opts)
 		brief := *opts
 		brief.SessionTimeout = time.Minute
@@ -215,8 +207,8 @@ func TestLostSessionIsRecognized(t *testing.T) {
 		}
 		for _, version := range legacyVersions {
 			for how, lose := range lose {
-				c := &legacyClient{TB: t, ts: lasting, client: lasting.Client(), version: version,
-					bearer: "ann"}
+				c := newClient(t, lasting, "ann")
+				c.version = version
 				c.initialize()
 				lose(c)
 				for name, request := range map[string][]string{

@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,12 +23,17 @@ func byBearer(r *http.Request) (protocol.Principal, error) {
 	return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 }
 
+// isAnn takes everybody for Ann.
+func isAnn(*http.Request) (protocol.Principal, error) {
+	return protocol.Principal{Subject: "ann"}, nil
+}
+
 // openings opens sessions as name until one is refused, most at most.
-func openings(t *testing.T, dial func(name string) *legacyClient, name string,
+func openings(t *testing.T, ts *httptest.Server, name string,
 	most int) (open []*legacyClient) {
 	t.Helper()
 	for range most {
-		c := dial(name)
+		c := newClient(t, ts, name)
 		got := read(t, c.post(initializeBody("2025-11-25")))
 		if got.status != 200 {
 			if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
@@ -71,15 +77,11 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			srv, _ := legacyServer(t, nil)
 			ts, _ := serve(t, srv, &tc.opts)
-			dial := func(name string) *legacyClient {
-				return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-					bearer: name}
-			}
-			ann := openings(t, dial, "ann", 20)
+			ann := openings(t, ts, "ann", 20)
 			if len(ann) != tc.ann {
 				t.Fatalf("one principal opened %d sessions, want %d", len(ann), tc.ann)
 			}
-			if anon := openings(t, dial, "", 20); len(anon) != tc.anon {
+			if anon := openings(t, ts, "", 20); len(anon) != tc.anon {
 				t.Errorf("others opened %d sessions, want %d", len(anon), tc.anon)
 			}
 			for _, c := range ann {
@@ -88,7 +90,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 				}
 			}
 			read(t, ann[0].do(t.Context(), "DELETE", ""))
-			if again := openings(t, dial, "ann", 20); len(again) != 1 {
+			if again := openings(t, ts, "ann", 20); len(again) != 1 {
 				t.Errorf("%d sessions opened after one was deleted, want 1", len(again))
 			}
 		})
@@ -110,13 +112,9 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})
 	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer,
 		Limits: serverhttp.Limits{Sessions: 8}})
-	dial := func(name string) *legacyClient {
-		return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
-			bearer: name}
-	}
 	broken.Store(true)
 	for range 5 {
-		got := read(t, dial("ann").post(initializeBody("2025-11-25")))
+		got := read(t, newClient(t, ts, "ann").post(initializeBody("2025-11-25")))
 		if got.code() != protocol.CodeBusy || !strings.Contains(got.body, "not now") {
 			t.Errorf("got status %d: %s", got.status, got.body)
 		}
@@ -127,7 +125,7 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var all sync.WaitGroup
 	for range 10 { // at once
 		all.Go(func() {
-			got := read(t, dial("ann").post(initializeBody("2025-11-25")))
+			got := read(t, newClient(t, ts, "ann").post(initializeBody("2025-11-25")))
 			mu.Lock()
 			defer mu.Unlock()
 			if got.status == 200 {
@@ -144,11 +142,8 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
 		h := servertest.NewHandler(t, srv, &serverhttp.Options{
-			Authenticate: func(*http.Request) (protocol.Principal,
-				error) {
-				return protocol.Principal{Subject: "ann"}, nil
-			},
-			Limits: serverhttp.Limits{SessionsPerPrincipal: 1}, SessionTimeout: time.Hour,
+			Authenticate: isAnn,
+			Limits:       serverhttp.Limits{SessionsPerPrincipal: 1}, SessionTimeout: time.Hour,
 		})
 		open := func() int {
 			return serveDirect(t.Context(), h, "POST", "",

@@ -62,6 +62,15 @@ func (g *gate) handle(ctx context.Context,
 	}
 }
 
+// call calls the tool of the gate, and returns when it is entered.
+func (g *gate) call(t testing.TB, ts *httptest.Server) (ctx context.Context, done chan *reply) {
+	done = make(chan *reply, 1)
+	go func() {
+		done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
+	}()
+	return <-g.entered, done
+}
+
 // events reads a stream to its end.
 func events(t *testing.T, r io.Reader) []string {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A streamWriter sends a stream of a legacy client, or the rest of one, as the
@@ -143,7 +143,7 @@ const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Sess
 // open another (basic/transports, "Session Management").
 func sessionGoneFault() *fault {
 	return &fault{
-		status: http.StatusNotFound, reason: event.RefusedSessionGone, text: textSessionGone,
+		status: http.StatusNotFound, reason: words.RefusedSessionGone, text: textSessionGone,
 		err: protocol.Errorf(codeSessionGone, "Session not found"),
 		cause: errors.New("Mcp-Session-Id names no session of this principal in this process: " +
 			"it has expired (serverhttp.Options.SessionTimeout), was deleted, " +

@@ -79,12 +79,10 @@ func askingServer(t testing.TB, opts *server.Options) *server.Server {
 func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	for _, tool := range askingTools {
 		for name, shutdown := range map[string]func(*server.Server, *serverhttp.Handler) error{
-			"handler": func(_ *server.Server,
-				h *serverhttp.Handler) error {
+			"handler": func(_ *server.Server, h *serverhttp.Handler) error {
 				return h.Shutdown(t.Context())
 			},
-			"server": func(srv *server.Server,
-				_ *serverhttp.Handler) error {
+			"server": func(srv *server.Server, _ *serverhttp.Handler) error {
 				return srv.Shutdown(t.Context())
 			},
 			"close": func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() },
@@ -292,8 +290,7 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	h := servertest.NewHandler(t, askingServer(t, opts), nil)
 	var ids []string
 	for range sessions {
-		ids = append(ids, serveDirect(t.Context(), h, "POST", "",
-			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id"))
+		ids = append(ids, openDirect(t.Context(), h))
 	}
 	waitAlone(t.Context(), h, ids[0], []byte(toolCall(calls, tool))) // what is made once
 	objectsBefore, stacksBefore := memoryInUse()
@@ -333,8 +330,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 			var came bodies
 			h := servertest.NewHandler(t, askingServer(t,
 				&server.Options{Middleware: []server.Middleware{came.note}}), nil)
-			session := serveDirect(t.Context(), h, "POST", "",
-				initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+			session := openDirect(t.Context(), h)
 			ctx, leave := context.WithCancel(t.Context())
 			var left sync.WaitGroup
 			for i := range calls {

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -124,7 +125,7 @@ func (t *Tasks) reportStore(ctx context.Context, operation string, err error) er
 // report tells the observer what became of a task.
 func (t *Tasks) report(ctx context.Context, r *record, change string, lasted time.Duration) {
 	t.server.Report(ctx, event.TaskChanged{Where: event.Where{Version: protocol.Latest,
-		Method: protocol.MethodCallTool, Target: r.Tool}, Task: callctx.LogTarget(
+		Method: protocol.MethodCallTool, Target: r.Tool}, Task: rpc.LogTarget(
 		protocol.MethodGetTask, r.ID), Change: change, Deaths: r.Deaths, Lasted: lasted})
 }
 
@@ -323,7 +324,7 @@ func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r 
 		Method: protocol.MethodUpdateTask, Target: r.Tool}}
 	for _, key := range keys[:min(len(keys), maxQuestions)] {
 		dropped.Dropped = append(dropped.Dropped,
-			event.Dropped{Key: key, Reason: event.DropUnsolicited})
+			event.Dropped{Key: key, Reason: words.DropUnsolicited})
 	}
 	t.server.Report(ctx, dropped)
 }

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -323,7 +323,7 @@ func (t *Tasks) open(ctx context.Context, task *store.Task) (*record, error) {
 	return r, nil
 }
 
-func digestID(id string) [32]byte { return callctx.TaskDigest(id) }
+func digestID(id string) [32]byte { return rpc.TaskDigest(id) }
 
 func digestFlow(flow [16]byte) [32]byte {
 	return sha256.Sum256(append([]byte("rondo task flow 1\x00"), flow[:]...))

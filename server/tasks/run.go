@@ -12,9 +12,10 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
@@ -27,7 +28,7 @@ type run struct {
 	owner [32]byte // as the store knows it
 	name  string   // the holder of the task, while it is this run's
 	stop  context.CancelCauseFunc
-	round callctx.TaskRun
+	round roundtrip.TaskRun
 	// takenOver: the process that held the task before has ended.
 	takenOver bool
 	spent     atomic.Bool // the handler's call has been entered; calls that it makes are others
@@ -46,7 +47,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	protocol.Result, error) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && tool.Request.InTask() &&
 		r.spent.CompareAndSwap(false, true) {
-		tool.Call.Task = &callctx.TaskCall{Run: &r.round}
+		tool.Call.Task = &roundtrip.TaskCall{Run: &r.round}
 		return next(ctx)
 	}
 	if tool.Task == server.TaskNever {
@@ -59,7 +60,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	missing := tool.Call.Capabilities.Lacks(server.NeedsExtension(protocol.ExtensionTasks))
 	switch {
 	case missing.IsZero():
-		tool.Call.Task = &callctx.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
+		tool.Call.Task = &roundtrip.TaskCall{Begin: func(ctx context.Context, flow [16]byte,
 			journal []byte) (protocol.CallToolOutcome, error) {
 			return t.begin(ctx, tool, flow, journal)
 		}, Find: func(ctx context.Context, flow [16]byte) (*protocol.CreateTaskResult, error) {
@@ -333,7 +334,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.round = callctx.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
+	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
 	for _, a := range rec.Answers {
 		params.InputResponses = append(params.InputResponses,
 			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
@@ -357,7 +358,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 			access = granted
 		}
 	}
-	ctx = server.WithAccess(server.WithPrincipal(callctx.WithTaskRun(ctx), rec.Owner.principal()), access)
+	ctx = server.WithAccess(server.WithPrincipal(rpc.WithTaskRun(ctx), rec.Owner.principal()), access)
 	ctx = context.WithValue(ctx, runKey{}, r)
 	return r.tasks.server.Handle(ctx,
 		&protocol.Request{Method: protocol.MethodCallTool, Params: raw,

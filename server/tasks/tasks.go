@@ -351,6 +351,6 @@ func cleanMessage(text string) string {
 func paramsOf(p *protocol.CallToolParams) (json.RawMessage, error) {
 	kept := *p
 	kept.Retry = protocol.Retry{}
-	kept.ProgressToken, kept.LogLevel = protocol.ProgressToken{}, ""
+	kept.ProgressToken, kept.LogLevel = protocol.ID{}, ""
 	return protocol.EncodeParams(&kept)
 }

@@ -90,12 +90,11 @@ func TestOneHandlerInAllWays(t *testing.T) {
 	}
 	asTask, inSession := client.Options{Tasks: true}, client.Options{Tasks: true,
 		Era: protocol.Legacy}
-	events := asTask
-	events.Progress = func(context.Context, *protocol.Progress) {}
+
 	inProcess := func(_ *testing.T, srv *server.Server) protocol.Peer { return srv }
 	for _, way := range []way{
 		{"JSON", asTask, dialHTTP("application/json")},
-		{"events", events, dialHTTP("text/event-stream")},
+		{"events", asTask, dialHTTP("text/event-stream")},
 		{"JSON, no extension", client.Options{}, dialHTTP("application/json")},
 		{"session", inSession, dialHTTP("")},
 		{"stream", asTask, dialStream}, {"stream, no extension", client.Options{}, dialStream},
@@ -120,13 +119,17 @@ func TestOneHandlerInAllWays(t *testing.T) {
 			defer c.Close()
 			var result *protocol.CallToolResult
 			var handle *client.Task
+			ctx := t.Context()
+			if way.name == "events" {
+				ctx = client.WithProgress(ctx, func(context.Context, *protocol.Progress) {})
+			}
 			if opts.Tasks {
-				result, handle, err = c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "work"})
+				result, handle, err = c.BeginTask(ctx, &protocol.CallToolParams{Name: "work"})
 			} else {
-				result, err = c.CallTool(t.Context(), "work", nil)
+				result, err = c.CallTool(ctx, "work", nil)
 			}
 			if handle != nil && err == nil {
-				result, err = c.FollowTask(t.Context(), handle, nil)
+				result, err = c.FollowTask(ctx, handle, nil)
 			}
 			if err != nil || (handle != nil) != (opts.Tasks && opts.Era != protocol.Legacy) {
 				t.Fatalf("handle %v, %v", handle, err)

@@ -168,7 +168,7 @@ func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 		if err != nil {
 			return nil, err
 		}
-		answer, err := t.gateway.router.ElicitFrom(ctx, connection, params, nil)
+		answer, err := t.gateway.router.ElicitFrom(ctx, connection, params)
 		if e, ok := protocol.AsError(err); ok {
 			var data any // nil data is not sent
 			if e.Data != nil {

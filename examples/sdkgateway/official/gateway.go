@@ -139,7 +139,7 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil {
 			return nil, err
 		}
-		answer, err := g.router.ElicitFrom(ctx, connection, params, nil)
+		answer, err := g.router.ElicitFrom(ctx, connection, params)
 		if err != nil {
 			return nil, encodeError(err)
 		}

@@ -73,14 +73,40 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 		return nil, err
 	}
 	if told.ID != "" { // the suite does not say at which issuer
-		found, err := oauth.Discover(ctx, endpoint, opts)
+		issuer, err := findIssuer(ctx, endpoint)
 		if err != nil {
 			return nil, err
 		}
-		opts.Registrations = []oauth.Registration{{Issuer: found.Issuer, ClientID: told.ID,
+		opts.Registrations = []oauth.Registration{{Issuer: issuer, ClientID: told.ID,
 			ClientSecret: oauth.Secret(told.Secret), PrivateKey: key}}
 	}
 	return oauth.New(endpoint, opts)
+}
+
+// findIssuer returns the issuer that the metadata of an endpoint names (RFC 9728).
+func findIssuer(ctx context.Context, endpoint string) (string, error) {
+	at, err := url.Parse(endpoint)
+	if err != nil {
+		return "", err
+	}
+	at.Path = "/.well-known/oauth-protected-resource" + at.Path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	var metadata struct {
+		Servers []string `json:"authorization_servers"`
+	}
+	err = json.NewDecoder(response.Body).Decode(&metadata)
+	if err != nil || len(metadata.Servers) == 0 {
+		return "", fmt.Errorf("%s: %s: no authorization server, %v", at, response.Status, err)
+	}
+	return metadata.Servers[0], nil
 }
 
 // credentials are what the suite tells the client of a scenario.
@@ -140,7 +166,7 @@ func (c *credentials) key() (crypto.Signer, error) {
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
-func (visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
+func (visitor) Open(context.Context, string, string) (oauth.Receiver, error) {
 	return visitor{}, nil
 }
 

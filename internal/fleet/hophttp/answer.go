@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -65,10 +66,10 @@ func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
-		if !again || humantime.Sleep(ctx, pause) != nil {
+		if !again || waiting.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
-				failureOf(err).outcome != event.ForwardUnknown {
-				err = newFailure(event.ForwardUnknown, err)
+				failureOf(err).outcome != words.ForwardUnknown {
+				err = newFailure(words.ForwardUnknown, err)
 			}
 			return err
 		}
@@ -91,7 +92,7 @@ func (d *Delivery) sendProven(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	failed := failureOf(hop.Err)
-	d.uncertain = d.uncertain || failed.outcome == event.ForwardUnknown
+	d.uncertain = d.uncertain || failed.outcome == words.ForwardUnknown
 	return !failed.dead, hop.Err
 }
 

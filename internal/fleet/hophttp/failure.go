@@ -7,6 +7,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -44,9 +45,9 @@ func failureOf(err error) failure {
 func (f *failure) Error() string {
 	text := "the replica that owns the session cannot be reached"
 	switch f.outcome {
-	case event.ForwardGone:
+	case words.ForwardGone:
 		text = "the replica that owns the session is gone"
-	case event.ForwardUnknown:
+	case words.ForwardUnknown:
 		text = "the replica that owns the session did not answer"
 	}
 	return text + ": " + f.err.Error()
@@ -60,11 +61,11 @@ func (f *failure) Unwrap() error { return f.err }
 func outcomeOf(ctx context.Context, err error) event.ForwardOutcome {
 	switch f := failureOf(err); {
 	case err == nil:
-		return event.ForwardAnswered
+		return words.ForwardAnswered
 	case f.outcome != "" && !errors.Is(context.Cause(ctx), context.Canceled):
 		return f.outcome
 	}
-	return event.ForwardAbandoned
+	return words.ForwardAbandoned
 }
 
 var (
@@ -76,7 +77,7 @@ var (
 // dead if its address refuses connections, has another process, or is that of no replica. The
 // answers to a living owner must not be thrown away, so nothing else counts as that.
 func newConnectFailure(err error) *failure {
-	f := newFailure(event.ForwardGone, err)
+	f := newFailure(words.ForwardGone, err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	f.dead = errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOther) ||
 		errors.Is(err, replicas.ErrUnknown) || isDNS && dns.IsNotFound
@@ -89,15 +90,15 @@ func newChallengeFailure(ctx context.Context, connected bool, err error) *failur
 	_, dns := errors.AsType[*net.DNSError](err)
 	switch {
 	case connected && ctx.Err() != nil:
-		return &failure{outcome: event.ForwardUnreachable, silent: true,
+		return &failure{outcome: words.ForwardUnreachable, silent: true,
 			err: fmt.Errorf("%w: %w", errSilent, err)}
 	case ctx.Err() == nil && ok && timeout.Timeout() && !dns,
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return &failure{outcome: event.ForwardGone, silent: true,
+		return &failure{outcome: words.ForwardGone, silent: true,
 			err: fmt.Errorf("%w: %w", errSilent, err)}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks what it takes
-		return newFailure(event.ForwardUnreachable, err)
+		return newFailure(words.ForwardUnreachable, err)
 	}
 	return newConnectFailure(err)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -37,7 +38,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 	e = event.RequestForwarded{Owner: owner.Name, HTTPMethod: r.Method, RemoteAddr: r.RemoteAddr}
 	response, err := f.sendProven(r, owner, body, until)
 	if failed := failureOf(err); failed.stale || r.Method == http.MethodGet &&
-		failed.outcome == event.ForwardUnknown && !failed.silent {
+		failed.outcome == words.ForwardUnknown && !failed.silent {
 		response, err = f.sendProven(r, owner, body, until)
 	}
 	if err == nil {
@@ -57,7 +58,7 @@ func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until 
 	proving, cancel := r.Context(), func() {}
 	if !until.IsZero() {
 		proving, cancel = context.WithDeadlineCause(proving, until,
-			&failure{outcome: event.ForwardUnreachable, err: errSilent, silent: true})
+			&failure{outcome: words.ForwardUnreachable, err: errSilent, silent: true})
 	}
 	p, err := f.findProof(proving, owner)
 	cancel()
@@ -73,7 +74,7 @@ func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until 
 		r.Method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		flight.end()
-		return nil, newFailure(event.ForwardGone, err)
+		return nil, newFailure(words.ForwardGone, err)
 	}
 	token := f.codec.Seal(KindHop, p.ticket, digest(r.Header.Get(HeaderSession)), digest(body),
 		r.Method, r.RemoteAddr)
@@ -128,20 +129,20 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
-		return newFailure(event.ForwardUnknown, fmt.Errorf(
+		return newFailure(words.ForwardUnknown, fmt.Errorf(
 			"who answered at its address, with status %d, is another", response.StatusCode))
 	case reply[1] == VerdictTaken, reply[1] == VerdictHost &&
 		(response.StatusCode == http.StatusUnauthorized ||
 			response.StatusCode == http.StatusForbidden):
 		return nil
 	case reply[1] == VerdictHost:
-		return newFailure(event.ForwardUnknown, fmt.Errorf(
+		return newFailure(words.ForwardUnknown, fmt.Errorf(
 			"what stands before the owner answered with status %d", response.StatusCode))
 	case reply[1] == VerdictStale:
-		return &failure{outcome: event.ForwardGone, stale: true,
+		return &failure{outcome: words.ForwardGone, stale: true,
 			err: errors.New("it refused its ticket")}
 	}
-	return newFailure(event.ForwardGone, errors.New("it refused the request"))
+	return newFailure(words.ForwardGone, errors.New("it refused the request"))
 }
 
 // noteFailure returns why there is no response to a request, for which a connection was ready or
@@ -153,10 +154,10 @@ func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, er
 	case ctx.Err() != nil && (!connected || sent.Method == http.MethodGet):
 		return context.Cause(ctx)
 	case ctx.Err() != nil:
-		return newFailure(event.ForwardUnknown, context.Cause(ctx))
+		return newFailure(words.ForwardUnknown, context.Cause(ctx))
 	case connected:
 		f.dropProof(p, nil)
-		return newFailure(event.ForwardUnknown, err)
+		return newFailure(words.ForwardUnknown, err)
 	}
 	failed := newConnectFailure(err)
 	f.dropProof(p, failed)

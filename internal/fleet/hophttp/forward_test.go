@@ -13,7 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -71,7 +71,7 @@ func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
 	}()
 	status, body := send(t, other, newRequest(t, "POST", other.URL, p.id, ping))
 	wantUnknown(t, status, body)
-	p.outcomes.want(t, event.ForwardUnknown)
+	p.outcomes.want(t, words.ForwardUnknown)
 }
 
 func TestAClientThatLeavesEndsTheHop(t *testing.T) {
@@ -103,7 +103,7 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 	}
 	<-left
 	<-done
-	p.outcomes.want(t, event.ForwardAbandoned)
+	p.outcomes.want(t, words.ForwardAbandoned)
 }
 
 func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -135,11 +136,11 @@ func route(f *hophttp.Forwarder, next http.Handler, o ...*outcomes) http.Handler
 // writeFailure answers a request whose response did not come, or is cut.
 func writeFailure(w http.ResponseWriter, outcome event.ForwardOutcome) {
 	switch outcome {
-	case event.ForwardGone:
+	case words.ForwardGone:
 		w.WriteHeader(http.StatusNotFound)
-	case event.ForwardUnknown:
+	case words.ForwardUnknown:
 		http.Error(w, hophttp.ErrorOutcomeUnknown().Message, http.StatusBadGateway)
-	case event.ForwardUnreachable:
+	case words.ForwardUnreachable:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
 		panic(http.ErrAbortHandler) // an empty response would mean success

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -90,7 +90,7 @@ func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p.attempt == attempt { // it has not ended just now
-		p.failed = newFailure(event.ForwardUnreachable,
+		p.failed = newFailure(words.ForwardUnreachable,
 			errors.New("the attempt to locate the replica does not end"))
 		p.until = time.Now()
 	}
@@ -156,7 +156,7 @@ func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
 	case errors.Is(err, replicas.ErrUnknown):
 		return nil, newConnectFailure(err)
 	}
-	return nil, newFailure(event.ForwardUnreachable,
+	return nil, newFailure(words.ForwardUnreachable,
 		fmt.Errorf("the replica cannot be located: %w", err))
 }
 
@@ -189,7 +189,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 		GotConn: func(httptrace.GotConnInfo) { connected = true },
 	}), http.MethodPost, at.String(), nil)
 	if err != nil {
-		return nil, newFailure(event.ForwardGone, err)
+		return nil, newFailure(words.ForwardGone, err)
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
@@ -208,7 +208,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 		err = fmt.Errorf("who answers at the address of the owner, with status %d, "+
 			"does not prove to be it", response.StatusCode)
 		if answersForOthers(response.StatusCode) {
-			return nil, newFailure(event.ForwardGone, err)
+			return nil, newFailure(words.ForwardGone, err)
 		}
 		return nil, newConnectFailure(fmt.Errorf("%w: %w", errOther, err))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -49,7 +50,7 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 				})
 				owner := hophttp.NewOwner("a")
 				began := time.Now()
-				if got := forwardTo(f, owner); got != event.ForwardUnreachable {
+				if got := forwardTo(f, owner); got != words.ForwardUnreachable {
 					t.Errorf("the first request: got %v", got)
 				}
 				if took := time.Since(began); took > 5*time.Second {
@@ -61,7 +62,7 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 				synctest.Wait()
 				began = time.Now()
 				for range 10_000 {
-					if got := forwardTo(f, owner); got != event.ForwardUnreachable {
+					if got := forwardTo(f, owner); got != words.ForwardUnreachable {
 						t.Fatalf("got %v", got)
 					}
 				}
@@ -106,7 +107,7 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	for range workers {
 		senders.Go(func() {
 			for next.Add(1) <= requests {
-				if got := forwardTo(f, owner); got != event.ForwardGone {
+				if got := forwardTo(f, owner); got != words.ForwardGone {
 					t.Errorf("got %v", got)
 					return
 				}
@@ -194,7 +195,7 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 	}))
 	f := newForwarder(t, "b", locatedAt(t, stranger.URL))
 	owner := hophttp.NewOwner("a")
-	if got := forwardTo(f, owner); got != event.ForwardGone {
+	if got := forwardTo(f, owner); got != words.ForwardGone {
 		t.Errorf("got %v", got)
 	}
 	if hops.Load() != 0 {
@@ -215,7 +216,7 @@ func TestAReplyFitsOneHop(t *testing.T) {
 			}))
 	})
 	p.send(t, "POST")
-	p.outcomes.want(t, event.ForwardUnknown)
+	p.outcomes.want(t, words.ForwardUnknown)
 }
 
 // A ticket is used for less time than its owner accepts it, and asked for again only then, or when

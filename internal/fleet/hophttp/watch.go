@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/internal/words"
 )
 
 const (
@@ -71,10 +71,10 @@ func (x *flight) watchOwner() {
 		f.beginAttemptLocked(x.peer)
 		wait = left
 	case !x.until.IsZero() && (x.peer.failed == nil || failureOf(x.peer.failed).silent):
-		x.cut(&failure{outcome: event.ForwardUnknown, err: errSilent, silent: true})
+		x.cut(&failure{outcome: words.ForwardUnknown, err: errSilent, silent: true})
 		return
 	case silence >= maxSilence && failureOf(x.peer.failed).silent:
-		x.cut(&failure{outcome: event.ForwardUnknown, err: errSilent, silent: true})
+		x.cut(&failure{outcome: words.ForwardUnknown, err: errSilent, silent: true})
 		return
 	case wait <= 0:
 		f.beginAttemptLocked(x.peer)

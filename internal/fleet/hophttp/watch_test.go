@@ -2,7 +2,6 @@ package hophttp_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,10 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // A network can be cut: what is sent is lost, and nothing arrives, as where a router drops packets.
@@ -26,6 +24,7 @@ type network struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	lost    atomic.Bool // what is sent
+	accepts bool        // connections while it is lost, as the kernel does for a frozen process
 	refuses atomic.Bool // connections: nobody listens any more
 }
 
@@ -34,7 +33,7 @@ func (n *network) DialContext(ctx context.Context, network, address string) (net
 	if n.refuses.Load() {
 		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
 	}
-	if n.lost.Load() {
+	if n.lost.Load() && !n.accepts {
 		time.Sleep(2 * time.Second)
 		return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	}
@@ -117,18 +116,21 @@ func (f *fakeFleet) send(t *testing.T, method string) sent {
 // in flight end all the same, whether their response has begun or not.
 func TestRequestsInFlightEndWhenTheirOwnerIsSilent(t *testing.T) {
 	for _, method := range []string{"POST", "GET"} {
-		for name, begins := range map[string]bool{"before the response": false,
-			"in the middle of the response": true} {
+		for name, test := range map[string]struct{ begins, frozen bool }{
+			"before the response": {}, "in the middle of the response": {begins: true},
+			"frozen": {frozen: true},
+		} {
 			t.Run(method+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fleet := newFakeFleet(t, func(w http.ResponseWriter, r *http.Request) {
-						if begins {
+						if test.begins {
 							w.Header().Set("Content-Type", "text/event-stream")
 							_, _ = io.WriteString(w, ": \n\n")
 							_ = http.NewResponseController(w).Flush()
 						}
 						<-r.Context().Done()
 					})
+					fleet.network.accepts = test.frozen
 					go func() {
 						time.Sleep(time.Minute)
 						fleet.network.lost.Store(true)
@@ -140,7 +142,7 @@ func TestRequestsInFlightEndWhenTheirOwnerIsSilent(t *testing.T) {
 					}
 					t.Logf("ended %v after the owner fell silent", got.took-time.Minute)
 					switch {
-					case begins:
+					case test.begins:
 						if got.status != 200 || got.err == nil {
 							t.Errorf("got %d, %v: looks complete", got.status, got.err)
 						}
@@ -218,32 +220,6 @@ func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 	})
 }
 
-// ownerVariable tells the test binary to be an owner.
-const ownerVariable = "RONDO_TEST_OWNER"
-
-// serveAsOwner is an owner in a process of its own. It writes its URL and the id of a session, and
-// ends with its standard input.
-func serveAsOwner() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: servertest.NewKeyring("k1"),
-		Locate: nowhere})
-	if err != nil {
-		panic(err)
-	}
-	server := &http.Server{Handler: route(f, http.HandlerFunc(
-		func(_ http.ResponseWriter, r *http.Request) {
-			fmt.Println("entered")
-			<-r.Context().Done()
-		}))}
-	fmt.Printf("http://%s\n%s\n", listener.Addr(), f.SealSession("x"))
-	go func() { _ = server.Serve(listener) }()
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	_ = server.Close()
-}
-
 // A request that may be sent again does not wait for an owner that is silent, whenever it fell
 // silent, and does for one that works.
 func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
@@ -254,9 +230,9 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 		outcome event.ForwardOutcome
 		limit   time.Duration
 	}{
-		{"before a proof", 0, event.ForwardUnreachable, patience},
-		{"after the request was sent", 100 * time.Millisecond, event.ForwardUnknown, patience},
-		{"an hour later", -1, event.ForwardAnswered, time.Hour},
+		{"before a proof", 0, words.ForwardUnreachable, patience},
+		{"after the request was sent", 100 * time.Millisecond, words.ForwardUnknown, patience},
+		{"an hour later", -1, words.ForwardAnswered, time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

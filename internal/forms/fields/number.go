@@ -1,7 +1,6 @@
 package fields
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"math/big"
@@ -12,43 +11,23 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Number is compared exactly. Most numbers are small integers, which need no big arithmetic. The
-// zero value is not a number.
-type Number struct {
-	text  string
-	small bool
-	value int64
-}
+// A Number is spelled as in JSON and has passed [ParseNumber] or [schema.CheckNumber]. It is compared
+// exactly.
+type Number string
 
 // ParseNumber reads a number in the notation of JSON. It refuses those that would take long to
 // compute with.
 func ParseNumber(s string) (Number, error) {
 	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
 		strings.TrimSpace(s) != s {
-		return Number{}, errors.New("not a number")
+		return "", errors.New("not a number")
 	}
-	if err := schema.CheckNumber(json.Number(s)); err != nil {
-		return Number{}, err
-	}
-	return NumberText(s), nil
+	return Number(s), schema.CheckNumber(json.Number(s))
 }
-
-// NumberText returns the number that s spells. It must have passed [ParseNumber], or be a JSON
-// number that has passed [schema.CheckNumber].
-func NumberText(s string) Number {
-	value, err := strconv.ParseInt(s, 10, 64)
-	return Number{s, err == nil, value}
-}
-
-// NumberOf returns n.
-func NumberOf(n int64) Number { return Number{strconv.FormatInt(n, 10), true, n} }
-
-// String returns the number as it was spelled.
-func (n Number) String() string { return n.text }
 
 // Exact returns n as a rational number.
 func (n Number) Exact() *big.Rat {
-	r, ok := new(big.Rat).SetString(n.text)
+	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {
 		return new(big.Rat)
 	}
@@ -56,26 +35,21 @@ func (n Number) Exact() *big.Rat {
 }
 
 // IsInteger reports whether n has no fraction, however it is spelled.
-func (n Number) IsInteger() bool { return n.small || n.Exact().IsInt() }
+func (n Number) IsInteger() bool { return n.Exact().IsInt() }
 
 // Compare returns -1, 0 or +1 for n below, equal to or above m.
-func (n Number) Compare(m Number) int {
-	if n.small && m.small {
-		return cmp.Compare(n.value, m.value)
-	}
-	return n.Exact().Cmp(m.Exact())
-}
+func (n Number) Compare(m Number) int { return n.Exact().Cmp(m.Exact()) }
 
 // FitsFloat reports whether n is within the range of a float of that many bits.
 func (n Number) FitsFloat(bits int) bool {
-	_, err := strconv.ParseFloat(n.text, bits)
+	_, err := strconv.ParseFloat(string(n), bits)
 	return err == nil
 }
 
 // Float returns the nearest float64, and whether the shortest decimal spelling of it is n, so that
 // encoding the float writes n.
 func (n Number) Float() (float64, bool) {
-	float, err := strconv.ParseFloat(n.text, 64)
+	float, err := strconv.ParseFloat(string(n), 64)
 	return float, err == nil && n.isSpelling(float, 64)
 }
 
@@ -92,7 +66,7 @@ func (n Number) isRounded(bits int) bool {
 	if !n.IsInteger() {
 		return false
 	}
-	float, err := strconv.ParseFloat(n.text, bits)
+	float, err := strconv.ParseFloat(string(n), bits)
 	held := new(big.Rat).SetFloat64(float)
 	return err != nil || held == nil || held.Cmp(n.Exact()) != 0 && !n.isSpelling(float, bits)
 }

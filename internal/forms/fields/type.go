@@ -3,6 +3,7 @@ package fields
 import (
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"time"
 )
 
@@ -70,7 +71,10 @@ func deref(t reflect.Type) reflect.Type {
 // Range returns the bounds of an integer type, nil for those that are not written into a schema:
 // the upper bounds of 64 bits and the lower one of int64.
 func Range(t reflect.Type) (minimum, maximum *Number) {
-	bound := func(n int64) *Number { b := NumberOf(n); return &b }
+	bound := func(n int64) *Number {
+		b := Number(strconv.FormatInt(n, 10))
+		return &b
+	}
 	t = deref(t)
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -92,9 +96,9 @@ func (n Number) reasonOutside(t reflect.Type) string {
 	minimum, maximum := Range(t)
 	switch {
 	case minimum != nil && n.Compare(*minimum) < 0:
-		return "the Go type ends at " + minimum.text
+		return "the Go type ends at " + string(*minimum)
 	case maximum != nil && n.Compare(*maximum) > 0:
-		return "the Go type ends at " + maximum.text
+		return "the Go type ends at " + string(*maximum)
 	}
 	isFloat := t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64
 	switch {
@@ -113,9 +117,11 @@ func (n Number) reasonOutside(t reflect.Type) string {
 func (n Number) Fits(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return n.small || n.Exact().Num().IsInt64()
+		_, err := strconv.ParseInt(string(n), 10, 64)
+		return err == nil || n.Exact().Num().IsInt64()
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return n.small && n.value >= 0 || !n.small && n.Exact().Num().IsUint64()
+		_, err := strconv.ParseUint(string(n), 10, 64)
+		return err == nil || n.Exact().Num().IsUint64()
 	case reflect.Float32, reflect.Float64:
 		return n.FitsFloat(t.Bits())
 	}

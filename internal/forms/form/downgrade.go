@@ -7,11 +7,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// DowngradeTo20250618 returns a form's schema as revision 2025-06-18 knows forms:
-// titled choices become enum with enumNames, defaults of anything but booleans
-// are dropped (the server fills them in all the same), and what that revision
-// cannot ask for at all, several choices at once, is an error naming the field.
-// schema must be one that [Parse] or [Derive] accepted.
+// DowngradeTo20250618 returns a form's schema as revision 2025-06-18 knows forms: titled choices
+// become enum with enumNames, defaults of anything but booleans are dropped (the server fills them
+// in all the same), and what that revision cannot ask for at all, several choices at once, is an
+// error naming the field. schema must be one that [Parse] or [Derive] accepted.
 func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 	return rewrite(schema, func(key string, value []byte) ([]byte, error) {
 		if key != "properties" {

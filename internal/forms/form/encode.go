@@ -53,10 +53,10 @@ func (f *field) appendSchema(b []byte) []byte {
 		b = appendLimit(b, "maxLength", f.maxSize)
 	}
 	if f.minimum != nil {
-		b = append(append(b, `,"minimum":`...), f.minimum.String()...)
+		b = append(append(b, `,"minimum":`...), *f.minimum...)
 	}
 	if f.maximum != nil {
-		b = append(append(b, `,"maximum":`...), f.maximum.String()...)
+		b = append(append(b, `,"maximum":`...), *f.maximum...)
 	}
 	if f.kind == choice {
 		b = f.appendChoices(append(b, ','), "oneOf")

@@ -25,16 +25,16 @@ const (
 	RuleOther    = "other"
 )
 
-// A Fault is an [Error] about an answer for two readers more: a metric and the
-// person who is asked again. It never holds what was entered.
+// A Fault is an [Error] about an answer for two readers more: a metric and the person who is asked
+// again. It never holds what was entered.
 type Fault struct {
 	Field string // the name of the property; empty when the whole is at fault
 	Rule  string // one of the rules above
 	Words string // a sentence for the person
 }
 
-// maxLabel is how much of a field's title or name is repeated, in
-// characters: a peer may have chosen it.
+// maxLabel is how much of a field's title or name is repeated, in characters: a peer may have
+// chosen it.
 const maxLabel = 80
 
 // Explain says which rule an answer broke for which [Form.Accept] returned err.

@@ -142,7 +142,7 @@ func (f *field) checkTarget(raw []byte) string {
 		if s, err := jsonx.Text(raw); err != nil || !isGoTime(s) {
 			return "must be a date-time that a clock can show"
 		}
-	case !fields.NumberText(string(raw)).Fits(f.target):
+	case !fields.Number(string(raw)).Fits(f.target):
 		return "is out of range"
 	}
 	return ""
@@ -170,7 +170,7 @@ func (k kind) typeName() string {
 // for an unsigned type.
 func (f *field) appendValue(dst, raw []byte) []byte {
 	if f.needsRewrite(raw) {
-		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
+		return append(dst, fields.Number(string(raw)).Exact().Num().String()...)
 	}
 	return append(dst, raw...)
 }

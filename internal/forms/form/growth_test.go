@@ -85,9 +85,8 @@ func TestGrowth(t *testing.T) {
 	})
 }
 
-// TestGrowthOfItemsTimesValues: to look each item up among the values must not
-// take the product of both. Ten times the answer is ten times the items of ten
-// times the values.
+// TestGrowthOfItemsTimesValues: to look each item up among the values must not take the product of
+// both. Ten times the answer is ten times the items of ten times the values.
 func TestGrowthOfItemsTimesValues(t *testing.T) {
 	forms, contents := map[int]*form.Form{}, map[int][]byte{}
 	for _, size := range []int{testkit.Small, testkit.Medium, testkit.Large} {

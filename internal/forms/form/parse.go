@@ -348,8 +348,8 @@ func (p *parser) parseFormat(f *field, raw []byte) error {
 func limitReader(to **int) func(raw []byte) error {
 	return func(raw []byte) error {
 		n, err := fields.ParseNumber(string(raw))
-		if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
-			n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+		if err != nil || !n.IsInteger() || n.Compare("0") < 0 ||
+			n.Compare("2147483647") > 0 {
 			return errors.New("is not a count")
 		}
 		limit := int(n.Exact().Num().Int64())

@@ -12,8 +12,8 @@ type Secret struct {
 	Word  string // in its name or title
 }
 
-// FindSecret returns the first field of the form that looks like a request for a credential.
-// Where a peer's schema uses keywords outside the grammar, those are searched, too.
+// FindSecret returns the first field of the form that looks like a request for a credential. Where
+// a peer's schema uses keywords outside the grammar, those are searched, too.
 func (f *Form) FindSecret() Secret {
 	for i := range f.fields {
 		if word := f.fields[i].secretWord(); word != "" {

@@ -58,8 +58,8 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 // is not accepted is not matched twice at length.
 const flatShare = 8
 
-// maxFlatRequired is how many members an object may require to be flat: each member of a document is
-// compared with each.
+// maxFlatRequired is how many members an object may require to be flat: each member of a document
+// is compared with each.
 const maxFlatRequired = 32
 
 // errStop stops going over members or items.

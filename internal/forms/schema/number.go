@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -38,20 +39,11 @@ func newNumber(text json.Number) number {
 
 // smallInt returns text as an integer if it is small and spelled as one.
 func smallInt(text json.Number) (n int64, ok bool) {
-	digits := strings.TrimPrefix(string(text), "-")
-	if len(digits) > maxSmall {
+	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
 		return 0, false
 	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(digits[i]-'0')
-	}
-	if len(digits) < len(text) {
-		n = -n
-	}
-	return n, true
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
 }
 
 // checkNumber applies the bounds of a number, of which each is paid for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -55,16 +56,9 @@ func isSchema(v any) bool {
 	return false
 }
 
-// holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and
-// is none itself.
-func holdsSchemas(keyword string) bool {
-	switch keyword {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas",
-		"dependencies", "dependentRequired":
-		return true
-	}
-	return false
-}
+// namedSchemas are the keywords whose object holds subschemas by name and is none itself.
+var namedSchemas = [...]string{"properties", "patternProperties", "$defs", "definitions",
+	"dependentSchemas", "dependencies", "dependentRequired"}
 
 // countKeyword matches the keywords whose value is a length or a count.
 var countKeyword = regexp.MustCompile("^(min|max)(Length|Items|Properties|Contains)$")
@@ -97,7 +91,7 @@ func (s *scan) check(keyword string, value any) error {
 }
 
 func (s *scan) checkObject(keyword string, members map[string]any) error {
-	named := holdsSchemas(keyword)
+	named := slices.Contains(namedSchemas[:], keyword)
 	if !named {
 		if err := s.countSubschema(); err != nil {
 			return err

@@ -264,11 +264,10 @@ func (w *walker) checkInPlace(s *jsonschema.Schema, v any, noted bool) *fault {
 			return f
 		}
 	}
-	members, ok := v.(map[string]any)
-	if !ok || s.DependentRequired == nil && s.DependentSchemas == nil && s.Dependencies == nil {
-		return nil
+	if members, ok := v.(map[string]any); ok {
+		return w.checkDependencies(s, members, noted)
 	}
-	return w.checkDependencies(s, members, noted)
+	return nil
 }
 
 // countMatches counts the schemas that v matches, no further than to enough. All are tried for the

@@ -75,8 +75,8 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// What is inferred from Go types, and what other languages' libraries write, is
-// found valid on the bytes.
+// What is inferred from Go types, and what other languages' libraries write, is found valid on the
+// bytes.
 func TestAcceptsUsualSchemas(t *testing.T) {
 	for _, tt := range []struct{ name, schema, doc string }{
 		{"inferred",
@@ -117,8 +117,8 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	}
 	_, fault := s.Walk(v)
 	reference := s.Reference(v)
-	// Beside another fault, what the schema does not evaluate for it is no fault of its own.
-	// The compiler's validator shares the memory of paths between faults of propertyNames.
+	// Beside another fault, what the schema does not evaluate for it is no fault of its own. The
+	// compiler's validator shares the memory of paths between faults of propertyNames.
 	exact := !strings.Contains(string(s.Raw()), "unevaluated") &&
 		!strings.Contains(string(s.Raw()), "propertyNames")
 	if (reference == nil) != (decoded == nil) ||

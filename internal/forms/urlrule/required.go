@@ -25,8 +25,8 @@ func (r *Refusal) Error() string {
 // Unwrap returns Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Wire returns the response: an internal error that names the question. What is wrong is
-// the server's affair.
+// Wire returns the response: an internal error that names the question. What is wrong is the
+// server's affair.
 func (r *Refusal) Wire() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError,
 		"internal error: the URL of question %q is not allowed, so nothing was asked",

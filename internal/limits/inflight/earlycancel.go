@@ -1,8 +1,8 @@
 package inflight
 
-// This file remembers notifications/cancelled that arrive before the request that they
-// cancel. That happens when each message travels by itself, as in separate POSTs, or when the
-// request waits for its turn and the notification does not.
+// This file remembers notifications/cancelled that arrive before the request that they cancel. That
+// happens when each message travels by itself, as in separate POSTs, or when the request waits for
+// its turn and the notification does not.
 
 import (
 	"time"

@@ -1,7 +1,7 @@
 package quota
 
-// This file names principals to what counts by principal and need not know who they are:
-// guards, stores and quotas.
+// This file names principals to what counts by principal and need not know who they are: guards,
+// stores and quotas.
 
 import (
 	"crypto/hmac"
@@ -27,8 +27,7 @@ func OwnerKind(p protocol.Principal) byte {
 	return 1
 }
 
-// AppendPrincipal encodes a principal without ambiguity. It is part of the
-// layout of claims.
+// AppendPrincipal encodes a principal without ambiguity. It is part of the layout of claims.
 func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
 	return appendField(appendField(append(dst, OwnerKind(p)), p.Issuer), p.Subject)
 }

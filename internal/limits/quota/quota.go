@@ -1,6 +1,6 @@
-// Package quota bounds how much of one resource is in use: in all, and by each
-// account. It serves what a peer can make a server keep or run: calls, waiting
-// calls, sessions, subscriptions, stored states, spent ids, questions.
+// Package quota bounds how much of one resource is in use: in all, and by each account. It serves
+// what a peer can make a server keep or run: calls, waiting calls, sessions, subscriptions, stored
+// states, spent ids, questions.
 package quota
 
 import (
@@ -19,8 +19,8 @@ const (
 	Total Limit = "server"    // what all accounts together may use
 )
 
-// anonymousReserve is the part of a total that anonymous callers cannot use once
-// somebody authenticates: one of so many parts.
+// anonymousReserve is the part of a total that anonymous callers cannot use once somebody
+// authenticates: one of so many parts.
 const anonymousReserve = 4
 
 // Options configure a [Pool].
@@ -29,19 +29,18 @@ type Options[K comparable] struct {
 	Total int64
 	// Share is how much one authenticated account may use. Negative: no limit.
 	Share int64
-	// Authenticates means that callers of this pool can authenticate. Where it is
-	// false the pool learns it from the first account that is not anonymous.
+	// Authenticates means that callers of this pool can authenticate. Where it is false the pool
+	// learns it from the first account that is not anonymous.
 	Authenticates bool
-	// Local is an account that only Total bounds: the one client of a pipe. The
-	// zero value: there is none.
+	// Local is an account that only Total bounds: the one client of a pipe. The zero value: there
+	// is none.
 	Local K
 }
 
-// A Pool counts what each account uses of one resource. The zero K is the one
-// account of all anonymous callers. Nobody can tell them apart, so none of them
-// has a share: together they may use the whole total where nobody
-// authenticates, and else all but a quarter of it, so that they cannot lock out
-// those who do.
+// A Pool counts what each account uses of one resource. The zero K is the one account of all
+// anonymous callers. Nobody can tell them apart, so none of them has a share: together they may use
+// the whole total where nobody authenticates, and else all but a quarter of it, so that they cannot
+// lock out those who do.
 //
 // All methods may be called concurrently.
 type Pool[K comparable] struct {
@@ -66,10 +65,9 @@ func New[K comparable](opts Options[K]) *Pool[K] {
 	return &Pool[K]{opts: opts, authenticates: opts.Authenticates, by: map[K]int64{}}
 }
 
-// Take uses n units on behalf of an account. It returns the bound that they
-// would pass, and uses nothing then. The account's own bound is looked at first:
-// it is the one that the caller can do something about. No units pass no bound,
-// whatever the account uses already.
+// Take uses n units on behalf of an account. It returns the bound that they would pass, and uses
+// nothing then. The account's own bound is looked at first: it is the one that the caller can do
+// something about. No units pass no bound, whatever the account uses already.
 func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,9 +87,8 @@ func (p *Pool[K]) Take(account K, n int64) Limit {
 	return None
 }
 
-// ForceTake uses n units even above the bounds, for a holder that gave its units
-// back and cannot be refused now. [Pool.Take] refuses others until enough units
-// have been given back.
+// ForceTake uses n units even above the bounds, for a holder that gave its units back and cannot be
+// refused now. [Pool.Take] refuses others until enough units have been given back.
 func (p *Pool[K]) ForceTake(account K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,16 +140,15 @@ func (p *Pool[K]) isQueuedLocked(account K) bool {
 	return slices.ContainsFunc(p.queue, func(q *queued[K]) bool { return q.account == account })
 }
 
-// FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the
-// share of the account, or the total of all, whoever exceeded it; None if neither.
+// FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the share of the
+// account, or the total of all, whoever exceeded it; None if neither.
 func (p *Pool[K]) FindExceeded(account K) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.findLimitLocked(account, 0)
 }
 
-// CanEverTake reports whether an account could use n units if nothing else was in
-// use.
+// CanEverTake reports whether an account could use n units if nothing else was in use.
 func (p *Pool[K]) CanEverTake(account K, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,8 +171,8 @@ func (p *Pool[K]) giveLocked(account K, n int64) {
 	p.grantLocked()
 }
 
-// ReserveForAuthenticated reports that callers of this pool can authenticate, from
-// now on: anonymous callers get no more than all but a quarter.
+// ReserveForAuthenticated reports that callers of this pool can authenticate, from now on:
+// anonymous callers get no more than all but a quarter.
 func (p *Pool[K]) ReserveForAuthenticated() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 
 const anonymous, local = "", "local"
 
-// fill takes single units until it is refused. It returns how many it got and
-// which bound refused it.
+// fill takes single units until it is refused. It returns how many it got and which bound refused
+// it.
 func fill(p *quota.Pool[string], account string) (n int, limit quota.Limit) {
 	for limit = p.Take(account, 1); limit == quota.None && n < 1000; limit = p.Take(account, 1) {
 		n++

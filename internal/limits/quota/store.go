@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// The bounds of [Store.RetryAfter]. An entry that expires in a moment makes room
-// for one caller of many; and nobody waits for an hour, while room comes back
-// whenever something is given up early.
+// The bounds of [Store.RetryAfter]. An entry that expires in a moment makes room for one caller of
+// many; and nobody waits for an hour, while room comes back whenever something is given up early.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -16,22 +15,22 @@ const (
 
 // StoreOptions configure a [Store].
 type StoreOptions struct {
-	// MaxEntries and MaxBytes bound what all accounts together may have stored.
-	// An account may have the part of each that [ShareOf] tells.
+	// MaxEntries and MaxBytes bound what all accounts together may have stored. An account may have
+	// the part of each that [ShareOf] tells.
 	MaxEntries, MaxBytes int64
 	// Local is an account that only the totals bound, "": none.
 	Local string
 }
 
-// A Store holds values by id until they expire, each on behalf of an account,
-// and bounds their number and size in all and by account. Get and Put first forget
-// what has expired; the other methods count it until then. Nothing else is forgotten
-// unless the caller says so. That is why it is not built on package recent, whose Map evicts the
-// oldest value for a new one and gives all values the same time: a full Store refuses.
+// A Store holds values by id until they expire, each on behalf of an account, and bounds their
+// number and size in all and by account. Get and Put first forget what has expired; the other
+// methods count it until then. Nothing else is forgotten unless the caller says so. That is why it
+// is not built on package recent, whose Map evicts the oldest value for a new one and gives all
+// values the same time: a full Store refuses.
 //
 // A store may hold half a million entries, which the garbage collector would look at again and
-// again. So entries lie in slabs, refer to each other by index, and are found by a digest of
-// their id: apart from its account an entry has no pointers but those of its value.
+// again. So entries lie in slabs, refer to each other by index, and are found by a digest of their
+// id: apart from its account an entry has no pointers but those of its value.
 //
 // It has no lock: the caller must not use it concurrently.
 type Store[V any] struct {
@@ -43,8 +42,8 @@ type Store[V any] struct {
 	sized          queue // the entries with a size
 }
 
-// An Entry is one value of a [Store]. It must not be used once it was removed or
-// has expired: its memory is used again.
+// An Entry is one value of a [Store]. It must not be used once it was removed or has expired: its
+// memory is used again.
 type Entry[V any] struct {
 	Value V
 
@@ -94,8 +93,8 @@ func (s *Store[V]) ReserveForAuthenticated() {
 	s.bytes.ReserveForAuthenticated()
 }
 
-// Put stores a value of some size under an id that is not taken. It returns the
-// bound that the entry would pass, and stores nothing then.
+// Put stores a value of some size under an id that is not taken. It returns the bound that the
+// entry would pass, and stores nothing then.
 func (s *Store[V]) Put(id, owner string, v V, size int64, until time.Time) Limit {
 	s.removeExpired()
 	if limit := s.entries.Take(owner, 1); limit != None {
@@ -125,8 +124,8 @@ func (s *Store[V]) account(name string) *account {
 	return a
 }
 
-// Resize changes the size of an entry. It returns the bound that it would pass,
-// and changes nothing then.
+// Resize changes the size of an entry. It returns the bound that it would pass, and changes nothing
+// then.
 func (s *Store[V]) Resize(e *Entry[V], size int64) Limit {
 	if more := size - e.size; more > 0 {
 		if limit := s.bytes.Take(e.account.name, more); limit != None {
@@ -153,9 +152,9 @@ func (s *Store[V]) setSize(e *Entry[V], size int64) {
 	}
 }
 
-// OldestSized returns the entry that has had a size for longest, of all entries if limit is
-// Total and of those with the account of e if limit is Share. It is what to shrink when Resize
-// refuses e with that limit. Nil: no entry has a size.
+// OldestSized returns the entry that has had a size for longest, of all entries if limit is Total
+// and of those with the account of e if limit is Share. It is what to shrink when Resize refuses e
+// with that limit. Nil: no entry has a size.
 func (s *Store[V]) OldestSized(e *Entry[V], limit Limit) *Entry[V] {
 	if limit == Share {
 		return s.slabs.at(e.account.sized.first)
@@ -163,8 +162,7 @@ func (s *Store[V]) OldestSized(e *Entry[V], limit Limit) *Entry[V] {
 	return s.slabs.at(s.sized.first)
 }
 
-// CanEverResize reports whether an entry could have a size if no other entry had
-// any.
+// CanEverResize reports whether an entry could have a size if no other entry had any.
 func (s *Store[V]) CanEverResize(e *Entry[V], size int64) bool {
 	return s.bytes.CanEverTake(e.account.name, size)
 }

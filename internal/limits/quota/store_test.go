@@ -84,8 +84,8 @@ func TestShareOf(t *testing.T) {
 	}
 }
 
-// TestARefusedAccountIsKnownToAuthenticate: anonymous callers took everything
-// before anybody authenticated, and leave room from then on.
+// TestARefusedAccountIsKnownToAuthenticate: anonymous callers took everything before anybody
+// authenticated, and leave room from then on.
 func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	p := quota.New(quota.Options[string]{Total: 8, Share: 2})
 	fill(p, anonymous)
@@ -101,8 +101,8 @@ func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	}
 }
 
-// TestStoreKeepsWhatItShould compares a store with a map and a list, through many changes in
-// which entries come, change their size, are removed and expire.
+// TestStoreKeepsWhatItShould compares a store with a map and a list, through many changes in which
+// entries come, change their size, are removed and expire.
 func TestStoreKeepsWhatItShould(t *testing.T) {
 	type kept struct {
 		value, size int
@@ -193,8 +193,8 @@ func TestStoreKeepsWhatItShould(t *testing.T) {
 	})
 }
 
-// TestStoreKeepsEntriesOfAllTimes: a time that does not fit into nanoseconds is no reason to
-// forget what must be remembered.
+// TestStoreKeepsEntriesOfAllTimes: a time that does not fit into nanoseconds is no reason to forget
+// what must be remembered.
 func TestStoreKeepsEntriesOfAllTimes(t *testing.T) {
 	s := quota.NewStore[int](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
 	far := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// A List holds values in the order in which they were added. The zero List is
-// empty. It is not safe for concurrent use.
+// A List holds values in the order in which they were added. The zero List is empty. It is not safe
+// for concurrent use.
 type List[T any] struct{ ends Entry[T] } // sentinel of a ring
 
-// An Entry is the place of a value in a [List] or a [Queue]. It is a field of
-// the value itself, so that adding and removing allocate nothing. The zero
-// Entry is in no list.
+// An Entry is the place of a value in a [List] or a [Queue]. It is a field of the value itself, so
+// that adding and removing allocate nothing. The zero Entry is in no list.
 type Entry[T any] struct {
 	value      T
 	since      time.Time
@@ -35,8 +34,7 @@ func (e *Entry[T]) Unlink() {
 	*e = Entry[T]{}
 }
 
-// Append adds v at the end, with e as its entry. An entry that was in a list
-// moves.
+// Append adds v at the end, with e as its entry. An entry that was in a list moves.
 func (l *List[T]) Append(e *Entry[T], v T) {
 	e.Unlink()
 	ends := &l.ends
@@ -47,8 +45,7 @@ func (l *List[T]) Append(e *Entry[T], v T) {
 	ends.prev.next, ends.prev = e, e
 }
 
-// Oldest returns the entry that has been in the list longest, nil if the list is
-// empty.
+// Oldest returns the entry that has been in the list longest, nil if the list is empty.
 func (l *List[T]) Oldest() *Entry[T] {
 	if l.ends.next == nil || l.ends.next == &l.ends {
 		return nil
@@ -56,10 +53,9 @@ func (l *List[T]) Oldest() *Entry[T] {
 	return l.ends.next
 }
 
-// A Queue is a [List] that evicts each value a fixed time after it was added,
-// unless it was removed before. One timer serves all values, so an idle value
-// costs no goroutine and no timer of its own. All methods may be called
-// concurrently.
+// A Queue is a [List] that evicts each value a fixed time after it was added, unless it was removed
+// before. One timer serves all values, so an idle value costs no goroutine and no timer of its own.
+// All methods may be called concurrently.
 type Queue[T any] struct {
 	after time.Duration
 	evict func(T)
@@ -71,9 +67,8 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue returns a queue that calls evict for each value after that time; a
-// negative time means never. evict is called from a goroutine of its own, without
-// any lock held.
+// NewQueue returns a queue that calls evict for each value after that time; a negative time means
+// never. evict is called from a goroutine of its own, without any lock held.
 func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 	return &Queue[T]{after: after, evict: evict}
 }

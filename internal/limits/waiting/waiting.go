@@ -1,12 +1,11 @@
-// Package waiting makes it visible to everything around a call that the call
-// waits for a person. While it does, clocks stop and slots are given back, and
-// whoever shuts down can end the wait without ending calls that work.
+// Package waiting lets the code around a call know that the call waits for a person. While it does,
+// clocks stop, slots are given back, heartbeats go to the caller, and a shutdown can end the wait
+// without ending calls that work.
 //
-// Whatever puts a question to a person calls [Wait.Begin] and, when the question is
-// answered or withdrawn, [Wait.End]. What surrounds a call
-// (middleware, a transport, a router) puts a [Watch] into its context and is told
-// when the call begins and ends to wait. A call waits while any of its questions
-// is open, however many goroutines ask.
+// Code that asks a person calls [Wait.Begin] and, when the question is answered or withdrawn,
+// [Wait.End]. Code around a call (middleware, a transport, a router) puts a [Watch] into its
+// context and hears when the call begins and ends to wait. A call waits while any of its questions
+// is open. A [Clock] measures that time, a [Heartbeat] shows the caller that the call is alive.
 package waiting
 
 import (
@@ -21,28 +20,26 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrClosing is the cause with which waits end when a server closes. Its text
-// is for the caller. Causes of other packages match it with [errors.Is].
+// ErrClosing is the cause with which waits end when a server closes. Its text is for the caller.
+// Causes of other packages match it with [errors.Is].
 var ErrClosing = errors.New("the server is closing, call again")
 
-// closingRetryAfter is when a caller may try again that a closing server refuses:
-// another process may take its place soon.
+// closingRetryAfter is short: another process may soon take the place of a server that closes.
 const closingRetryAfter = time.Second
 
-// RefuseClosing returns [ErrClosing] as the error that a caller gets.
+// RefuseClosing returns [ErrClosing] as the caller gets it.
 func RefuseClosing() *protocol.Error {
 	return quota.Refuse(quota.None, closingRetryAfter, "%s", ErrClosing.Error())
 }
 
 // A Listener hears when a call begins and ends to wait.
 type Listener interface {
-	// SetWaiting is called by one goroutine at a time, with true and false by
-	// turns; with false before the call goes on. It must return soon and must
-	// not call [Begin].
+	// SetWaiting is called alternately with true and false, by one goroutine at a time; with false
+	// before the call goes on. It must return soon and must not call [Begin].
 	SetWaiting(waiting bool)
 }
 
-// A Resumer is a [Listener] that may hold a call back which has been answered.
+// A Resumer is a [Listener] that may delay a call which has been answered.
 type Resumer interface {
 	Listener
 	// AwaitResume returns when the call may go on, or the cause with which ctx ends before. It
@@ -50,24 +47,23 @@ type Resumer interface {
 	AwaitResume(ctx context.Context) error
 }
 
-// A Watch follows the waits of all calls under the context that carries it. It
-// must not be copied. All methods may be called concurrently.
+// A Watch follows the waits of all calls under the context that carries it. It must not be copied.
+// All methods may be called concurrently.
 type Watch struct {
 	parent   context.Context
 	listener Listener
 
 	mu    sync.Mutex
 	waits []*Wait  // that are open
-	room  [1]*Wait // for one, as a rule
-	ended error    // why none may be open any more, nil: they may
+	room  [1]*Wait // for the usual one
+	ended error    // why no wait may be open any more; nil: they may
 }
 
-// A Canceler ends something with a cause, such as a context. Its Cancel must
-// return soon and may be called more than once, and while the wait begins.
+// A Canceler ends something with a cause, such as a context. Cancel must return soon, and may be
+// called more than once and while the wait begins.
 type Canceler interface{ Cancel(cause error) }
 
-// A Wait is one or more questions that a call waits for. It is used once and must
-// not be copied.
+// A Wait is one or more questions that a call waits for. It is used once and must not be copied.
 type Wait struct {
 	innermost *Watch
 	questions Canceler // nil: they cannot be withdrawn from outside
@@ -79,43 +75,37 @@ type watchKey struct{}
 // Key is the key under which a context carries a [Watch].
 func Key() any { return watchKey{} }
 
-// Attach prepares a Watch and returns a context that carries it, for those who have no context of
-// their own. listener may be nil. It is called once, before anything else.
+// Attach prepares a Watch and returns a context that carries it, for code without a context type of
+// its own. listener may be nil. It is called once, before anything else.
 func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
 	w.parent, w.listener = parent, listener
 	return context.WithValue(parent, watchKey{}, w)
 }
 
-// A LazyWatch creates a [Watch] when somebody asks for it, since most calls never wait for
-// a person. The zero value is ready. It must not be copied.
+// A LazyWatch creates a [Watch] on demand, since most calls never wait for a person. The zero value
+// is ready. It must not be copied.
 type LazyWatch struct{ watch atomic.Pointer[Watch] }
 
-// Ensure returns the watch for a context below parent, which answers [Key] with it. listener may be
-// nil. The first call creates it. Calls may overlap.
+// Ensure returns the watch for a context below parent, whose Value returns it for [Key]. The first
+// call creates it. listener may be nil. Calls may overlap.
 func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
-	if w := l.watch.Load(); w != nil {
-		return w
+	if l.watch.Load() == nil {
+		l.watch.CompareAndSwap(nil, &Watch{parent: parent, listener: listener})
 	}
-	w := &Watch{parent: parent, listener: listener}
-	if !l.watch.CompareAndSwap(nil, w) {
-		return l.watch.Load()
-	}
-	return w
+	return l.watch.Load()
 }
 
 type listenerFunc func(bool)
 
 func (f listenerFunc) SetWaiting(waiting bool) { f(waiting) }
 
-// WithWatch returns a context that has tell called with true when a call under
-// it begins to wait, and with false when its last question is answered or
-// withdrawn: before the call goes on. For tell holds what [Listener] says.
+// WithWatch returns a context with a watch whose [Listener] is tell.
 func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
 	return new(Watch).Attach(ctx, listenerFunc(tell))
 }
 
-// WithWatchOf returns a context whose waits the watches around of hear of: for a
-// call that asks with a context that is not its own.
+// WithWatchOf returns a context whose waits are reported to the watches of the context of, too: for
+// a call that asks with a context that is not its own.
 func WithWatchOf(ctx, of context.Context) context.Context {
 	own := from(of)
 	for w := from(ctx); w != nil; w = from(w.parent) {
@@ -134,17 +124,17 @@ func from(ctx context.Context) *Watch {
 	return w
 }
 
-// Begin reports that the call of ctx waits for a person from now on. The caller
-// calls end when it does not any more; further calls of end do nothing.
+// Begin reports that the call of ctx waits for a person, until end is called. Further calls of end
+// do nothing.
 func Begin(ctx context.Context) (end func()) {
 	w := &Wait{}
 	w.Begin(ctx, nil)
 	return w.End
 }
 
-// Begin reports that the call of ctx waits for a person from now on. questions, if
-// not nil, are cancelled when the wait is to end, at once where calls under ctx
-// may not wait; the caller still calls [Wait.End].
+// Begin reports that the call of ctx waits for a person from now on. questions, if not nil, are
+// cancelled when the wait is to end, at once where calls under ctx may not wait; the caller still
+// calls [Wait.End].
 func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	one.innermost, one.questions = from(ctx), questions
 	for w := one.innermost; w != nil; w = from(w.parent) {
@@ -161,8 +151,8 @@ func (one *Wait) End() {
 	}
 }
 
-// Resume waits until the call may go on, after [Wait.End]. It asks the watches from the innermost
-// on and returns the cause of ctx if that ends before.
+// Resume waits until the call may go on, after [Wait.End]. It asks the watches, the innermost
+// first, and returns the cause of ctx if that ends before.
 func (one *Wait) Resume(ctx context.Context) error {
 	for w := one.innermost; w != nil; w = from(w.parent) {
 		if r, ok := w.listener.(Resumer); ok {
@@ -174,8 +164,8 @@ func (one *Wait) Resume(ctx context.Context) error {
 	return nil
 }
 
-// removeFrom ends the wait for w and all around it, even if one of the listeners
-// panics: the clock of another must not stand still for ever.
+// removeFrom ends the wait for w and the watches around it, even if a listener panics: the clock of
+// another must not stand still for ever.
 func (one *Wait) removeFrom(w *Watch) {
 	if w == nil {
 		return
@@ -184,7 +174,7 @@ func (one *Wait) removeFrom(w *Watch) {
 	w.removeWait(one)
 }
 
-// addWait returns why the calls under the watch may not wait, nil if they may.
+// addWait returns why calls under the watch may not wait, nil if they may.
 func (w *Watch) addWait(one *Wait) (ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,8 +204,8 @@ func (w *Watch) removeWait(one *Wait) {
 	}
 }
 
-// End withdraws the questions of the waits under the watch, and of those that begin
-// later, where they can be withdrawn. Calls that do not wait go on.
+// End withdraws the questions of the waits under the watch, and of those that begin later, where
+// they can be withdrawn. Calls that do not wait go on.
 func (w *Watch) End(cause error) {
 	w.mu.Lock()
 	if w.ended == nil {

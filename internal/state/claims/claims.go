@@ -95,21 +95,21 @@ type Memo struct {
 }
 
 // A Mark is what the journal of a flow keeps of a question besides its key, kind, form
-// and answer. In guard style only the number of invalid answers is set.
+// and answer.
 type Mark struct {
 	Set          bool     // asked in flow style
 	Again        bool     // asked once more because it had changed
 	Invalid      int      // answers in a row that did not fit; in guard style as well
+	Unread       bool     // guard style alone: the last answer fitted, and nothing has read it
 	PromptDigest [16]byte // digest of the text for the person or the model
 }
 
 // MaxInvalidAnswers is the largest Mark.Invalid: a flow ends at that many.
 const MaxInvalidAnswers = 3
 
-// layout is the first byte of claims. A release that changes what the
-// bytes say, or what the digest of the arguments is taken over, writes the next
-// number and still reads the number of the release before. Numbers 1 to 3 were
-// in no release, so nothing reads them.
+// layout is the first byte of claims. A release that changes what the bytes say, or what the digest
+// of the arguments is taken over, writes the next number and still reads the number of the release
+// before. Numbers 1 to 3 were in no release, so nothing reads them.
 const layout = 4
 
 // EncodedSize is an upper estimate of what AppendTo writes, so that the buffer need not grow.
@@ -152,8 +152,8 @@ func kindCode(kind protocol.InputKind) byte {
 	return 0
 }
 
-// AppendTo writes the claims. Every string is length-prefixed, so that no two
-// different claims have the same encoding.
+// AppendTo writes the claims. Every string is length-prefixed, so that no two different claims have
+// the same encoding.
 func (c *Claims) AppendTo(dst []byte) []byte {
 	dst = quota.AppendPrincipal(append(dst, layout), c.Principal)
 	dst = appendField(dst, c.Method)
@@ -208,12 +208,13 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark: one of these, and in its upper half how many
-// answers in a row were invalid.
+// The first byte of a mark: one of these, and in its upper half how many answers in a row were
+// invalid.
 const (
 	markNone = iota
 	markOnce
 	markAgain
+	markUnread
 
 	markInvalidShift = 4
 )
@@ -221,6 +222,8 @@ const (
 func appendMark(dst []byte, m Mark) []byte {
 	first := byte(min(m.Invalid, MaxInvalidAnswers)) << markInvalidShift
 	switch {
+	case !m.Set && m.Unread:
+		return append(dst, first|markUnread)
 	case !m.Set:
 		return append(dst, first)
 	case m.Again:

@@ -222,8 +222,8 @@ func TestOtherLayoutsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestClaimsHaveOneEncoding changes each byte of honest claims to each other,
-// and pads each that may be a number. What is still read is written as it came.
+// TestClaimsHaveOneEncoding changes each byte of honest claims to each other, and pads each that
+// may be a number. What is still read is written as it came.
 func TestClaimsHaveOneEncoding(t *testing.T) {
 	honest := guardClaims(t, authenticated)
 	honest.Span = claims.Span{Trace: [16]byte{15: 1}, Span: [8]byte{1}}
@@ -293,8 +293,8 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds junk to the decoder, which somebody else's sealer may let through. What
-// it reads it must write again as it was.
+// FuzzDecode feeds junk to the decoder, which somebody else's sealer may let through. What it reads
+// it must write again as it was.
 func FuzzDecode(f *testing.F) {
 	full, flow := vector(f, guardVectors, authenticated.name), vector(f, flowVectors, "flow")
 	for _, seed := range [][]byte{

@@ -17,9 +17,9 @@ var (
 	ErrLayout    = errors.New("request state: claims in a layout that this release does not read")
 )
 
-// Decode reads what [Claims.AppendTo] wrote. It is given authenticated bytes, but a
-// Sealer may be anybody's, so it trusts nothing. Text that is the same in like,
-// which is the usual case, is taken from there instead of being copied. The result refers to data.
+// Decode reads what [Claims.AppendTo] wrote. It is given authenticated bytes, but a Sealer may be
+// anybody's, so it trusts nothing. Text that is the same in like, which is the usual case, is taken
+// from there instead of being copied. The result refers to data.
 func Decode(data []byte, like *Claims) (*Claims, error) {
 	r := &reader{data: data}
 	if first := r.readByte(); r.bad {
@@ -49,24 +49,8 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	}
 	c.Span = r.readSpan()
 	c.App, c.OtherApp = r.readExpected(like.App), r.readString()
-	if n := r.readCount(len(data)); n > 0 {
-		c.Asked = make([]Question, 0, min(n, 64))
-		for range n {
-			if r.bad {
-				break
-			}
-			c.Asked = append(c.Asked, r.readAsked())
-		}
-	}
-	if n := r.readCount(len(data)); n > 0 {
-		c.Answers = make([]Answer, 0, min(n, 64))
-		for range n {
-			if r.bad {
-				break
-			}
-			c.Answers = append(c.Answers, r.readAnswer())
-		}
-	}
+	c.Asked = readList(r, (*reader).readAsked)
+	c.Answers = readList(r, (*reader).readAnswer)
 	switch r.readByte() {
 	case 0:
 	case 1:
@@ -75,20 +59,15 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 		r.bad = true
 	}
 	c.Version = r.readString()
-	for range r.readCount(len(data)) {
-		if r.bad {
-			break
-		}
-		c.Memos = append(c.Memos, Memo{r.readString(), r.readField()})
-	}
+	c.Memos = readList(r, func(r *reader) Memo { return Memo{r.readString(), r.readField()} })
 	if r.bad || len(r.data) != 0 {
 		return nil, ErrMalformed
 	}
 	return c, nil
 }
 
-// A reader takes fields off the front of data. After a failure everything
-// reads as zero and bad stays set.
+// A reader takes fields off the front of data. After a failure everything reads as zero and bad
+// stays set.
 type reader struct {
 	data []byte
 	bad  bool
@@ -122,8 +101,8 @@ func (r *reader) readCount(limit int) int {
 	return int(n)
 }
 
-// isPadded reports whether the number in the first size bytes has a shorter encoding. One
-// value has one encoding.
+// isPadded reports whether the number in the first size bytes has a shorter encoding. One value has
+// one encoding.
 func (r *reader) isPadded(size int) bool { return size > 1 && r.data[size-1] == 0 }
 
 func (r *reader) readTime() time.Time {
@@ -178,6 +157,18 @@ func (r *reader) readKind() protocol.InputKind {
 	return kindCodes[code]
 }
 
+// readList reads a list, nil for an empty one.
+func readList[T any](r *reader, read func(*reader) T) (list []T) {
+	n := r.readCount(len(r.data))
+	if n > 0 {
+		list = make([]T, 0, min(n, 64))
+	}
+	for ; n > 0 && !r.bad; n-- {
+		list = append(list, read(r))
+	}
+	return list
+}
+
 func (r *reader) readAsked() Question {
 	q := Question{Key: r.readString(), Kind: r.readKind()}
 	if q.Kind == protocol.KindElicitForm {
@@ -217,6 +208,9 @@ func (r *reader) readMark() (m Mark) {
 	}
 	switch first & (1<<markInvalidShift - 1) {
 	case markNone:
+		return m
+	case markUnread:
+		m.Unread = true
 		return m
 	case markOnce:
 	case markAgain:

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// canonicalBuffers holds buffers for canonical forms. One grows to the largest
-// arguments seen, so those over maxCanonicalBuffer are not kept.
+// canonicalBuffers holds buffers for canonical forms. One grows to the largest arguments seen, so
+// those over maxCanonicalBuffer are not kept.
 var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCanonicalBuffer = 64 << 10
@@ -23,11 +23,11 @@ func putCanonicalBuffer(buf *[]byte) {
 	}
 }
 
-// DigestArguments returns the SHA-256 of the canonical form of a request's
-// arguments: members sorted, strings without needless escapes, numbers as they
-// are spelled, absent as {}. A state sealed for one set of arguments opens for
-// no other. Numbers keep their spelling because a handler may read it: to one
-// that decodes into an integer, or prints what it got, 1 and 1.0 are two things.
+// DigestArguments returns the SHA-256 of the canonical form of a request's arguments: members
+// sorted, strings without needless escapes, numbers as they are spelled, absent as {}. A state
+// sealed for one set of arguments opens for no other. Numbers keep their spelling because a handler
+// may read it: to one that decodes into an integer, or prints what it got, 1 and 1.0 are two
+// things.
 func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -56,9 +56,8 @@ func DigestQuestion(kind protocol.InputKind, key string, form [32]byte,
 
 // Fingerprint identifies a set of answers, whatever their order.
 func Fingerprint(responses protocol.InputResponses) [32]byte {
-	// Each answer is hashed alone and the hashes are combined by addition
-	// modulo 2^256, byte-wise with carry, so that order does not matter but
-	// every answer does.
+	// Each answer is hashed alone and the hashes are combined by addition modulo 2^256, byte-wise
+	// with carry, so that order does not matter but every answer does.
 	var sum [32]byte
 	buf := canonicalBuffers.Get().(*[]byte)
 	defer putCanonicalBuffer(buf)

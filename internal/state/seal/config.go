@@ -11,10 +11,10 @@ import (
 //
 //	id:secret,id:secret
 //
-// whose first key is the primary. A secret is in base64, of either alphabet, with
-// or without padding. White space is ignored everywhere, so wrapped lines and a
-// final newline do no harm. An empty entry is an error: were the first one
-// dropped, an old key would become the primary unnoticed.
+// whose first key is the primary. A secret is in base64, of either alphabet, with or without
+// padding. White space is ignored everywhere, so wrapped lines and a final newline do no harm. An
+// empty entry is an error: were the first one dropped, an old key would become the primary
+// unnoticed.
 //
 // Errors name an entry by its position and quote nothing of the text.
 func ParseKeyring(text string) (*Keyring, error) {
@@ -63,8 +63,8 @@ func parseEntry(entry string) (Key, error) {
 	return NewKey(id, secret)
 }
 
-// decodeSecret reads base64 in any of its usual forms. Stray tail bits are refused
-// all the same: in a secret they are the sign of a character lost in copying.
+// decodeSecret reads base64 in any of its usual forms. Stray tail bits are refused all the same: in
+// a secret they are the sign of a character lost in copying.
 func decodeSecret(text string) ([]byte, error) {
 	if strings.HasSuffix(text, "=") && len(text)%4 != 0 {
 		return nil, errors.New("secret is not valid base64: wrong padding")

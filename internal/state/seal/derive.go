@@ -14,12 +14,12 @@ const (
 	formatName    = "rondo/requestState"
 	formatVersion = 1
 
-	// purpose is in both halves of the derivation, so that a secret shared with
-	// another protocol, or with a later version of this one, yields other keys.
+	// purpose is in both halves of the derivation, so that a secret shared with another protocol,
+	// or with a later version of this one, yields other keys.
 	purpose = formatName + "/v1"
 
-	// derivePurpose is the salt of the extraction in newSecretDeriver, whose
-	// results are secrets of their own and must not be keys of tokens.
+	// derivePurpose is the salt of the extraction in newSecretDeriver, whose results are secrets of
+	// their own and must not be keys of tokens.
 	derivePurpose = "rondo/derive/v1"
 
 	saltSize  = 12 // first half of the token's random bytes: chooses the AES key
@@ -35,9 +35,9 @@ type deriver func(salt []byte) (cipher.AEAD, error)
 //	prk = HKDF-Extract(SHA-256, salt: purpose, secret)
 //	key = HKDF-Expand(SHA-256, prk, info: purpose | len(id) | id | salt, 32 bytes)
 //
-// prk does not depend on the token and is computed here. What is left is a single
-// HMAC, as 32 bytes are the first and only block of the expansion, and its keyed
-// states are kept for the next token: that is worth a dozen allocations.
+// prk does not depend on the token and is computed here. What is left is a single HMAC, as 32 bytes
+// are the first and only block of the expansion, and its keyed states are kept for the next token:
+// that is worth a dozen allocations.
 func newDeriver(id string, secret []byte) deriver {
 	prk, err := hkdf.Extract(sha256.New, secret, []byte(purpose))
 	if err != nil {
@@ -93,8 +93,8 @@ func newSecretDeriver(id string, secret []byte) secretDeriver {
 	}
 }
 
-// additionalData returns what each token of a key authenticates besides its
-// plaintext. Lengths go first, so that no two inputs give the same bytes.
+// additionalData returns what each token of a key authenticates besides its plaintext. Lengths go
+// first, so that no two inputs give the same bytes.
 func additionalData(id string) []byte {
 	ad := append([]byte{byte(len(formatName))}, formatName...)
 	ad = append(ad, formatVersion, byte(len(id)))

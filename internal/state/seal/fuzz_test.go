@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// FuzzOpen looks for a panic, for a refusal without a known reason, and for a
-// token that opens though it is not the one spelling of its bytes.
+// FuzzOpen looks for a panic, for a refusal without a known reason, and for a token that opens
+// though it is not the one spelling of its bytes.
 func FuzzOpen(f *testing.F) {
 	seeds := append(acceptedVectors(f), refusedVectors(f)...)
 	if len(seeds) == 0 {

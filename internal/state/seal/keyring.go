@@ -8,13 +8,12 @@ import (
 	"sync"
 )
 
-// maxPooled is the greatest scratch buffer that is kept for reuse: the hard cap
-// of 64 KiB on a token, and what such a token decodes to. A single larger token
-// should not pin its memory.
+// maxPooled is the greatest scratch buffer that is kept for reuse: the hard cap of 64 KiB on a
+// token, and what such a token decodes to. A single larger token should not pin its memory.
 const maxPooled = 112 << 10
 
-// Keyring seals with one key and opens with several. It is immutable, safe for
-// concurrent use, and never prints a secret. Make one with [NewKeyring].
+// Keyring seals with one key and opens with several. It is immutable, safe for concurrent use, and
+// never prints a secret. Make one with [NewKeyring].
 type Keyring struct {
 	_ [0]func()
 
@@ -29,9 +28,9 @@ type member struct {
 	ad     []byte // additional data of the AEAD
 }
 
-// NewKeyring returns a keyring that seals with primary, and opens with primary
-// and each of older. Keys that are zero or share an id are refused, and so is a
-// process whose FIPS 140-only mode has no AES-GCM with a nonce of the caller's.
+// NewKeyring returns a keyring that seals with primary, and opens with primary and each of older.
+// Keys that are zero or share an id are refused, and so is a process whose FIPS 140-only mode has
+// no AES-GCM with a nonce of the caller's.
 func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	ring := &Keyring{
 		keys:    make([]member, 0, 1+len(older)),
@@ -54,9 +53,9 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
-// Derive returns a keyring for another purpose: its keys have the ids of the keys of r,
-// in the same order, and secrets that are derived from theirs. Neither keyring opens what
-// the other seals. The purpose must have at most 255 bytes.
+// Derive returns a keyring for another purpose: its keys have the ids of the keys of r, in the same
+// order, and secrets that are derived from theirs. Neither keyring opens what the other seals. The
+// purpose must have at most 255 bytes.
 func (r *Keyring) Derive(purpose string) *Keyring {
 	if len(purpose) > 255 {
 		panic("seal: the purpose is longer than 255 bytes")
@@ -89,8 +88,8 @@ func (r *Keyring) IDs() []string {
 // Ephemeral reports whether the key that seals is an ephemeral one.
 func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 
-// Seal returns a token that seals plaintext. It is fresh at every call, and a third longer than
-// the plaintext plus 42 bytes and the key id. Its length gives that of the plaintext away. The
+// Seal returns a token that seals plaintext. It is fresh at every call, and a third longer than the
+// plaintext plus 42 bytes and the key id. Its length gives that of the plaintext away. The
 // plaintext may be empty.
 func (r *Keyring) Seal(plaintext []byte) string {
 	return r.sealWith(plaintext, func(b []byte) { rand.Read(b) }) // never fails
@@ -118,8 +117,8 @@ func (r *Keyring) sealWith(plaintext []byte, random func([]byte)) string {
 }
 
 // Open returns the plaintext that token seals. A token of more than maxBytes bytes is refused
-// before any work. On failure Open returns nil and one of the Err variables, in a [KeyError]
-// where the key is at fault.
+// before any work. On failure Open returns nil and one of the Err variables, in a [KeyError] where
+// the key is at fault.
 func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error) {
 	buf := r.scratch.Get().(*[]byte)
 	defer r.recycleBuffer(buf)
@@ -149,8 +148,8 @@ func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error)
 	return plaintext, nil
 }
 
-// findKey returns the member with the given id, or nil. Ids are public, so looking
-// them up need not take constant time; rings are short, so it need not be a map.
+// findKey returns the member with the given id, or nil. Ids are public, so looking them up need not
+// take constant time; rings are short, so it need not be a map.
 func (r *Keyring) findKey(id []byte) *member {
 	for i := range r.keys {
 		if r.keys[i].id == string(id) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Every way in which Go commonly turns a value into text is answered with the same
-// description. Methods are on values, so that they hold for pointers too.
+// Every way in which Go commonly turns a value into text is answered with the same description.
+// Methods are on values, so that they hold for pointers too.
 
 // String describes the key by its id.
 func (k Key) String() string {
@@ -36,11 +36,7 @@ func (k Key) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, k.S
 
 // String describes the keyring by the ids of its keys, the primary first.
 func (r Keyring) String() string {
-	ids := make([]string, len(r.keys))
-	for i := range r.keys {
-		ids[i] = r.keys[i].id
-	}
-	return "seal.Keyring(ids=" + strings.Join(ids, " ") + ", secrets redacted)"
+	return "seal.Keyring(ids=" + strings.Join(r.IDs(), " ") + ", secrets redacted)"
 }
 
 // GoString is [Keyring.String].

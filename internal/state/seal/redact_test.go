@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestSecretsNeverPrint prints a key and a keyring in every way Go has, nested in
-// whatever may hold them, and looks for the secret in each of its spellings.
+// TestSecretsNeverPrint prints a key and a keyring in every way Go has, nested in whatever may hold
+// them, and looks for the secret in each of its spellings.
 func TestSecretsNeverPrint(t *testing.T) {
 	secret := secretBytes(9)
 	key := mustKey(t, "k9", 9)
@@ -51,8 +51,8 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestRedactionIsUniform has every verb print the description, so that a key is
-// recognised wherever it turns up.
+// TestRedactionIsUniform has every verb print the description, so that a key is recognised wherever
+// it turns up.
 func TestRedactionIsUniform(t *testing.T) {
 	key := mustKey(t, "k9", 9)
 	ring := mustRing(t, key, mustKey(t, "k8", 8))

@@ -76,8 +76,8 @@ func TestTokensAreFresh(t *testing.T) {
 	}
 }
 
-// TestFormat opens and seals a token by the description in the design record,
-// with nothing of the package but the key.
+// TestFormat opens and seals a token by the description in the design record, with nothing of the
+// package but the key.
 func TestFormat(t *testing.T) {
 	const id, plaintext = "2026-07.a_B", "what the record says"
 	ring := mustRing(t, mustKey(t, id, 7))
@@ -110,8 +110,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEveryTamperedByte puts every other character of the alphabet, and some from
-// outside it, at every position of a token.
+// TestEveryTamperedByte puts every other character of the alphabet, and some from outside it, at
+// every position of a token.
 func TestEveryTamperedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 2))
 	for _, plaintext := range []string{"", "a", "ab", "a state of some length"} {
@@ -163,8 +163,7 @@ func TestEveryTruncation(t *testing.T) {
 	}
 }
 
-// TestInsertedByte guards against decoders that skip bytes, as encoding/base64
-// does with CR and LF.
+// TestInsertedByte guards against decoders that skip bytes, as encoding/base64 does with CR and LF.
 func TestInsertedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	token := ring.Seal([]byte("state"))
@@ -235,8 +234,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestIDIsBound gives one secret two ids: a token of one must not open as the
-// other's, though the secret is right.
+// TestIDIsBound gives one secret two ids: a token of one must not open as the other's, though the
+// secret is right.
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
 	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))
@@ -337,8 +336,7 @@ func TestNewKeyringRefuses(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse is for the race detector, and for scratch that is shared by
-// mistake.
+// TestConcurrentUse is for the race detector, and for scratch that is shared by mistake.
 func TestConcurrentUse(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	var wg sync.WaitGroup

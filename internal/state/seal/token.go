@@ -5,33 +5,32 @@ import (
 	"strings"
 )
 
-// encoding refuses padding, tail bits that are not zero, and every byte outside
-// its alphabet but CR and LF, which it skips wherever they stand.
+// encoding refuses padding, tail bits that are not zero, and every byte outside its alphabet but CR
+// and LF, which it skips wherever they stand.
 var encoding = base64.RawURLEncoding.Strict()
 
-// headerSize is the size of what precedes the key id: the version and the length
-// of the id.
+// headerSize is the size of what precedes the key id: the version and the length of the id.
 const headerSize = 2
 
-// parts are the fields of a decoded token. They alias the buffer it was decoded
-// into, and have been checked for shape only.
+// parts are the fields of a decoded token. They alias the buffer it was decoded into, and have been
+// checked for shape only.
 type parts struct {
 	id, salt, nonce, sealed []byte
 }
 
-// parse decodes token into buf and splits it. It returns buf, possibly grown, for
-// the next use. No key has been looked at when it refuses.
+// parse decodes token into buf and splits it. It returns buf, possibly grown, for the next use. No
+// key has been looked at when it refuses.
 func parse(buf []byte, token string, maxBytes int) (parts, []byte, error) {
 	if len(token) > maxBytes {
 		return parts{}, buf, ErrTooLong
 	}
-	// What the decoder would skip. It refuses the rest itself, and looking at
-	// each byte here as well would take longer than all of the cryptography.
+	// What the decoder would skip. It refuses the rest itself, and looking at each byte here as
+	// well would take longer than all of the cryptography.
 	if strings.IndexByte(token, '\n') >= 0 || strings.IndexByte(token, '\r') >= 0 {
 		return parts{}, buf, ErrAlphabet
 	}
-	// The text and what it decodes to lie behind each other in buf: decoding a
-	// buffer onto itself is not documented to work.
+	// The text and what it decodes to lie behind each other in buf: decoding a buffer onto itself
+	// is not documented to work.
 	buf = append(buf[:0], token...)
 	buf, err := encoding.AppendDecode(buf, buf)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata from the tables in this file")
 
-// vector is one block of a file in testdata: a keyring, a token, and what Open
-// says. The files are the format's contract; a change to an accepted token in a
-// diff is a token in somebody's hands that no longer opens.
+// vector is one block of a file in testdata: a keyring, a token, and what Open says. The files are
+// the format's contract; a change to an accepted token in a diff is a token in somebody's hands
+// that no longer opens.
 type vector struct {
 	name      string
 	keys      string // as ParseKeyring takes them
@@ -42,8 +42,8 @@ var verdicts = map[string]error{
 	"ErrAuthentication":   seal.ErrAuthentication,
 }
 
-// The secrets of the vectors, as configured: counting bytes, so that nobody takes
-// them for real ones.
+// The secrets of the vectors, as configured: counting bytes, so that nobody takes them for real
+// ones.
 var (
 	vectorK1 = "k1:" + base64.RawURLEncoding.EncodeToString(counting(0x00, 32))
 	vectorK2 = "k2:" + base64.RawURLEncoding.EncodeToString(counting(0x40, 32))
@@ -109,8 +109,8 @@ func (v vector) check(t *testing.T) {
 	}
 }
 
-// sealed returns the token of plaintext under the first of keys, with 24 counting
-// bytes for the random ones.
+// sealed returns the token of plaintext under the first of keys, with 24 counting bytes for the
+// random ones.
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
@@ -148,8 +148,8 @@ func refusedVectors(t testing.TB) []vector {
 		changed[i] = b
 		return base64.RawURLEncoding.EncodeToString(changed)
 	}
-	// The token has whole groups of three bytes, hence no tail bits, and
-	// offsets in raw are: version 0, id length 1, id 2, salt 4, nonce 16, sealed 28.
+	// The token has whole groups of three bytes, hence no tail bits, and offsets in raw are:
+	// version 0, id length 1, id 2, salt 4, nonce 16, sealed 28.
 	last := len(raw) - 1
 	var vectors []vector
 	add := func(name, token, want string) {
@@ -204,8 +204,8 @@ func refusedVectors(t testing.TB) []vector {
 	return vectors
 }
 
-// setTailBit returns token with the lowest bit of its last character set. That is
-// a bit no byte of the token has room for, unless its length is a multiple of four.
+// setTailBit returns token with the lowest bit of its last character set. That is a bit no byte of
+// the token has room for, unless its length is a multiple of four.
 func setTailBit(t testing.TB, token string) string {
 	t.Helper()
 	end := len(token) - 1

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -198,7 +198,7 @@ func (g *Guard) retry(ctx context.Context, refused time.Duration,
 			return err
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) > refused ||
-			humantime.Sleep(ctx, retryInterval) != nil {
+			waiting.Sleep(ctx, retryInterval) != nil {
 			return err
 		}
 	}

@@ -14,24 +14,23 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An attack is one way in which the last leg of a flow is forged. reasonToSkip says what is missing
-// for it, nil: it needs nothing.
+// An attack is one way in which the last leg of a flow is forged.
 type attack struct {
-	name         string
-	reasonToSkip func(*Victim) string
-	steps        []step
+	name  string
+	lacks string // what the subject or the flow lacks for it, empty: nothing
+	steps []step
 }
 
-// A step is one forged leg. Each step plays the flow anew up to its last leg: a state that has been
-// used may be refused for that reason alone. forge changes that leg; its error ends the attack.
+// A step is one forged leg. Each step replays the flow up to its last leg, because a used state may
+// be refused for that reason alone. forge changes that leg; its error ends the attack.
 type step struct {
 	what  string
 	forge func(context.Context, *attempt) error
 	want  expectation
 }
 
-// An expectation is what must come of a forged leg. A server may leave one that it cannot read
-// unanswered if mayHang is set, and must serve the next flow.
+// An expectation is the required outcome of a forged leg. With mayHang a server need not answer a
+// leg that it cannot read, but must serve the next flow.
 type expectation struct {
 	words   string
 	isMet   func(*attempt, outcome) bool
@@ -67,75 +66,72 @@ const (
 	decline      = `{"action":"decline"}`
 )
 
-// listAttacks returns the attacks on the state (on what it says, on who sends it, with what, and on
-// how often), and those with answers that must not be taken.
+// listAttacks returns the attacks on the state (its content, its sender, the request that it comes
+// with, its reuse), and those with answers that must not be accepted.
 func (v *Victim) listAttacks() []attack {
+	unset := func(field string, set bool) string {
+		if set {
+			return ""
+		}
+		return "Subject." + field + " is not set, and this attack needs it"
+	}
+	singleUse := unset("SingleUse", v.target.SingleUse)
+	accept, arguments := "the last round accepts no form and no link", ""
+	for _, r := range v.honest.next.responses {
+		if accepts(r.Result) {
+			accept = ""
+		}
+	}
+	if v.flow.Request.Method == protocol.MethodReadResource {
+		arguments = "a resource has no arguments"
+	}
 	return []attack{
-		{"tamper", nil, tamperedStates()},
-		{"expire", needsLater, []step{{"an expired state", expireState, refused}}},
-		{"other user", needsTwoUsers, []step{{"the state of another user", changeUser, refused}}},
-		{"other target", nil, []step{
+		{"tamper", "", tamperedStates()},
+		{"expire", unset("Later", v.target.Later != nil), []step{
+			{"an expired state", expireState, refused}}},
+		{"other user", unset("TwoUsers", v.target.TwoUsers), []step{
+			{"the state of another user", changeUser, refused}}},
+		{"other target", "", []step{
 			{"the state at another target", changeTarget, refusedOrScope}}},
-		{"changed arguments", needsArguments, []step{
+		{"changed arguments", arguments, []step{
 			{"the state with other arguments", changeArguments, failed}}},
-		{"replay", needsSingleUse, []step{{"the same leg again", sendFirst, sameOutcome}}},
-		{"fork", needsSingleUse, []step{
+		{"replay", singleUse, []step{{"the same leg again", sendFirst, sameOutcome}}},
+		{"fork", singleUse, []step{
 			{"a state that was used with other answers", sendOtherAnswers, refused}}},
-		{"pre-seed", nil, []step{
+		{"pre-seed", "", []step{
 			{"answers to what was never asked", withState(protocol.RequestState{}), notAccepted},
 			{"answers with an empty state", withState(protocol.StateText("")), notAccepted},
 		}},
-		{"smuggle", needsStrictAccept, v.malformedAnswers(
+		{"smuggle", cmp.Or(unset("Lossy", !v.target.Lossy), accept), v.malformedAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`,
 			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
 			`{"action":"decline","content":CONTENT,"action":"accept"}`,
 			`{"action":"accept","action":"decline","content":CONTENT}`,
 		)},
-		{"wrap", nil, v.malformedAnswers(
+		{"wrap", "", v.malformedAnswers(
 			`{"method":"elicitation/create","result":ANSWER}`, `{"result":ANSWER}`, `[ANSWER]`,
 			`"accept"`, `null`, `true`, `{}`,
 		)},
-		{"wrong kind", nil, v.malformedAnswers(
+		{"wrong kind", "", v.malformedAnswers(
 			noRoots, otherMessage, `{"action":"accept","content":CONTENT}`,
 			`{"action":"accepted","content":CONTENT}`,
 			`{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
 		)},
-		{"wrong key", nil, wrongKeys("", "constructor", "__proto__", "toString")},
-		{"wrong content", needsAccept, v.wrongContents()},
+		{"wrong key", "", wrongKeys("", "constructor", "__proto__", "toString")},
+		{"wrong content", accept, v.wrongContents()},
 	}
 }
 
-// What is missing for an attack, "" for nothing.
-
-func needsLater(v *Victim) string     { return missing("Later", v.target.Later != nil) }
-func needsTwoUsers(v *Victim) string  { return missing("TwoUsers", v.target.TwoUsers) }
-func needsSingleUse(v *Victim) string { return missing("SingleUse", v.target.SingleUse) }
-
-func needsStrictAccept(v *Victim) string {
-	return cmp.Or(missing("Lossy", !v.target.Lossy), needsAccept(v))
+// edit returns a forge that only changes the leg.
+func edit(change func(*leg)) func(context.Context, *attempt) error {
+	return func(_ context.Context, s *attempt) error {
+		change(&s.last)
+		return nil
+	}
 }
 
-func missing(field string, present bool) string {
-	if present {
-		return ""
-	}
-	return "Subject." + field + " is not set, and this attack needs it"
-}
-
-func needsArguments(v *Victim) string {
-	if v.flow.Request.Method == protocol.MethodReadResource {
-		return "a resource has no arguments"
-	}
-	return ""
-}
-
-func needsAccept(v *Victim) string {
-	if slices.ContainsFunc(v.honest.next.responses, func(r protocol.KeyedResponse) bool {
-		return accepts(r.Result)
-	}) {
-		return ""
-	}
-	return "the last round accepts no form and no link"
+func withState(state protocol.RequestState) func(context.Context, *attempt) error {
+	return edit(func(l *leg) { l.state = state })
 }
 
 // tamperedStates have a character changed, added or removed.
@@ -194,22 +190,21 @@ func changeTarget(ctx context.Context, s *attempt) error {
 	return nil
 }
 
-// changeArguments changes one argument, or adds one.
+// changeArguments changes each text, or adds an argument where there is none.
 func changeArguments(_ context.Context, s *attempt) (err error) {
-	var arguments map[string]json.RawMessage
+	var arguments map[string]any
 	if s.last.arguments != nil {
 		if err := json.Unmarshal(s.last.arguments, &arguments); err != nil {
 			return fmt.Errorf("the arguments of the flow are no object: %w", err)
 		}
 	}
-	changed := map[string]json.RawMessage{"roundtriptest": json.RawMessage(`"added"`)}
+	changed := map[string]any{"roundtriptest": "added"}
 	for name, value := range arguments {
-		changed[name] = value
-		var text string
-		if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &text) == nil {
+		if text, ok := value.(string); ok {
 			delete(changed, "roundtriptest")
-			changed[name], _ = json.Marshal(text + "-changed") // a string has JSON
+			value = text + "-changed"
 		}
+		changed[name] = value
 	}
 	s.last.arguments, err = json.Marshal(changed)
 	return err
@@ -243,20 +238,10 @@ func sendOtherAnswers(ctx context.Context, s *attempt) error {
 	return err
 }
 
-func withState(state protocol.RequestState) func(context.Context, *attempt) error {
-	return func(_ context.Context, s *attempt) error {
-		s.last.state = state
-		return nil
-	}
-}
-
 // withAnswers sends what forge makes of the answers.
 func withAnswers(what string,
 	forge func(protocol.InputResponses) protocol.InputResponses) step {
-	return step{what, func(_ context.Context, s *attempt) error {
-		s.last.responses = forge(s.last.responses)
-		return nil
-	}, notAccepted}
+	return step{what, edit(func(l *leg) { l.responses = forge(l.responses) }), notAccepted}
 }
 
 // malformedAnswers are of forms in which ANSWER stands for the valid one and CONTENT for its

@@ -1,9 +1,10 @@
 package attack
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -88,11 +89,12 @@ func sameButFresh(text, first, second string) bool {
 	if text == first || text == second {
 		return true
 	}
-	words, firsts, seconds := splitWords(text), splitWords(first), splitWords(second)
-	if len(words) != len(firsts) || len(words) != len(seconds) {
+	texts, firsts := words.FindAllString(text, -1), words.FindAllString(first, -1)
+	seconds := words.FindAllString(second, -1)
+	if len(texts) != len(firsts) || len(texts) != len(seconds) {
 		return false
 	}
-	for i, word := range words {
+	for i, word := range texts {
 		if word != firsts[i] && firsts[i] == seconds[i] {
 			return false
 		}
@@ -100,46 +102,26 @@ func sameButFresh(text, first, second string) bool {
 	return true
 }
 
-// splitWords splits a text into words and what is between them. Nonces, digests and times are one
-// word each.
-func splitWords(text string) []string {
-	var words []string
-	inWord := func(c byte) bool {
-		return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 ||
-			strings.IndexByte("-_.:+%~", c) >= 0
-	}
-	for start := 0; start < len(text); {
-		end := start + 1
-		for end < len(text) && inWord(text[end]) == inWord(text[start]) {
-			end++
-		}
-		words = append(words, text[start:end])
-		start = end
-	}
-	return words
-}
+// words splits a text into words and what is between them. Nonces, digests and times are one word
+// each.
+var words = regexp.MustCompile(
+	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 
-// encodeComparable encodes the result in the older revision, which has fewer members. It is empty
-// where there is no result.
+// encodeComparable encodes the result in the older revision, which has fewer members, and without
+// its metadata. It is empty where there is no result.
 func (p *Played) encodeComparable() (string, error) {
 	if !p.out.isComplete() {
 		return "", nil
 	}
-	result := p.out.result
-	switch r := result.(type) {
-	case *protocol.CallToolResult:
-		plain := *r
-		plain.Meta = nil
-		result = &plain
-	case *protocol.GetPromptResult:
-		plain := *r
-		plain.Meta = nil
-		result = &plain
-	case *protocol.ReadResourceResult:
-		plain := *r
-		plain.Meta = nil
-		result = &plain
+	data, err := protocol.EncodeResult(protocol.V20251125, p.request.Method, p.out.result)
+	if err != nil {
+		return "", err
 	}
-	data, err := protocol.EncodeResult(protocol.V20251125, p.request.Method, result)
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return "", err
+	}
+	delete(members, "_meta")
+	data, err = json.Marshal(members)
 	return string(data), err
 }

@@ -3,7 +3,6 @@ package attack
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -52,15 +51,11 @@ type Flow struct {
 	Fill func(protocol.InputRequest) (json.RawMessage, error)
 }
 
+// clientCapabilities are those of a client that can be asked everything, unless others are set.
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	if f.Capabilities != nil {
 		return f.Capabilities
 	}
-	return allCapabilities()
-}
-
-// allCapabilities are the capabilities of a client that can be asked everything.
-func allCapabilities() *protocol.ClientCapabilities {
 	return &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true},
@@ -72,18 +67,6 @@ func allCapabilities() *protocol.ClientCapabilities {
 type Request struct {
 	Method, Target string
 	Arguments      any
-}
-
-// encodeArguments returns the arguments as they are sent.
-func (r Request) encodeArguments() (json.RawMessage, error) {
-	if r.Arguments == nil {
-		return nil, nil
-	}
-	data, err := json.Marshal(r.Arguments)
-	if err != nil {
-		return nil, fmt.Errorf("arguments of %s: %w", r.Target, err)
-	}
-	return data, nil
 }
 
 // An Answer is what a person answers to one question. Next answers the question when it is asked

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -180,7 +180,7 @@ func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.Raw
 			return fillAnswer(q)
 		}
 		if r.thinks {
-			time.Sleep(humantime.DefaultMin + thinkingSlack)
+			time.Sleep(waiting.DefaultMinHumanTime + thinkingSlack)
 		}
 		if r.answer == "" {
 			return nil, errNobody

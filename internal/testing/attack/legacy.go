@@ -24,7 +24,7 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	if err != nil {
 		return nil, err
 	}
-	params, err := p.next.encodeWithoutAnswers(protocol.RequestMeta{})
+	params, err := p.next.encode(protocol.RequestMeta{})
 	if err != nil {
 		return nil, err
 	}

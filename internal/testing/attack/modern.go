@@ -45,7 +45,7 @@ type outcome struct {
 
 // sendLeg sends a leg. The error is that of the connection.
 func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
-	params, err := l.encodeWithAnswers(c.requestMeta())
+	params, err := l.encode(c.requestMeta())
 	if err != nil {
 		return outcome{}, err
 	}
@@ -107,14 +107,12 @@ func (c *connection) sendParams(ctx context.Context, method, target string,
 	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
 }
 
-// listTargets returns the names, or URIs, of what can be called with a method: those that the list
-// has on its first page.
+// listTargets returns the names, or URIs, of what can be called with a method: those on the first
+// page of its list.
 func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
-	result, err := c.sendParams(ctx, map[string]string{
-		protocol.MethodCallTool:     protocol.MethodListTools,
-		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
-		protocol.MethodReadResource: protocol.MethodListResources,
-	}[method], "", &protocol.ListParams{RequestMeta: c.requestMeta()})
+	kind, _, _ := strings.Cut(method, "/")
+	result, err := c.sendParams(ctx, kind+"/list", "",
+		&protocol.ListParams{RequestMeta: c.requestMeta()})
 	switch r := result.(type) {
 	case *protocol.ListToolsResult:
 		for _, tool := range r.Tools {
@@ -139,41 +137,39 @@ func (c *connection) requestMeta() protocol.RequestMeta {
 	}
 }
 
-func (l leg) encodeWithAnswers(meta protocol.RequestMeta) (json.RawMessage, error) {
-	params, err := l.encodeWithoutAnswers(meta)
-	if err != nil || l.responses == nil {
-		return params, err
+// encode returns the parameters. Members are put in as they are: an encoder of their types would
+// refuse the hostile.
+func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
+	data, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: meta})
+	if err != nil {
+		return nil, err
 	}
-	// The answers are put in as they are: an encoder would refuse the hostile.
-	params = append(params[:len(params)-1], `,"inputResponses":{`...)
-	for i, r := range l.responses {
-		if i > 0 {
-			params = append(params, ',')
-		}
-		key, err := json.Marshal(r.Key)
-		if err != nil {
-			return nil, err
-		}
-		params = append(append(append(params, key...), ':'), r.Result...)
+	var members map[string]any
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, err
 	}
-	return append(params, "}}"...), nil
-}
-
-// encodeWithoutAnswers returns the parameters without the answers.
-func (l leg) encodeWithoutAnswers(meta protocol.RequestMeta) (json.RawMessage, error) {
-	retry := protocol.Retry{RequestState: l.state}
 	switch l.request.Method {
-	case protocol.MethodCallTool:
-		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.Target,
-			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
-	case protocol.MethodGetPrompt:
-		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.Target,
-			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
+	case protocol.MethodCallTool, protocol.MethodGetPrompt:
+		members["name"] = l.request.Target
+		if l.arguments != nil {
+			members["arguments"] = l.arguments
+		}
 	case protocol.MethodReadResource:
-		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.Target,
-			Retry: retry, RequestMeta: meta})
+		members["uri"] = l.request.Target
+	default:
+		return nil, errors.New("the flow has no request: use Tool, Prompt or Resource")
 	}
-	return nil, fmt.Errorf("the flow has no request: use Tool, Prompt or Resource")
+	if state, ok := l.state.Text(); ok {
+		members["requestState"] = state
+	}
+	if l.responses != nil {
+		answers := make(map[string]json.RawMessage, len(l.responses))
+		for _, r := range l.responses {
+			answers[r.Key] = r.Result
+		}
+		members["inputResponses"] = answers
+	}
+	return json.Marshal(members)
 }
 
 // joinReasons returns what the server said of its own mistakes in a request that failed.

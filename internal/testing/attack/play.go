@@ -45,13 +45,19 @@ type askedQuestion struct {
 }
 
 func newPlayed(flow Flow, modern *Played) (*Played, error) {
-	arguments, err := flow.Request.encodeArguments()
 	p := &Played{request: flow.Request, answers: maps.Clone(flow.Answers), fill: flow.Fill,
-		modern: modern, next: leg{request: flow.Request, arguments: arguments}}
+		modern: modern, next: leg{request: flow.Request}}
 	if modern != nil {
 		p.unasked = slices.Clone(modern.asked)
 	}
-	return p, err
+	if flow.Request.Arguments == nil {
+		return p, nil
+	}
+	var err error
+	if p.next.arguments, err = json.Marshal(flow.Request.Arguments); err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", flow.Request.Target, err)
+	}
+	return p, nil
 }
 
 // PlayModern plays the flow in revision 2026-07-28, in which questions have keys.

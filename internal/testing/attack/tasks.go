@@ -96,12 +96,9 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	life := s.Tasks.start(s.Effects, writes)
 	defer s.Tasks.end()
 	caps := *flow.clientCapabilities()
-	caps.Extensions = maps.Clone(caps.Extensions)
-	if caps.Extensions == nil {
-		caps.Extensions = map[string]json.RawMessage{}
-	}
-	caps.Extensions[protocol.ExtensionTasks] = json.RawMessage("{}")
-	flow.Capabilities = &caps
+	extensions := map[string]json.RawMessage{protocol.ExtensionTasks: json.RawMessage("{}")}
+	maps.Copy(extensions, caps.Extensions)
+	caps.Extensions, flow.Capabilities = extensions, &caps
 	player := &taskPlayer{target: s, flow: flow, life: life}
 	defer player.close()
 	if err := player.connect(); err != nil {

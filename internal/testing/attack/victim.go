@@ -43,7 +43,7 @@ func NewVictim(target *Target, flow Flow) (*Victim, error) {
 
 // Names returns the names of the attacks.
 func Names() (names []string) {
-	for _, a := range (&Victim{honest: &Played{}}).listAttacks() {
+	for _, a := range (&Victim{target: &Target{}, honest: &Played{}}).listAttacks() {
 		names = append(names, a.name)
 	}
 	return names
@@ -60,10 +60,8 @@ func (v *Victim) Attack(target *Target, name string) (problems []error, skipped 
 	if i < 0 {
 		return []error{fmt.Errorf("there is no attack %q", name)}, ""
 	}
-	if attacks[i].reasonToSkip != nil {
-		if why := attacks[i].reasonToSkip(v); why != "" {
-			return nil, why
-		}
+	if lacks := attacks[i].lacks; lacks != "" {
+		return nil, lacks
 	}
 	s := &attempt{Victim: v}
 	defer s.close()

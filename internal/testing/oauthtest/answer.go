@@ -12,7 +12,7 @@ import (
 // A Document has the members of a JSON object, or the parameters of a redirect or a form.
 type Document map[string]any
 
-// Set returns an edit that sets a member, where there is a document.
+// Set returns an edit that sets a member of a document.
 func Set(name string, value any) func(*Answer) {
 	return func(a *Answer) {
 		if a.Document != nil {
@@ -21,11 +21,9 @@ func Set(name string, value any) func(*Answer) {
 	}
 }
 
-// Remove returns an edit that removes a member.
 func Remove(name string) func(*Answer) { return func(a *Answer) { delete(a.Document, name) } }
 
-// Failure returns an edit that has an error in the place of a code, as where the person denies a
-// login.
+// Failure returns an edit that has an error in the place of a code.
 func Failure(code string) func(*Answer) {
 	return func(a *Answer) {
 		delete(a.Document, "code")
@@ -56,7 +54,7 @@ func failed(code string) *Answer {
 	return a
 }
 
-// encodeJSON returns the JSON text. A json.RawMessage stays as it is.
+// encodeJSON leaves a json.RawMessage as it is.
 func (a *Answer) encodeJSON() string {
 	var members []string
 	for _, document := range []Document{a.Document, a.Extra} {

@@ -21,15 +21,14 @@ type Page struct {
 	Status int
 	Header http.Header
 	Body   string
+	next   *url.URL // it redirects there; nil: it does not
 }
 
-// A Browser is that of a person who logs in. The authorization server consents by itself, so all
-// that a browser does is follow redirects.
+// A Browser follows redirects: the authorization server consents by itself.
 type Browser struct {
-	// Client loads pages. Nil: http.DefaultClient. Its redirect policy is not used.
+	// Client loads pages, without its redirect policy. Nil: http.DefaultClient.
 	Client *http.Client
-	// Deliver takes the callback to the client. Nil: the browser loads it. A test that wants a
-	// wrong, a second or no callback brings its own and calls Load as often as it likes.
+	// Deliver takes the callback to the client. Nil: the browser loads it.
 	Deliver func(ctx context.Context, callback *url.URL)
 
 	ctx     context.Context
@@ -37,7 +36,7 @@ type Browser struct {
 
 	mu     sync.Mutex
 	opened []string
-	pages  []Page
+	last   Page
 }
 
 // NewBrowser returns a browser that is closed when the test ends.
@@ -69,24 +68,22 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	return nil
 }
 
-// Wait returns when all that was opened has been followed to its end.
+// Wait returns when the browser is idle.
 func (b *Browser) Wait() { b.running.Wait() }
 
-// Opened returns the URLs that were opened.
 func (b *Browser) Opened() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.opened)
 }
 
-// LastPage returns the page that was loaded last.
 func (b *Browser) LastPage() Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pages[len(b.pages)-1]
+	return b.last
 }
 
-// Visit loads pages until one redirects to the redirect URI in the address, and returns where.
+// Visit follows redirects to the redirect URI in the address, and returns the callback.
 func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL, err error) {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -95,15 +92,9 @@ func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL,
 	redirect := at.Query().Get("redirect_uri")
 	for range maxHops {
 		page, err := b.Load(ctx, at.String())
-		if err != nil {
-			return nil, err
-		}
-		if page.Status < 300 || page.Status > 399 {
-			return nil, fmt.Errorf("oauthtest: the browser ends at a page with status %d: %s",
-				page.Status, strings.TrimSpace(page.Body))
-		}
-		if at, err = at.Parse(page.Header.Get("Location")); err != nil {
-			return nil, err
+		if at = page.next; err != nil || at == nil {
+			return nil, fmt.Errorf("oauthtest: the browser ends at %d %s, %v", page.Status,
+				strings.TrimSpace(page.Body), err)
 		}
 		if redirect != "" && strings.HasPrefix(at.String(), redirect) {
 			return at, nil
@@ -112,7 +103,7 @@ func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL,
 	return nil, errors.New("oauthtest: the browser was redirected too often")
 }
 
-// Load loads one page and follows nothing.
+// Load loads one page without its redirects.
 func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -121,17 +112,14 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	return b.Do(request)
 }
 
-// Do is Load with a request that a browser does not make by itself: with another method, another
-// Host, or another site behind it.
+// Do is Load with a request of its own.
 func (b *Browser) Do(request *http.Request) (page Page, err error) {
-	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
-		return page, fmt.Errorf("oauthtest: the browser was told to open %q", request.URL)
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
+	client := http.Client{}
 	if b.Client != nil {
-		client.Transport, client.Jar = b.Client.Transport, b.Client.Jar
+		client = *b.Client
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -139,9 +127,10 @@ func (b *Browser) Do(request *http.Request) (page Page, err error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	page = Page{response.StatusCode, response.Header, string(body)}
+	page = Page{response.StatusCode, response.Header, string(body), nil}
+	page.next, _ = response.Location()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pages = append(b.pages, page)
+	b.last = page
 	return page, err
 }

@@ -10,12 +10,7 @@ import (
 	"slices"
 )
 
-// The client authentication methods.
-const (
-	methodNone  = "none"
-	methodBasic = "client_secret_basic"
-	methodPost  = "client_secret_post"
-)
+const methodNone, methodBasic, methodPost = "none", "client_secret_basic", "client_secret_post"
 
 // A Client is registered at a [Server].
 type Client struct {
@@ -27,7 +22,7 @@ type Client struct {
 	grantTypes   []string // nil: all
 }
 
-// AddClient registers a client, or registers it anew.
+// AddClient registers or replaces a client.
 func (s *Server) AddClient(c Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +30,8 @@ func (s *Server) AddClient(c Client) {
 }
 
 func (s *Server) addClientLocked(c Client) {
-	if c.Method == "" && c.Secret == "" {
-		c.Method = methodNone
+	if c.Secret == "" {
+		c.Method = cmp.Or(c.Method, methodNone)
 	}
 	c.Method = cmp.Or(c.Method, methodBasic)
 	if c.grantTypes == nil {
@@ -46,8 +41,8 @@ func (s *Server) addClientLocked(c Client) {
 	s.clients[c.ID] = &c
 }
 
-// answerRegisterLocked registers a client dynamically. The type of an application decides which
-// redirect URIs it may have (OpenID Connect Dynamic Client Registration 1.0 section 2).
+// answerRegisterLocked registers a client dynamically. application_type decides which redirect URIs
+// it may have (OpenID Connect Dynamic Client Registration 1.0 section 2).
 func (s *Server) answerRegisterLocked(r *Request) *Answer {
 	var asked struct {
 		RedirectURIs    []string        `json:"redirect_uris"`
@@ -83,7 +78,7 @@ func isLoopback(u *url.URL) bool {
 	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// mayRedirect reports whether a redirect URI is one of the client's. The port of a loopback address
+// mayRedirect reports whether a redirect URI is one of the client. The port of a loopback address
 // is free (RFC 8252 section 7.3).
 func (s *Server) mayRedirect(c *Client, asked string) bool {
 	portless := func(text string) string {
@@ -99,8 +94,8 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticateLocked returns the client of a request, or nil. It must use the method that it is
-// registered with and no other.
+// authenticateLocked returns the client of a request, which must use its registered method; nil:
+// there is none.
 func (s *Server) authenticateLocked(r *Request) *Client {
 	method, id, secret := methodNone, r.Form.Get("client_id"), r.Form.Get("client_secret")
 	if secret != "" {

@@ -2,8 +2,7 @@
 // server, a protected resource and a person's browser. Its tokens, and their keys, are those of
 // package bearertest.
 //
-// The authorization server is strict where a real one may be lenient: a request without the
-// resource indicator, without S256, with two ways to authenticate or with a parameter twice is
-// refused. Only a client without these mistakes can log in. What a server does otherwise is a
-// [Rewrite] of its requests and answers. Every request is counted by its [Endpoint] and kept.
+// The authorization server is strict: it refuses a request without the resource indicator, without
+// S256, with two ways to authenticate or with a parameter twice. Deviations are a [Rewrite] of its
+// requests and answers. It counts and keeps every request by its [Endpoint].
 package oauthtest

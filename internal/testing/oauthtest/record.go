@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// An Endpoint is a part of a server or a resource that is counted by itself.
 type Endpoint string
 
 // The endpoints of a [Server] and, from ResourceMetadata on, of a [Resource].
@@ -31,7 +30,6 @@ const (
 // Elsewhere is a path for redirects. Metadata lies there: a client that follows one could go on.
 const Elsewhere = "/elsewhere"
 
-// A Request is a request to an endpoint, with its Form.
 type Request struct {
 	*http.Request
 	Endpoint Endpoint
@@ -42,18 +40,16 @@ type Request struct {
 type Next = func() *Answer
 
 // A Rewrite changes how an endpoint answers. next makes the right answer to r, which may be changed
-// before. No answer closes the connection. For Authorize the document of the answer has the
-// parameters of the redirect.
+// before. Nil closes the connection. The document of Authorize has the parameters of the redirect.
 type Rewrite func(r *Request, next Next) *Answer
 
-// A recorder keeps the requests of endpoints, and how they answer.
+// A recorder keeps the requests of endpoints, and their rewrites.
 type recorder struct {
 	mu       sync.Mutex
 	all      []Request
 	rewrites map[Endpoint][]Rewrite
 }
 
-// Count returns the number of requests to an endpoint.
 func (l *recorder) Count(e Endpoint) int { return len(l.Requests(e)) }
 
 // Requests returns the requests to an endpoint, oldest first.
@@ -63,7 +59,7 @@ func (l *recorder) Requests(e Endpoint) []Request {
 	return slices.DeleteFunc(slices.Clone(l.all), func(r Request) bool { return r.Endpoint != e })
 }
 
-// Rewrite has f change how an endpoint answers from now on, after earlier ones.
+// Rewrite adds a rewrite of an endpoint, after earlier ones.
 func (l *recorder) Rewrite(e Endpoint, f Rewrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +69,7 @@ func (l *recorder) Rewrite(e Endpoint, f Rewrite) {
 	l.rewrites[e] = append(l.rewrites[e], f)
 }
 
-// Edit has f change each answer of an endpoint.
+// Edit changes each answer of an endpoint.
 func (l *recorder) Edit(e Endpoint, f func(*Answer)) {
 	l.Rewrite(e, func(_ *Request, next Next) *Answer {
 		a := next()
@@ -96,13 +92,13 @@ type Gate struct {
 	open    chan struct{}
 }
 
-// Release lets the requests pass that wait, and all later ones.
+// Release passes all requests, waiting and later ones.
 func (g *Gate) Release() { close(g.open) }
 
 // maxArrived bounds the requests that a gate counts; no test has as many in flight.
 const maxArrived = 1 << 14
 
-// Hold keeps requests for an endpoint waiting until the gate is released.
+// Hold keeps requests waiting until the gate is released.
 func (l *recorder) Hold(e Endpoint) *Gate {
 	g := &Gate{make(chan struct{}, maxArrived), make(chan struct{})}
 	l.Rewrite(e, func(r *Request, next Next) *Answer {

@@ -19,7 +19,7 @@ const (
 type ResourceOptions struct {
 	// Servers are the authorization servers whose tokens are accepted.
 	Servers []*Server
-	// Root has the metadata lie at the well-known address of the origin, and be about the origin.
+	// Root places the metadata at the origin, for the origin.
 	Root      bool
 	Scopes    []string // needed for every request, and named in the challenge of a 401
 	Supported []string // scopes_supported of the metadata
@@ -29,7 +29,7 @@ type ResourceOptions struct {
 	Handler http.Handler
 }
 
-// A Resource is a protected resource that serves metadata and challenges. It asks the authorization
+// A Resource is a protected resource with metadata and challenges. It asks the authorization
 // servers in memory whether a token is valid. Its methods may be called while it serves.
 type Resource struct {
 	// URL is the endpoint, and Origin the same without its path.
@@ -59,7 +59,6 @@ func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	return r
 }
 
-// SetServers replaces the authorization servers of the resource.
 func (r *Resource) SetServers(servers ...*Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +100,6 @@ func (r *Resource) answer(request *Request) *Answer {
 	return &Answer{Document: d}
 }
 
-// answerCall checks the token and the scopes of a request.
 func (r *Resource) answerCall(request *Request) *Answer {
 	var message struct {
 		ID     json.RawMessage
@@ -128,7 +126,7 @@ func (r *Resource) answerCall(request *Request) *Answer {
 		Body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, message.ID)}
 }
 
-// checkToken returns the grant of a token, if one of the servers has issued it for this resource.
+// checkToken returns the grant of a token that one of the servers has issued for this resource.
 func (r *Resource) checkToken(values []string) (Grant, bool) {
 	if len(values) != 1 {
 		return Grant{}, false
@@ -142,15 +140,15 @@ func (r *Resource) checkToken(values []string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// Refusal is an answer with a challenge. code is the error of RFC 6750 section 3.1, which is left
-// out where no token came.
+// Refusal is an answer with a challenge. code is the error of RFC 6750 section 3.1, or empty.
 func (r *Resource) Refusal(status int, code string, scopes ...string) *Answer {
-	challenge := fmt.Sprintf("resource_metadata=%q", r.Origin+r.location)
-	if len(scopes) > 0 {
-		challenge = fmt.Sprintf("scope=%q, %s", strings.Join(scopes, " "), challenge)
-	}
+	challenge := ""
 	if code != "" {
-		challenge = fmt.Sprintf("error=%q, %s", code, challenge)
+		challenge = fmt.Sprintf("error=%q, ", code)
 	}
+	if len(scopes) > 0 {
+		challenge += fmt.Sprintf("scope=%q, ", strings.Join(scopes, " "))
+	}
+	challenge += fmt.Sprintf("resource_metadata=%q", r.Origin+r.location)
 	return &Answer{Status: status, Header: http.Header{"Www-Authenticate": {"Bearer " + challenge}}}
 }

@@ -48,14 +48,13 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	return s
 }
 
-// RotateKeys has a new key sign. The old ones stay published until RetireKeys.
+// RotateKeys signs with a new key. The old ones stay published until RetireKeys.
 func (s *Server) RotateKeys() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.issuers = append(s.issuers, bearertest.NewIssuer(s.URL))
 }
 
-// RetireKeys takes all keys except the one that signs off the published set.
 func (s *Server) RetireKeys() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +68,7 @@ func (s *Server) SetSubject(subject string) {
 	s.subject = subject
 }
 
-// Secrets returns all client secrets, codes, verifiers and tokens that the server has made or
-// received, so that a test can look for them where they must not be.
+// Secrets returns all client secrets, codes, verifiers and tokens of the server.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +89,6 @@ func (s *Server) endpointOf(r *Request) Endpoint {
 	return Other
 }
 
-// answer returns the right answer to a request.
 func (s *Server) answer(r *Request) *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

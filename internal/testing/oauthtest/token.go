@@ -15,13 +15,9 @@ import (
 )
 
 // The grant types.
-const (
-	grantCode    = "authorization_code"
-	grantRefresh = "refresh_token"
-	grantClient  = "client_credentials"
-)
+const grantCode, grantRefresh, grantClient = "authorization_code", "refresh_token",
+	"client_credentials"
 
-// lifetime is that of access tokens.
 const lifetime = time.Hour
 
 // A Grant is the consent of a person.
@@ -32,8 +28,8 @@ type Grant struct {
 	Scopes   []string
 }
 
-// A token is a code, a refresh token or an access token. When one of the first two is used a second
-// time somebody has stolen it, and all tokens are revoked.
+// A token is a code, a refresh token or an access token. A second use of one of the first two
+// revokes all tokens.
 type token struct {
 	kind    string // the grant type that redeems it; empty: an access token
 	grant   Grant
@@ -43,15 +39,13 @@ type token struct {
 	redirect, challenge string // of a code
 }
 
-// addLocked makes a token known, by its text.
 func (s *Server) addLocked(text string, t token) string {
 	s.secrets = append(s.secrets, text)
 	s.tokens[text] = &t
 	return text
 }
 
-// checkRequest returns the error of a request that has a parameter twice, or no resource indicator,
-// which the specification wants in every request.
+// checkRequest returns the error of a request that has a parameter twice, or no resource indicator.
 func checkRequest(form url.Values) string {
 	for _, values := range form {
 		if len(values) > 1 {
@@ -65,9 +59,8 @@ func checkRequest(form url.Values) string {
 	return ""
 }
 
-// answerAuthorizeLocked plays the pages of the server: the person is logged in and consents at
-// once. Mistakes in the client or the redirect URI are shown to the person, others are sent back to
-// the client (RFC 6749 section 4.1.2.1).
+// answerAuthorizeLocked consents at once. Mistakes in the client or the redirect URI are shown to
+// the person, others are sent to the client (RFC 6749 section 4.1.2.1).
 func (s *Server) answerAuthorizeLocked(r *Request) *Answer {
 	q := r.Form
 	client, redirect := s.clients[q.Get("client_id")], q.Get("redirect_uri")
@@ -99,7 +92,6 @@ func (s *Server) answerAuthorizeLocked(r *Request) *Answer {
 	return a
 }
 
-// answerTokenLocked answers at the token endpoint.
 func (s *Server) answerTokenLocked(r *Request) *Answer {
 	kind := r.Form.Get("grant_type")
 	if r.Method != http.MethodPost || r.URL.RawQuery != "" ||
@@ -110,10 +102,10 @@ func (s *Server) answerTokenLocked(r *Request) *Answer {
 		return failed(mistake)
 	}
 	client := s.authenticateLocked(r)
-	switch {
-	case client == nil:
+	if client == nil {
 		return failed("invalid_client")
-	case !slices.Contains(client.grantTypes, kind):
+	}
+	if !slices.Contains(client.grantTypes, kind) {
 		return failed("unauthorized_client")
 	}
 	scopes := strings.Fields(r.Form.Get("scope"))
@@ -136,7 +128,7 @@ func (s *Server) answerTokenLocked(r *Request) *Answer {
 	return s.issueLocked(client, grant, scopes)
 }
 
-// redeemLocked returns the grant of a code or a refresh token, or the code of an error.
+// redeemLocked returns the grant of a code or a refresh token, or an error code.
 func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Grant, string) {
 	text, verifier := form.Get("code"), form.Get("code_verifier")
 	if kind == grantRefresh {
@@ -162,7 +154,7 @@ func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Gra
 	return found.grant, ""
 }
 
-// issueLocked makes an access token with scopes and, where the client may have one, a refresh token
+// issueLocked makes an access token with scopes and, if the client may have one, a refresh token
 // with the whole grant.
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answer {
 	narrow := grant
@@ -176,7 +168,6 @@ func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answ
 	return &Answer{Document: d}
 }
 
-// makeAccessLocked makes an access token.
 func (s *Server) makeAccessLocked(grant Grant) string {
 	text := "access-" + rand.Text()
 	if !s.opts.Opaque {
@@ -187,7 +178,7 @@ func (s *Server) makeAccessLocked(grant Grant) string {
 	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(lifetime)})
 }
 
-// Issue makes an access token as if the person had logged in with a client.
+// Issue makes an access token of the person.
 func (s *Server) Issue(grant Grant) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +186,7 @@ func (s *Server) Issue(grant Grant) string {
 	return s.makeAccessLocked(grant)
 }
 
-// Check returns the grant of a token of the server, and false if it is not valid now.
+// Check returns the grant of a valid access token.
 func (s *Server) Check(text string) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,14 +197,14 @@ func (s *Server) Check(text string) (Grant, bool) {
 	return found.grant, true
 }
 
-// Expire makes all access tokens invalid that were issued so far. Refresh tokens stay.
+// Expire revokes all access tokens.
 func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.tokens, func(_ string, t *token) bool { return t.kind == "" })
 }
 
-// RevokeAll makes all tokens invalid that were issued so far: refresh requests get invalid_grant.
+// RevokeAll revokes all tokens.
 func (s *Server) RevokeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

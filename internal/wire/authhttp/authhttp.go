@@ -23,8 +23,7 @@ const requestTimeout = 5 * time.Second
 // MaxBytes bounds metadata and the responses of endpoints.
 const MaxBytes = 256 << 10
 
-// NewClient returns a client like base that follows no redirects: they would lead to hosts that
-// nobody has checked.
+// NewClient returns a client like base that follows no redirects: their hosts are not checked.
 func NewClient(base http.Client) *http.Client {
 	if base.Timeout == 0 {
 		base.Timeout = requestTimeout
@@ -35,8 +34,8 @@ func NewClient(base http.Client) *http.Client {
 	return &base
 }
 
-// CloneTransport returns a copy of http.DefaultTransport, or a transport like that of package
-// net/http if the host has put something else in its place.
+// CloneTransport returns a copy of http.DefaultTransport, or a transport like it if the host has
+// replaced that.
 func CloneTransport() *http.Transport {
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		return t.Clone()
@@ -51,7 +50,6 @@ type StatusError struct {
 	RetryAfter time.Duration // 0: the response has none
 }
 
-// Error returns a text with the status.
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
 
 // IsMissing reports whether err means that there is no such document.
@@ -62,8 +60,7 @@ func IsMissing(err error) bool {
 }
 
 // Send sends a request and returns the body, of at most limit bytes, and the header of the
-// response. It returns them also with the StatusError of a status that is not in want; the body is
-// cut then.
+// response, also with the StatusError of a status that is not in want; the body is cut then.
 func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
 	[]byte, http.Header, error) {
 	response, err := client.Do(r)
@@ -128,9 +125,9 @@ func MetadataURLs(issuer *url.URL) []string {
 var ErrMissing = errors.New("there is no metadata")
 
 // FetchMetadata returns the metadata of an issuer and its URL. fetch returns the document of a URL.
-// It goes on after a missing document, and after a redirect, which is not followed, an error of the
-// server and a page: all places are of the one issuer, and servers answer so for those that they do
-// not know. Where none has it, it returns the first of these responses, or else ErrMissing.
+// After a missing document, a redirect, an error of the server and a page the next place is tried:
+// servers answer so for places that they do not know. If none has a document, FetchMetadata returns
+// the first of these responses, or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {
@@ -138,7 +135,8 @@ func FetchMetadata(ctx context.Context, issuer *url.URL,
 	for _, place := range MetadataURLs(issuer) {
 		got, failed := fetch(ctx, place)
 		status := (*StatusError)(nil)
-		if errors.As(failed, &status) || failed == nil && !isObject(got) {
+		isObject := bytes.HasPrefix(bytes.TrimSpace(got), []byte("{"))
+		if errors.As(failed, &status) || failed == nil && !isObject {
 			if errors.Is(err, ErrMissing) && !IsMissing(failed) {
 				at, body, err = place, got, failed
 			}
@@ -149,19 +147,9 @@ func FetchMetadata(ctx context.Context, issuer *url.URL,
 	return at, body, err
 }
 
-// isObject reports whether a body begins as a JSON object does.
-func isObject(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) }
-
 // IsToken reports whether text is a b64token, as which tokens are sent (RFC 6750, section 2.1).
 func IsToken(text string) bool {
+	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/"
 	text = strings.TrimRight(text, "=")
-	for i := range len(text) {
-		switch c := text[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("-._~+/", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return text != ""
+	return text != "" && strings.Trim(text, characters) == ""
 }

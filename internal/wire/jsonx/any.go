@@ -2,18 +2,17 @@ package jsonx
 
 import "strconv"
 
-// decodeAny decodes raw, which has passed [Check], into what encoding/json puts
-// into an empty interface. It reports false when it cannot: a number is out of
-// range, or raw has not been checked.
+// decodeAny decodes raw, which has passed [Check], into what encoding/json puts into an empty
+// interface. It reports false when it cannot: a number is out of range, or raw has not been
+// checked.
 func decodeAny(raw []byte) (any, bool) {
 	r := anyReader{data: raw}
 	v, ok := r.readValue(0)
 	return v, ok && r.at == len(raw)
 }
 
-// anyReader goes over a document once. Elements and members are gathered at the
-// ends of its slices, for as many arrays and objects as are open, and then
-// copied to where there is just room for them.
+// anyReader goes over a document once. Elements and members are gathered at the ends of its slices,
+// for as many arrays and objects as are open, and then copied to where there is just room for them.
 type anyReader struct {
 	data   []byte
 	at     int
@@ -150,8 +149,8 @@ func (r *anyReader) readObject(depth int) (any, bool) {
 	return members, true
 }
 
-// nextValue steps over the opening bracket, or the comma, before r.at's next value.
-// It reports false, and steps over it, when the closing bracket comes instead.
+// nextValue steps over the opening bracket, or the comma, before r.at's next value. It reports
+// false, and steps over it, when the closing bracket comes instead.
 func (r *anyReader) nextValue(closing byte) bool {
 	if r.data[r.at] != closing {
 		r.at = skipSpace(r.data, r.at+1)

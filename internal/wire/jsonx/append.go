@@ -7,9 +7,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendText appends s as a JSON string. Control characters, quotes,
-// backslashes and U+2028 and U+2029 (which end lines in JavaScript) are
-// escaped, invalid UTF-8 becomes U+FFFD; HTML is left alone.
+// AppendText appends s as a JSON string. Control characters, quotes, backslashes and U+2028 and
+// U+2029 (which end lines in JavaScript) are escaped, invalid UTF-8 becomes U+FFFD; HTML is left
+// alone.
 func AppendText(dst []byte, s string) []byte { return appendText(dst, s, true) }
 
 // AppendName appends what precedes the value of a member: a comma, unless dst ends with the brace
@@ -21,8 +21,7 @@ func AppendName(dst []byte, name string) []byte {
 	return append(AppendText(dst, name), ':')
 }
 
-// AppendTextBytes is [AppendText] for bytes. s must not overlap the spare
-// capacity of dst.
+// AppendTextBytes is [AppendText] for bytes. s must not overlap the spare capacity of dst.
 func AppendTextBytes(dst, s []byte) []byte { return appendText(dst, s, true) }
 
 // appendText appends s quoted, with the JavaScript line ends escaped if lines.
@@ -95,8 +94,8 @@ func plainIn[T string | []byte](s T, i int) int {
 	return i
 }
 
-// AppendCompact appends raw, which has passed [Check], without its
-// insignificant white space. Where there is none, as a rule, it is one copy.
+// AppendCompact appends raw, which has passed [Check], without its insignificant white space. Where
+// there is none, as a rule, it is one copy.
 func AppendCompact(dst, raw []byte) []byte {
 	done := 0
 	for i := 0; i < len(raw); {

@@ -11,11 +11,10 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// The options are built once and never change: the codec caches per type what
-// it finds in them.
+// The options are built once and never change: the codec caches per type what it finds in them.
 var (
-	// authorDecoding is the semantics of encoding/json without the habits
-	// that let a peer smuggle members past a gateway.
+	// authorDecoding is the semantics of encoding/json without the habits that let a peer smuggle
+	// members past a gateway.
 	authorDecoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.MatchCaseInsensitiveNames(false),
 		jsontext.AllowDuplicateNames(false),
@@ -34,8 +33,8 @@ var (
 	protocolDecoding = json.JoinOptions(json.DefaultOptionsV2(),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
 
-	// authorEncoding lets strings be repaired but not names repeated. What a
-	// RawMessage contributes is repaired as well, hence no PreserveRawStrings.
+	// authorEncoding lets strings be repaired but not names repeated. What a RawMessage contributes
+	// is repaired as well, hence no PreserveRawStrings.
 	authorEncoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.Deterministic(true),
 		jsontext.EscapeForHTML(false),
@@ -44,11 +43,10 @@ var (
 		json.WithMarshalers(json.MarshalToFunc(encodeNumber)))
 )
 
-// Unmarshal decodes data into v, which is a pointer to an author's type, as
-// encoding/json does, with these differences: member names match by exact
-// case, integers by their value, so that 5.0 is one (JSON Schema 2020-12, 4.2.3), and
-// data must pass [Check]. Numbers decoded into any are float64. On error v may have
-// been filled in part.
+// Unmarshal decodes data into v, which is a pointer to an author's type, as encoding/json does,
+// with these differences: member names match by exact case, integers by their value, so that 5.0 is
+// one (JSON Schema 2020-12, 4.2.3), and data must pass [Check]. Numbers decoded into any are
+// float64. On error v may have been filled in part.
 func Unmarshal(data []byte, v any) error {
 	err := decode(data, v, authorDecoding)
 	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&
@@ -58,21 +56,19 @@ func Unmarshal(data []byte, v any) error {
 	return err
 }
 
-// UnmarshalNumbers is [Unmarshal], except that numbers decoded into any are
-// json.Number of encoding/json with their text kept, as schema validation needs.
+// UnmarshalNumbers is [Unmarshal], except that numbers decoded into any are json.Number of
+// encoding/json with their text kept, as schema validation needs.
 func UnmarshalNumbers(data []byte, v any) error { return decode(data, v, numberDecoding) }
 
-// Marshal encodes an author's value as encoding/json does, with map members
-// sorted, but does not escape HTML and fails on duplicate members in what a
-// json.RawMessage or a MarshalJSON method contributes.
+// Marshal encodes an author's value as encoding/json does, with map members sorted, but does not
+// escape HTML and fails on duplicate members in what a json.RawMessage or a MarshalJSON method
+// contributes.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, authorEncoding) }
 
-// Decode decodes data into v, a pointer to a protocol struct off the hot path,
-// by the conventions of encoding/json/v2, and an int64 by its value, as [Int] does. data must pass
-// [Check]. Members that
-// v does not know are dropped unless it has an embedded fallback field for
-// them: a map or a jsontext.Value tagged `json:",embed"`. On error v may have
-// been filled in part.
+// Decode decodes data into v, a pointer to a protocol struct off the hot path, by the conventions
+// of encoding/json/v2, and an int64 by its value, as [Int] does. data must pass [Check]. Members
+// that v does not know are dropped unless it has an embedded fallback field for them: a map or a
+// jsontext.Value tagged `json:",embed"`. On error v may have been filled in part.
 func Decode(data []byte, v any) error { return decode(data, v, protocolDecoding) }
 
 // decode checks first: the codec's own limit on depth is 10000 and fixed.
@@ -83,9 +79,9 @@ func decode(data []byte, v any, options json.Options) error {
 	return json.Unmarshal(data, v, options)
 }
 
-// Encode encodes a protocol struct by the conventions of encoding/json/v2 with
-// map members sorted. Invalid UTF-8 and duplicate members are errors. Raw JSON
-// within v keeps the spelling of its strings and numbers.
+// Encode encodes a protocol struct by the conventions of encoding/json/v2 with map members sorted.
+// Invalid UTF-8 and duplicate members are errors. Raw JSON within v keeps the spelling of its
+// strings and numbers.
 func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
@@ -143,8 +139,8 @@ func decodeInteger(d *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// decodeNumber decodes a json.Number, which the codec takes for any string
-// type. Like encoding/json it also accepts a number in quotes.
+// decodeNumber decodes a json.Number, which the codec takes for any string type. Like encoding/json
+// it also accepts a number in quotes.
 func decodeNumber(d *jsontext.Decoder, v *stdjson.Number) error {
 	kind := d.PeekKind()
 	if kind != '0' && kind != '"' {

@@ -1,15 +1,10 @@
 package jsonx_test
 
 import (
-	"bytes"
 	stdjson "encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -34,122 +29,8 @@ func documents() map[string][]byte {
 	}
 }
 
-var names = []string{"call", "string-64KiB", "objects-64KiB"}
-
-// run benchmarks f on each document.
-func run(b *testing.B, what string, f func(doc []byte) error) {
-	docs := documents()
-	for _, name := range names {
-		doc := docs[name]
-		b.Run("doc="+name+"/by="+what, func(b *testing.B) {
-			b.SetBytes(int64(len(doc)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := f(doc); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func tokens(doc []byte) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(doc))
-	for {
-		if _, err := d.ReadToken(); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// BenchmarkCheck compares validation alone. The encoding/json entry neither
-// sees duplicates nor invalid UTF-8; the others refuse both.
-func BenchmarkCheck(b *testing.B) {
-	run(b, "jsonx", jsonx.Check)
-	run(b, "encoding-json", func(doc []byte) error {
-		if !stdjson.Valid(doc) {
-			return io.ErrUnexpectedEOF
-		}
-		return nil
-	})
-	run(b, "jsontext-value", func(doc []byte) error {
-		if !jsontext.Value(doc).IsValid() {
-			return io.ErrUnexpectedEOF
-		}
-		return nil
-	})
-	run(b, "jsontext-tokens", tokens)
-}
-
-type envelope struct {
-	JSONRPC string             `json:"jsonrpc"`
-	ID      stdjson.RawMessage `json:"id"`
-	Method  string             `json:"method"`
-	Params  struct {
-		Name      string             `json:"name"`
-		Arguments stdjson.RawMessage `json:"arguments"`
-		Meta      stdjson.RawMessage `json:"_meta"`
-	} `json:"params"`
-}
-
-// scan reads the same fields as envelope by walking, after the check.
-func scan(doc []byte, e *envelope) error {
-	if err := jsonx.Check(doc); err != nil {
-		return err
-	}
-	return jsonx.Members(doc, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "jsonrpc":
-			e.JSONRPC, err = jsonx.Text(value)
-		case "id":
-			e.ID = value
-		case "method":
-			e.Method, err = jsonx.Text(value)
-		case "params":
-			return jsonx.Members(value, func(key, value []byte) (err error) {
-				switch string(key) {
-				case "name":
-					e.Params.Name, err = jsonx.Text(value)
-				case "arguments":
-					e.Params.Arguments = value
-				case "_meta":
-					e.Params.Meta = value
-				}
-				return err
-			})
-		}
-		return err
-	})
-}
-
-// BenchmarkEnvelope compares reading a tools/call, arguments and _meta raw.
-// The strict-pre-scan entry is encoding/json behind Check, which would still
-// fold the case of names.
-func BenchmarkEnvelope(b *testing.B) {
-	run(b, "jsonx", func(doc []byte) error { var e envelope; return scan(doc, &e) })
-	run(b, "encoding-json", func(doc []byte) error {
-		var e envelope
-		return stdjson.Unmarshal(doc,
-			&e)
-	})
-	run(b, "strict-pre-scan", func(doc []byte) error {
-		if err := jsonx.Check(doc); err != nil {
-			return err
-		}
-		var e envelope
-		return stdjson.Unmarshal(doc, &e)
-	})
-	run(b, "json-experiment", func(doc []byte) error {
-		var e envelope
-		return json.Unmarshal(doc,
-			&e)
-	})
-}
-
-// BenchmarkAuthor compares decoding into an author's type.
-func BenchmarkAuthor(b *testing.B) {
+// BenchmarkDocuments measures each pass over a document. Reading an envelope is walking its members.
+func BenchmarkDocuments(b *testing.B) {
 	type args struct {
 		Params struct {
 			Arguments struct {
@@ -164,31 +45,31 @@ func BenchmarkAuthor(b *testing.B) {
 			} `json:"arguments"`
 		} `json:"params"`
 	}
-	run(b, "jsonx", func(doc []byte) error { var a args; return jsonx.Unmarshal(doc, &a) })
-	run(b, "encoding-json", func(doc []byte) error {
-		var a args
-		return stdjson.Unmarshal(doc,
-			&a)
-	})
-}
-
-// BenchmarkMembers walks the envelope only.
-func BenchmarkMembers(b *testing.B) {
-	run(b, "jsonx", func(doc []byte) error {
-		return jsonx.Members(doc, func(_, _ []byte) error { return nil })
-	})
-}
-
-func BenchmarkAppendCanonical(b *testing.B) {
 	dst := make([]byte, 0, 128<<10)
-	run(b, "jsonx", func(doc []byte) error {
-		_, err := jsonx.AppendCanonical(dst, doc)
-		return err
-	})
-	run(b, "jsontext", func(doc []byte) error {
-		v := jsontext.Value(append(dst, doc...))
-		return v.Canonicalize()
-	})
+	for name, doc := range documents() {
+		for what, f := range map[string]func(doc []byte) error{
+			"check":     jsonx.Check,
+			"unmarshal": func(doc []byte) error { return jsonx.Unmarshal(doc, new(args)) },
+			"stdlib":    func(doc []byte) error { return stdjson.Unmarshal(doc, new(args)) },
+			"members": func(doc []byte) error {
+				return jsonx.Members(doc, func(_, _ []byte) error { return nil })
+			},
+			"canonical": func(doc []byte) error {
+				_, err := jsonx.AppendCanonical(dst, doc)
+				return err
+			},
+		} {
+			b.Run("doc="+name+"/by="+what, func(b *testing.B) {
+				b.SetBytes(int64(len(doc)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := f(doc); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
 }
 
 func BenchmarkAppendText(b *testing.B) {

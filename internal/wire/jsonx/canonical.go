@@ -7,26 +7,24 @@ import (
 	"sync"
 )
 
-// keepMoved is the largest buffer for sorting, in bytes, that goes back to the
-// pool, enough for messages of 64 KiB with room to have grown.
+// keepMoved is the largest buffer for sorting, in bytes, that goes back to the pool, enough for
+// messages of 64 KiB with room to have grown.
 const keepMoved = 256 << 10
 
-// AppendCanonical appends a form of raw, itself JSON, that is the same for all
-// spellings of a value and different for different values: no white space,
-// members sorted by the bytes of their unescaped names, strings with only those
-// escapes that RFC 8259 demands, and numbers as exact decimals, so that 1, 1.0
-// and 10e-1 agree while 2^53 and 2^53+1 do not. Digests are taken over it.
+// AppendCanonical appends a form of raw, itself JSON, that is the same for all spellings of a value
+// and different for different values: no white space, members sorted by the bytes of their
+// unescaped names, strings with only those escapes that RFC 8259 demands, and numbers as exact
+// decimals, so that 1, 1.0 and 10e-1 agree while 2^53 and 2^53+1 do not. Digests are taken over it.
 //
-// raw has passed [Check]; what has not gives an error or a meaningless form,
-// but never a panic. Numbers beyond [MaxExponent] give a *[RangeError]. On
-// error the result is dst as it was.
+// raw has passed [Check]; what has not gives an error or a meaningless form, but never a panic.
+// Numbers beyond [MaxExponent] give a *[RangeError]. On error the result is dst as it was.
 func AppendCanonical(dst, raw []byte) ([]byte, error) {
 	return appendCanonical(dst, raw, false)
 }
 
-// AppendCanonicalSpelled is like [AppendCanonical], but numbers stay as they
-// are spelled, so that 1, 1.0 and 1e0 differ, and -0 is not 0. It is for values
-// that somebody reads as text, and has no range of numbers.
+// AppendCanonicalSpelled is like [AppendCanonical], but numbers stay as they are spelled, so that
+// 1, 1.0 and 1e0 differ, and -0 is not 0. It is for values that somebody reads as text, and has no
+// range of numbers.
 func AppendCanonicalSpelled(dst, raw []byte) ([]byte, error) {
 	return appendCanonical(dst, raw, true)
 }
@@ -69,8 +67,7 @@ func (c *canonical) releaseMemory() {
 	}
 }
 
-// appendValue appends the value raw, which has no white space around it and is depth
-// brackets deep.
+// appendValue appends the value raw, which has no white space around it and is depth brackets deep.
 func (c *canonical) appendValue(dst, raw []byte, depth int) ([]byte, error) {
 	switch kind := KindOf(raw); kind {
 	case Object, Array:
@@ -113,9 +110,9 @@ func (c *canonical) appendArray(dst, raw []byte, depth int) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// appendObject appends an object: its members as they come, and then, if they came
-// in another order, once more sorted. Sorting what has been written rather
-// than what is to be written visits each value once however deep it lies.
+// appendObject appends an object: its members as they come, and then, if they came in another
+// order, once more sorted. Sorting what has been written rather than what is to be written visits
+// each value once however deep it lies.
 func (c *canonical) appendObject(dst, raw []byte, depth int) ([]byte, error) {
 	start, base, sorted := len(dst), len(c.members), true
 	dst = append(dst, '{')

@@ -102,8 +102,7 @@ func TestAppendCanonicalSpelled(t *testing.T) {
 	}
 }
 
-// Were unsorted objects rendered anew at each level, this would double the
-// work 64 times.
+// Were unsorted objects rendered anew at each level, this would double the work 64 times.
 func TestAppendCanonicalUnsortedAtEachLevel(t *testing.T) {
 	doc := "1"
 	for range jsonx.MaxDepth {

@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// Check reports whether data is exactly one JSON value by the grammar of RFC
-// 8259, in valid UTF-8 (an escape may not be a lone surrogate either), with no
-// two members of an object having the same name after unescaping, and nesting
-// no deeper than [MaxDepth]. White space around the value is allowed. The
-// error is a *[SyntaxError].
+// Check reports whether data is exactly one JSON value by the grammar of RFC 8259, in valid UTF-8
+// (an escape may not be a lone surrogate either), with no two members of an object having the same
+// name after unescaping, and nesting no deeper than [MaxDepth]. White space around the value is
+// allowed. The error is a *[SyntaxError].
 //
-// Check is one pass without recursion. Its time is linear in len(data)
-// whatever the document looks like. It allocates only where an object has more
-// than sixteen members or an escape in a name, and then mostly from a pool.
+// Check is one pass without recursion. Its time is linear in len(data) whatever the document looks
+// like. It allocates only where an object has more than sixteen members or an escape in a name, and
+// then mostly from a pool.
 func Check(data []byte) error {
 	s := scanners.Get().(*scanner)
 	defer s.returnToPool()
@@ -42,8 +41,8 @@ func CheckMembers(data []byte, f func(key, value []byte) error) error {
 	return nil
 }
 
-// scanners holds idle scanners. A scanner
-// is too large for the stack of a goroutine that has just been started.
+// scanners holds idle scanners. A scanner is too large for the stack of a goroutine that has just
+// been started.
 var scanners = sync.Pool{New: func() any { return &scanner{names: newNameSet()} }}
 
 // scanner is the state of one Check.
@@ -103,8 +102,8 @@ type frame struct {
 	names  scope
 }
 
-// scanDocument turns once for each value: its beginning, and if it is complete with
-// that, the ends and the separator that lead to the next one.
+// scanDocument turns once for each value: its beginning, and if it is complete with that, the ends
+// and the separator that lead to the next one.
 func (s *scanner) scanDocument() error {
 	s.depth, s.top.count, s.top.more = 0, 0, false
 	i := skipSpace(s.data, 0)
@@ -123,9 +122,9 @@ func (s *scanner) scanDocument() error {
 	}
 }
 
-// beginValue reads the beginning of the value at i. If that opens an array or
-// object that is not empty, the result is the position of the first value in
-// it; otherwise the position after the value.
+// beginValue reads the beginning of the value at i. If that opens an array or object that is not
+// empty, the result is the position of the first value in it; otherwise the position after the
+// value.
 func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	data := s.data
 	if i >= len(data) {
@@ -172,9 +171,8 @@ func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	return end, false, nil
 }
 
-// finishValue reads what follows the value that ended before i: the brackets that
-// close, and either the comma before the next value, whose position it
-// returns, or the end of the document.
+// finishValue reads what follows the value that ended before i: the brackets that close, and either
+// the comma before the next value, whose position it returns, or the end of the document.
 func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	data := s.data
 	for {

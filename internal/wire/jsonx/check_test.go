@@ -155,8 +155,8 @@ func TestErrorsQuoteLittle(t *testing.T) {
 	}
 }
 
-// An object of 200,000 members would cost 20,000 million comparisons if each
-// name were held against all before it; that the test ends is the test.
+// An object of 200,000 members would cost 20,000 million comparisons if each name were held against
+// all before it; that the test ends is the test.
 func TestCheckLargeObjects(t *testing.T) {
 	members, scopes := 20_000, 10_000
 	if testkit.Slow {

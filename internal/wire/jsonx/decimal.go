@@ -7,21 +7,19 @@ import (
 )
 
 const (
-	// MaxExponent is how large the power of ten in the canonical form of a
-	// number may be in either direction, where the form is an integer without
-	// trailing zeros times that power. No quantity needs more, and whoever
-	// expands the number later cannot be made to allocate without bound.
+	// MaxExponent is how large the power of ten in the canonical form of a number may be in either
+	// direction, where the form is an integer without trailing zeros times that power. No quantity
+	// needs more, and whoever expands the number later cannot be made to allocate without bound.
 	MaxExponent = 10000
 
-	// plainDigits is up to how many digits integers are written without an
-	// exponent: those of 64 bits, with room.
+	// plainDigits is up to how many digits integers are written without an exponent: those of 64
+	// bits, with room.
 	plainDigits = 21
 )
 
-// AppendNumber appends the canonical form of the number raw, which is the same
-// for all spellings of a value: 0, an integer of at most plainDigits digits, or
-// MeE with an integer M that has no trailing zero and E not zero, or M alone if
-// it is long.
+// AppendNumber appends the canonical form of the number raw, which is the same for all spellings of
+// a value: 0, an integer of at most plainDigits digits, or MeE with an integer M that has no
+// trailing zero and E not zero, or M alone if it is long.
 func AppendNumber(dst, raw []byte) ([]byte, error) {
 	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 		return dst, syntaxError(end, "malformed number")
@@ -76,8 +74,8 @@ func PlainInteger(raw []byte) ([]byte, bool) {
 	return plain, true
 }
 
-// parseExponent reads what follows the e. Values beyond 32 bits, far more than
-// a mantissa can make up for, are as good as infinite.
+// parseExponent reads what follows the e. Values beyond 32 bits, far more than a mantissa can make
+// up for, are as good as infinite.
 func parseExponent(b []byte) int64 {
 	n, err := strconv.ParseInt(string(bytes.TrimPrefix(b, []byte{'+'})), 10, 64)
 	if err == nil && n <= 2*math.MaxUint32 && n >= -2*math.MaxUint32 {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuote is how many bytes of input an error message repeats at most: a
-// peer must not be able to fill our logs.
+// maxQuote is how many bytes of input an error message repeats at most: a peer must not be able to
+// fill our logs.
 const maxQuote = 64
 
 // SyntaxError says why a document was refused.

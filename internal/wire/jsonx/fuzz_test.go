@@ -129,8 +129,8 @@ func walk(doc []byte, depth int) error {
 	return nil
 }
 
-// FuzzCanonical checks that canonical forms are documents, are their own
-// canonical form, and mean what they were made from.
+// FuzzCanonical checks that canonical forms are documents, are their own canonical form, and mean
+// what they were made from.
 func FuzzCanonical(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {

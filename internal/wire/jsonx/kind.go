@@ -14,8 +14,8 @@ const (
 	Object  Kind = '{'
 )
 
-// KindOf returns the kind of raw from its first byte that is not white space.
-// It does not look further: only [Check] can say that raw is a value at all.
+// KindOf returns the kind of raw from its first byte that is not white space. It does not look
+// further: only [Check] can say that raw is a value at all.
 func KindOf(raw []byte) Kind {
 	i := skipSpace(raw, 0)
 	if i == len(raw) {

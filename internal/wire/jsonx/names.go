@@ -6,14 +6,12 @@ import (
 )
 
 const (
-	// fewNames is up to how many names an object's duplicates are sought by
-	// comparing with each earlier name. It also bounds what a hostile object
-	// can make us compare to 120 pairs.
+	// fewNames is up to how many names an object's duplicates are sought by comparing with each
+	// earlier name. It also bounds what a hostile object can make us compare to 120 pairs.
 	fewNames = 16
 
-	// keepSlots is the largest table that goes back to the pool, 16 KiB: it
-	// must be cleared after use, and one huge document should not tie up
-	// memory for ever.
+	// keepSlots is the largest table that goes back to the pool, 16 KiB: it must be cleared after
+	// use, and one huge document should not tie up memory for ever.
 	keepSlots = 1024
 )
 
@@ -29,10 +27,9 @@ type scope struct {
 	table bool  // the names have moved to the table
 }
 
-// nameSet finds duplicate member names. An object with few plain names has
-// them on a stack; one with many, or with escapes, has them in a hash table
-// that all objects of the document share. The hash is seeded, so that a peer
-// cannot choose names that collide.
+// nameSet finds duplicate member names. An object with few plain names has them on a stack; one
+// with many, or with escapes, has them in a hash table that all objects of the document share. The
+// hash is seeded, so that a peer cannot choose names that collide.
 type nameSet struct {
 	stack  [MaxDepth * fewNames]span
 	height int32
@@ -59,8 +56,8 @@ func newNameSet() nameSet {
 // openScope begins the scope of the object whose bracket is at i.
 func (n *nameSet) openScope(i int) scope { return scope{id: int32(i), base: n.height} }
 
-// closeScope ends the scope that was opened last. What it has in the table stays:
-// no other scope has its id.
+// closeScope ends the scope that was opened last. What it has in the table stays: no other scope
+// has its id.
 func (n *nameSet) closeScope(s scope) { n.height = s.base }
 
 // reset readies the set for another document.

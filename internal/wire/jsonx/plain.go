@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Plain returns an error of [Decode] in words that may go to a peer: which
-// member has a value of the wrong type, and nothing of the Go type that it was
-// meant for. Other errors are returned as they are.
+// Plain returns an error of [Decode] in words that may go to a peer: which member has a value of
+// the wrong type, and nothing of the Go type that it was meant for. Other errors are returned as
+// they are.
 func Plain(err error) error {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Eight bytes at a time: in a word with one byte of text per lane, the masks
-// below set the top bit of each lane of interest. A borrow can also set lanes
-// above a true hit, so only the lowest set bit means anything.
+// Eight bytes at a time: in a word with one byte of text per lane, the masks below set the top bit
+// of each lane of interest. A borrow can also set lanes above a true hit, so only the lowest set
+// bit means anything.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// stops marks the bytes that end a plain run inside a string: the quote, the
-// backslash, control characters and everything beyond ASCII.
+// stops marks the bytes that end a plain run inside a string: the quote, the backslash, control
+// characters and everything beyond ASCII.
 func stops(w uint64) uint64 {
 	return ((w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones) | w) & highs
 }
 
-// quotes marks the quote and the backslash alone. Bytes beyond ASCII, which
-// have the top bit as well, are masked out.
+// quotes marks the quote and the backslash alone. Bytes beyond ASCII, which have the top bit as
+// well, are masked out.
 func quotes(w uint64) uint64 {
 	q, b := w^'"'*ones, w^'\\'*ones
 	return ((q - ones) | (b - ones)) &^ w & highs
@@ -29,9 +29,8 @@ func quotes(w uint64) uint64 {
 
 // plain returns the first position from i on that [stops] marks, or len(data).
 func plain(data []byte, i int) int {
-	// That i is not negative is said for the compiler, which then leaves the
-	// bounds checks out: this loop and that of toQuote see every byte of a message
-	// several times.
+	// That i is not negative is said for the compiler, which then leaves the bounds checks out:
+	// this loop and that of toQuote see every byte of a message several times.
 	for i >= 0 && i <= len(data)-8 {
 		if m := stops(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
@@ -58,9 +57,9 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// checkString validates the string whose opening quote is at i-1 and returns
-// the position after the closing quote and whether the string has escapes. On
-// failure reason is not empty and end is the place.
+// checkString validates the string whose opening quote is at i-1 and returns the position after the
+// closing quote and whether the string has escapes. On failure reason is not empty and end is the
+// place.
 func checkString(data []byte, i int) (end int, escaped bool, reason string) {
 	for {
 		i = plain(data, i)
@@ -131,9 +130,8 @@ func unescaped(c byte) byte {
 	return 0
 }
 
-// decodeUnicode decodes the \uXXXX at the start of b, or the pair of them that
-// makes one rune, and returns the bytes used; 0 when there is none. A lone
-// surrogate gives utf8.RuneError.
+// decodeUnicode decodes the \uXXXX at the start of b, or the pair of them that makes one rune, and
+// returns the bytes used; 0 when there is none. A lone surrogate gives utf8.RuneError.
 func decodeUnicode(b []byte) (r rune, n int) {
 	if len(b) < 6 {
 		return 0, 0
@@ -172,8 +170,8 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// checkNumber returns the end of the number at i, and false with the place of
-// the trouble if it is malformed.
+// checkNumber returns the end of the number at i, and false with the place of the trouble if it is
+// malformed.
 func checkNumber(data []byte, i int) (end int, ok bool) {
 	if i < len(data) && data[i] == '-' {
 		i++

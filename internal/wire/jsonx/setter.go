@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A setter decodes raw, which has no white space around it, into v, which is
-// zero. It reports false when it cannot, also for what is in order but odd.
+// A setter decodes raw, which has no white space around it, into v, which is zero. It reports false
+// when it cannot, also for what is in order but odd.
 type setter func(v reflect.Value, raw []byte) bool
 
 func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// shortText is the length from which looking for quotes and backslashes one
-// after the other, with the vector instructions of package bytes, is faster.
+// shortText is the length from which looking for quotes and backslashes one after the other, with
+// the vector instructions of package bytes, is faster.
 const shortText = 128
 
-// Text returns the text of the string value raw. It returns a *[TypeError] if
-// raw is another kind of value and a *[SyntaxError] if it is malformed.
+// Text returns the text of the string value raw. It returns a *[TypeError] if raw is another kind
+// of value and a *[SyntaxError] if it is malformed.
 func Text(raw []byte) (string, error) {
 	b, err := TextBytes(raw)
 	return string(b), err
 }
 
-// TextBytes is like [Text], but the result aliases raw where raw has no
-// escapes; it must not be modified then.
+// TextBytes is like [Text], but the result aliases raw where raw has no escapes; it must not be
+// modified then.
 func TextBytes(raw []byte) ([]byte, error) {
 	raw = trim(raw)
 	if len(raw) == 0 || raw[0] != '"' {
@@ -44,8 +44,8 @@ func TextBytes(raw []byte) ([]byte, error) {
 	return text, nil
 }
 
-// appendUnescaped appends the text between the quotes of a string value,
-// without its escapes. bad is the position of a malformed one, else -1.
+// appendUnescaped appends the text between the quotes of a string value, without its escapes. bad
+// is the position of a malformed one, else -1.
 func appendUnescaped(dst, body []byte) (text []byte, bad int) {
 	for i := 0; i < len(body); {
 		n := bytes.IndexByte(body[i:], '\\')

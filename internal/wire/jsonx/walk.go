@@ -5,28 +5,21 @@ import (
 	"math/bits"
 )
 
-// Members calls f for each member of the object data, in the order of the
-// document. key is the name without escapes and aliases data where it had
-// none; value is the raw value without white space around it and aliases data.
-// Neither may be modified. Members returns a *[TypeError] if data is not an
-// object, a *[SyntaxError] if it is cut short or malformed where Members looks,
-// or the error of f, at which it stops.
+// Members calls f for each member of the object data, in the order of the document. key is the name
+// without escapes and aliases data where it had none; value is the raw value without white space
+// around it and aliases data. Neither may be modified. Members returns a *[TypeError] if data is
+// not an object, a *[SyntaxError] if it is cut short or malformed where Members looks, or the error
+// of f, at which it stops.
 //
-// data must have passed [Check], or be part of something that has: Members
-// steps over values without validating them.
+// data must have passed [Check], or be part of something that has: Members steps over values
+// without validating them.
 func Members(data []byte, f func(key, value []byte) error) error {
-	return members(data, nil, f)
+	return PresentMembers(data, nil, f)
 }
 
 // PresentMembers is [Members] without the members whose value is null, except those that keepsNull
-// reports.
+// reports. Nil keeps all.
 func PresentMembers(
-	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
-) error {
-	return members(data, keepsNull, f)
-}
-
-func members(
 	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
 ) error {
 	i := skipSpace(data, 0)
@@ -66,8 +59,8 @@ func members(
 	}
 }
 
-// HasMember reports whether data is an object with a member of this name. data
-// must have passed [Check], as for [Members].
+// HasMember reports whether data is an object with a member of this name. data must have passed
+// [Check], as for [Members].
 func HasMember(data []byte, name string) (found bool) {
 	_ = Members(data, func(key, _ []byte) error {
 		found = found || string(key) == name
@@ -76,8 +69,8 @@ func HasMember(data []byte, name string) (found bool) {
 	return found
 }
 
-// memberName returns the member name whose opening quote is at i, without escapes,
-// and the position after it.
+// memberName returns the member name whose opening quote is at i, without escapes, and the position
+// after it.
 func memberName(data []byte, i int) (name []byte, end int, err error) {
 	if end = toQuote(data, i+1); end < len(data) && data[end] == '"' {
 		return data[i+1 : end : end], end + 1, nil
@@ -89,8 +82,7 @@ func memberName(data []byte, i int) (name []byte, end int, err error) {
 	return name, end, err
 }
 
-// toQuote returns the position of the first quote or backslash from i on, or
-// len(data).
+// toQuote returns the position of the first quote or backslash from i on, or len(data).
 func toQuote(data []byte, i int) int {
 	for i >= 0 && i <= len(data)-8 { // see plain
 		if m := quotes(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
@@ -104,8 +96,8 @@ func toQuote(data []byte, i int) int {
 	return i
 }
 
-// Elements calls f for each element of the array data with its index and raw
-// value. Otherwise it is like [Members].
+// Elements calls f for each element of the array data with its index and raw value. Otherwise it is
+// like [Members].
 func Elements(data []byte, f func(i int, value []byte) error) error {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != '[' {
@@ -130,9 +122,8 @@ func Elements(data []byte, f func(i int, value []byte) error) error {
 	}
 }
 
-// Numbers calls f for each number in data, however deep it lies, and returns
-// the error of f, at which it stops. data must have passed [Check], or be part
-// of something that has.
+// Numbers calls f for each number in data, however deep it lies, and returns the error of f, at
+// which it stops. data must have passed [Check], or be part of something that has.
 func Numbers(data []byte, f func(number []byte) error) error {
 	for i := 0; i < len(data); {
 		c := data[i]
@@ -157,8 +148,8 @@ func Numbers(data []byte, f func(number []byte) error) error {
 	return nil
 }
 
-// next reads what follows an element or member: a comma, and then it returns
-// the position of what comes after it, or the closing bracket and the end.
+// next reads what follows an element or member: a comma, and then it returns the position of what
+// comes after it, or the closing bracket and the end.
 func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
 	i = skipSpace(data, i)
 	switch {
@@ -180,9 +171,9 @@ func atEnd(data []byte, i int) error {
 	return nil
 }
 
-// skipValue returns the position after the value at i, or -1 if there is none.
-// It matches brackets by number only and takes any run of other characters for
-// a literal or number: Check has been there before.
+// skipValue returns the position after the value at i, or -1 if there is none. It matches brackets
+// by number only and takes any run of other characters for a literal or number: Check has been
+// there before.
 func skipValue(data []byte, i int) int {
 	if i >= len(data) {
 		return -1
@@ -207,8 +198,8 @@ func endsScalar(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ':' || c == '"' || isSpace(c)
 }
 
-// skipString returns the position after the string whose opening quote is at
-// i-1, or -1 if it does not end.
+// skipString returns the position after the string whose opening quote is at i-1, or -1 if it does
+// not end.
 func skipString(data []byte, i int) int {
 	for {
 		if i = toQuote(data, i); i >= len(data) {
@@ -221,8 +212,7 @@ func skipString(data []byte, i int) int {
 	}
 }
 
-// skipBrackets returns the position after the bracket that closes the one at
-// i, or -1 if none does.
+// skipBrackets returns the position after the bracket that closes the one at i, or -1 if none does.
 func skipBrackets(data []byte, i int) int {
 	for depth := 0; i < len(data); {
 		c := data[i]

@@ -1,5 +1,5 @@
 // Package lineio passes messages as lines, one JSON value and one newline each
-// (basic/transports/stdio): what clients and servers on a stream of lines have in common.
+// (basic/transports/stdio): what clients and servers have in common, and a server of one client.
 package lineio
 
 import (

@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -123,15 +122,4 @@ func Encode(m protocol.Message) ([]byte, error) {
 		err = jsonx.Check(line)
 	}
 	return line, err
-}
-
-// AppendResponse appends a response to dst. One that cannot be written is the mistake of who
-// answers, and the peer is told at least that.
-func AppendResponse(dst []byte, r *protocol.Response) []byte {
-	line, err := protocol.AppendMessage(dst, r)
-	if err != nil {
-		line, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: r.ID, Error: revision.InternalError()})
-	}
-	return line
 }

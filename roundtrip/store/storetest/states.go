@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,26 +53,19 @@ func testStates(t *testing.T, s *Store) {
 
 // testOneState puts many states under one id at once. One is taken, and stays.
 func testOneState(t *testing.T, s *Store) {
-	replicas := []store.StateStore{s.States(t), s.States(t), s.States(t)}
 	for _, id := range []string{idOf("first"), idOf("second")} {
-		var won atomic.Int32
 		var kept atomic.Value
-		var wg sync.WaitGroup
-		for i := range 24 {
-			wg.Go(func() {
-				state := fmt.Sprint("state ", i)
-				if replicas[i%len(replicas)].Put(t.Context(), id, alice, []byte(state),
-					inAnHour()) == nil {
-					won.Add(1)
-					kept.Store(state)
-				}
-			})
-		}
-		wg.Wait()
+		won := atOnce(t, 24, s.States, func(n int, states store.StateStore) error {
+			state := fmt.Sprint("state ", n)
+			err := states.Put(t.Context(), id, alice, []byte(state), inAnHour())
+			if err == nil {
+				kept.Store(state)
+			}
+			return err
+		}, func(int, error) {})
 		got, err := s.States(t).Get(t.Context(), id)
-		if won.Load() != 1 || err != nil || string(got) != kept.Load() {
-			t.Errorf("%d of many states were put; got %q, %v, want %q", won.Load(), got, err,
-				kept.Load())
+		if won != 1 || err != nil || string(got) != kept.Load() {
+			t.Errorf("%d of many states were put; got %q, %v, want %q", won, got, err, kept.Load())
 		}
 	}
 }

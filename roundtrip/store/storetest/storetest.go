@@ -165,21 +165,20 @@ func (c claimant) release(claim store.Claim) {
 	}
 }
 
-// race claims an id many times at once at several guards and returns how many claims succeeded.
-func (s *Store) race(t *testing.T, id string) int {
+// atOnce calls do n times at once, at three of what open opens in turn, and returns how often it
+// succeeded. check looks at the errors of the other calls.
+func atOnce[S any](t *testing.T, n int, open func(*testing.T) S, do func(n int, s S) error,
+	check func(n int, err error)) int {
 	t.Helper()
-	guards := []store.Guard{s.Guard(t), s.Guard(t), s.Guard(t)}
+	opened := []S{open(t), open(t), open(t)}
 	var won atomic.Int32
 	var wg sync.WaitGroup
-	for i := range 48 {
+	for i := range n {
 		wg.Go(func() {
-			_, err := guards[i%len(guards)].Claim(t.Context(), id, alice, answers, inAnHour())
-			switch got := answerOf(err); got {
-			case claimed:
+			if err := do(i, opened[i%len(opened)]); err == nil {
 				won.Add(1)
-			case running:
-			default:
-				t.Errorf("claim %d of %s: got %q, want %q or %q", i, id, got, claimed, running)
+			} else {
+				check(i, err)
 			}
 		})
 	}

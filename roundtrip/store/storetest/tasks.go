@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,25 +137,16 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// atOnce calls do twelve times at once, with several stores, and returns how often it succeeded.
-// Its other calls must fail with want, if there is one.
-func (s *Store) atOnce(t *testing.T, want error, do func(n int, s store.TaskStore) error) int {
+// tasksAtOnce calls do twelve times at once and returns how often it succeeded. Its other calls
+// must fail with want, if there is one.
+func (s *Store) tasksAtOnce(t *testing.T, want error,
+	do func(n int, s store.TaskStore) error) int {
 	t.Helper()
-	stores := []store.TaskStore{s.Tasks(t), s.Tasks(t), s.Tasks(t)}
-	var won atomic.Int32
-	var wg sync.WaitGroup
-	for n := range 12 {
-		wg.Go(func() {
-			err := do(n, stores[n%len(stores)])
-			if err == nil {
-				won.Add(1)
-			} else if want != nil && !errors.Is(err, want) {
-				t.Errorf("call %d: got %v, want %v", n, err, want)
-			}
-		})
-	}
-	wg.Wait()
-	return int(won.Load())
+	return atOnce(t, 12, s.Tasks, do, func(n int, err error) {
+		if want != nil && !errors.Is(err, want) {
+			t.Errorf("call %d: got %v, want %v", n, err, want)
+		}
+	})
 }
 
 func testTaskChanges(t *testing.T, s *Store) {
@@ -166,7 +155,7 @@ func testTaskChanges(t *testing.T, s *Store) {
 	create(t, a, task, now)
 	for range 5 {
 		number := get(t, a, task.ID).Number
-		won := s.atOnce(t, store.ErrTaskChanged, func(n int, s store.TaskStore) error {
+		won := s.tasksAtOnce(t, store.ErrTaskChanged, func(n int, s store.TaskStore) error {
 			mine := *task
 			mine.Number, mine.Holder = number, fmt.Sprint("holder ", n)
 			mine.Record = []byte("record of " + mine.Holder)
@@ -186,7 +175,7 @@ func testTaskFlows(t *testing.T, s *Store) {
 	flow := digestOf("flow")
 	for range 3 {
 		flow[31]++
-		won := s.atOnce(t, store.ErrTaskExists, func(n int, s store.TaskStore) error {
+		won := s.tasksAtOnce(t, store.ErrTaskExists, func(n int, s store.TaskStore) error {
 			mine := taskOf(fmt.Sprint("task ", flow[31], n))
 			mine.Flow = flow
 			return s.CreateTask(t.Context(), mine, never, store.TaskRoom{Owner: 1000})
@@ -386,7 +375,7 @@ func testTaskRoom(t *testing.T, s *Store) {
 			t.Errorf("%s: got %v, want that the bound %q is reached", name, err, limit)
 		}
 	}
-	won := s.atOnce(t, nil, func(n int, s store.TaskStore) error {
+	won := s.tasksAtOnce(t, nil, func(n int, s store.TaskStore) error {
 		return s.CreateTask(ctx, taskOf(fmt.Sprint("at once ", n)), now, room)
 	})
 	if won != 5 {

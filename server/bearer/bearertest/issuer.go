@@ -10,8 +10,8 @@
 //	token := issuer.Issue(bearertest.Token{
 //		Subject: "ann", Audience: resource, Scopes: []string{"files:read"}})
 //
-// A server that runs in another process, and is told the URL of its issuer alone, gets one that
-// listens: [Start]. A client can log its person in there, too.
+// [Start] returns an issuer that listens, for a server in another process that is given its URL
+// alone. A client can log its person in there, too.
 package bearertest
 
 import (
@@ -40,7 +40,7 @@ type Issuer struct {
 	signer jose.Signer
 }
 
-// NewIssuer returns an issuer with a URL and a new key. It listens nowhere.
+// NewIssuer returns an issuer with a URL and a new key, which does not listen.
 func NewIssuer(url string) *Issuer {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)
@@ -76,8 +76,8 @@ func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys
 
 // A Token has the claims of an access token.
 type Token struct {
-	// Subject is the person, and ClientID the client that the token is issued to. A server needs
-	// the person, unless it has set [bearer.Issuer].Machines.
+	// Subject is the person, which a server needs unless it has set [bearer.Issuer].Machines, and
+	// ClientID the client that the token is issued to.
 	Subject, ClientID string
 	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string
@@ -86,13 +86,12 @@ type Token struct {
 	// Lifetime is the time until the token expires. 0: an hour. Negative: the time since it
 	// expired; servers accept tokens for a minute after their expiry.
 	Lifetime time.Duration
-	// Claims are further claims. They take the place of those above where they have the same name;
-	// nil leaves a claim out.
+	// Claims are further claims, which replace those above; nil removes a claim.
 	Claims map[string]any
 }
 
-// Issue returns a token, as it stands in the header "Authorization: Bearer token". It panics if the
-// claims cannot be written as JSON.
+// Issue returns a token for the header "Authorization: Bearer token". It panics if the claims
+// cannot be written as JSON.
 func (i *Issuer) Issue(t Token) string {
 	now, lifetime := time.Now(), t.Lifetime
 	if lifetime == 0 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A login has what a [Issuer.Handler] knows of clients and of logins that have not ended.
+// A login has the clients and unfinished logins of a [Issuer.Handler].
 type login struct {
 	issuer  *Issuer
 	subject string
@@ -23,18 +23,18 @@ type login struct {
 	codes   map[string]consent
 }
 
-// A consent has the parameters of an authorization request. A token request must have the same, but
-// for scope.
+// A consent has the parameters of an authorization request, which the token request must repeat,
+// except scope.
 type consent struct{ client, redirect, resource, challenge, scope string }
 
 // maxBody bounds the body of a request.
 const maxBody = 64 << 10
 
-// Handler returns a handler for the URL of the issuer, at which a client can log in a person, who
-// is subject. It serves the metadata (RFC 8414), the keys, dynamic registration (RFC 7591), and an
-// authorization endpoint whose person has no password and consents to everything. Codes need PKCE
-// with S256, and work once. Tokens are those of Issue, without a refresh token, for the resource
-// that the client names (RFC 8707).
+// Handler returns a handler for the URL of the issuer, at which a client can log in the person
+// subject. It serves the metadata (RFC 8414), the keys, dynamic registration (RFC 7591), and an
+// authorization endpoint that consents to everything without a password. Codes need PKCE with S256,
+// and work once. Tokens are those of Issue, without a refresh token, for the resource that the
+// client names (RFC 8707).
 func (i *Issuer) Handler(subject string) http.Handler {
 	l := &login{issuer: i, subject: subject, clients: map[string][]string{},
 		codes: map[string]consent{}}
@@ -86,17 +86,15 @@ func (l *login) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	redirect, err := url.Parse(query.Get("redirect_uri"))
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	known := slices.Contains(l.clients[query.Get("client_id")], query.Get("redirect_uri"))
-	l.mu.Unlock()
 	if err != nil || !known || query.Get("code_challenge_method") != "S256" {
 		http.Error(w, "unknown client or redirect URI, or no PKCE", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()
-	l.mu.Lock()
 	l.codes[code] = consent{query.Get("client_id"), query.Get("redirect_uri"),
 		query.Get("resource"), query.Get("code_challenge"), query.Get("scope")}
-	l.mu.Unlock()
 	redirect.RawQuery = url.Values{"code": {code}, "state": {query.Get("state")},
 		"iss": {l.issuer.url}}.Encode()
 	http.Redirect(w, r, redirect.String(), http.StatusFound)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -53,7 +54,7 @@ func happen(t *testing.T, sink event.LogSink) {
 		event.CutOff{Where: where, Retriable: true},
 		event.StoreFailed{Where: where, Operation: "claim", Err: errors.New("<gone> & token=abc")},
 		event.HandlerPanicked{Where: where, Value: "boom", Stack: []byte("main.go:1\n\tx")},
-		event.RequestRefused{Reason: event.RefusedHost, Status: 403, Code: -32600,
+		event.RequestRefused{Reason: words.RefusedHost, Status: 403, Code: -32600,
 			Transport: "http", RemoteAddr: "192.0.2.1:1", Err: errors.New("evil\u2028example")},
 		event.EphemeralKey{KeyID: "k1"},
 	} {
@@ -70,7 +71,7 @@ func happen(t *testing.T, sink event.LogSink) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`), nil)
+	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`))
 }
 
 // TestEntriesAreThoseOfZap compares lines of JSON, but for the times and ids in them that differ

@@ -1,19 +1,18 @@
-// Mcpattack calls tools of an MCP server, in any language, with answers that are none, and with the
-// attacks of package roundtriptest. It shows, era by era, which tools ask, which give after a
-// decline, a cancel or a forged answer the result that they give after an accept, which lose
-// answers, and which ask in one era and act without asking in the other.
+// Mcpattack calls tools of an MCP server, in any language, with refusals and invalid answers, and
+// with the attacks of package roundtriptest. It shows, for each era, which tools ask, which return
+// the result of an accept after a decline, a cancel or a forged answer, which lose answers, and
+// which ask in one era and act without asking in the other.
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack \
 //		[-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
 //
-// ARGUMENTS is a JSON object; NAME alone means no arguments. Each tool is called some dozens of
-// times, and calls have effects: attack a server whose effects do not matter. Without -tool the
-// tools are listed and none is called. Forms are filled from their schemas.
+// ARGUMENTS is a JSON object; NAME alone means no arguments. Each tool is called dozens of times,
+// and calls have effects: use a test server. Without -tool the tools are only listed. Forms are
+// filled from their schemas.
 //
-// A server behind OAuth gets what the environment variable MCPATTACK_AUTHORIZATION holds in the
-// header Authorization, such as "Bearer" and a token. With MCPATTACK_OTHER_AUTHORIZATION, the token
-// of somebody else, the attack "other user" is run as well, and with -single-use those that need a
-// server whose states work once.
+// The environment variable MCPATTACK_AUTHORIZATION is sent as the header Authorization, such as
+// "Bearer" and a token. MCPATTACK_OTHER_AUTHORIZATION, the token of another user, enables the
+// attack "other user", and -single-use those that need a server whose states work once.
 //
 // The exit status is 1 if a tool fails open, loses answers or asks in one era alone, 2 if the
 // server could not be judged.
@@ -48,11 +47,11 @@ const (
 // defaultTimeout bounds one call: no person is waited for.
 const defaultTimeout = 20 * time.Second
 
-// exitGrace is how long the command may take to exit, once for each call: some do not notice the
-// end of their input, and nothing of theirs is wanted any more.
+// exitGrace is how long the command may take to exit, for each call: some do not notice the end of
+// their input.
 const exitGrace = 200 * time.Millisecond
 
-// Variables and no flags: everybody may read the arguments of a process.
+// Variables instead of flags, because everybody may read the arguments of a process.
 const (
 	envAuthorization = "MCPATTACK_AUTHORIZATION"
 	envOther         = "MCPATTACK_OTHER_AUTHORIZATION"
@@ -249,8 +248,8 @@ func eraName(era protocol.Era) string {
 	return "2025-11-25"
 }
 
-// listTools names the tools in an era, and calls none. The client can be asked everything, and is
-// not: servers may hide tools that ask from other clients.
+// listTools names the tools in an era. The client declares all capabilities, because servers may
+// hide tools that ask from other clients.
 func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.target.Timeout)
 	defer cancel()
@@ -259,21 +258,12 @@ func (c *config) listTools(era protocol.Era) (names []string, err error) {
 		return nil, err
 	}
 	defer peer.Close() // a client that could not be made leaves it open
-	unasked := errors.New("nobody answers while tools are listed")
 	asked, err := client.New(peer, &client.Options{Era: era,
-		Sampling: protocol.SamplingCapability{Tools: true},
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return nil, unasked
-		},
-		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
-			return nil, unasked
-		},
-		CreateMessage: func(context.Context,
-			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-			return nil, unasked
-		},
-		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-			return nil, unasked
+		Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{},
+			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+			Sampling:    &protocol.SamplingCapability{Tools: true}},
+		RelayElicit: func(context.Context, json.RawMessage) (*protocol.ElicitResult, error) {
+			return nil, errors.New("nobody answers while tools are listed")
 		},
 	})
 	if err != nil {

@@ -1,0 +1,117 @@
+package gateway
+
+// This file has the names that a gateway publishes. They depend on the configuration alone, not on
+// the order of upstreams or on their tools, so every replica publishes the same.
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// upstreamForm is the form of names. They hold neither '_' nor '+', which end the prefix, so that
+// every published name has one reading.
+var upstreamForm = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
+
+// nameClaims are the names that the upstreams of a gateway have by configuration. The zero value is
+// ready.
+type nameClaims struct {
+	upstreams  map[string]*upstreamNames
+	unprefixed map[string]*upstreamNames // owners by name
+}
+
+// Add claims the name of an upstream, and the names of tools and prompts that it publishes
+// unprefixed. It fails where another upstream has one of them, or where one could be read as that
+// of another.
+func (c *nameClaims) Add(upstream string, unprefixed []string) (*upstreamNames, error) {
+	switch {
+	case !upstreamForm.MatchString(upstream):
+		return nil, fmt.Errorf("upstream %.64q: a name begins with a letter and has "+
+			"lower-case letters, digits, '-' and '.' only", upstream)
+	case c.upstreams[upstream] != nil:
+		return nil, fmt.Errorf("upstream %q: there are two of this name", upstream)
+	}
+	n := &upstreamNames{prefix: upstream, unprefixed: map[string]bool{}}
+	for _, name := range unprefixed {
+		if name == "" {
+			return nil, fmt.Errorf("upstream %q: an unprefixed name is empty", upstream)
+		}
+		owner := c.unprefixed[name]
+		if n.unprefixed[name] {
+			owner = n
+		}
+		if owner != nil {
+			return nil, fmt.Errorf("unprefixed name %.64q: claimed by %q and %q", name,
+				owner.prefix, upstream)
+		}
+		prefix, _, found := strings.Cut(name, "_")
+		if found && (c.upstreams[prefix] != nil || prefix == upstream) {
+			return nil, misread(name, upstream, prefix)
+		}
+		n.unprefixed[name] = true
+	}
+	for name, owner := range c.unprefixed {
+		if strings.HasPrefix(name, upstream+"_") {
+			return nil, misread(name, owner.prefix, upstream)
+		}
+	}
+	if c.upstreams == nil {
+		c.upstreams, c.unprefixed = map[string]*upstreamNames{}, map[string]*upstreamNames{}
+	}
+	c.upstreams[upstream] = n
+	for name := range n.unprefixed {
+		c.unprefixed[name] = n
+	}
+	return n, nil
+}
+
+func misread(name, owner, prefix string) error {
+	return fmt.Errorf("unprefixed name %.64q of %q: it could be read as a tool of %q",
+		name, owner, prefix)
+}
+
+// upstreamNames are those of one upstream.
+type upstreamNames struct {
+	prefix     string
+	unprefixed map[string]bool
+}
+
+// Publish returns the name under which a tool or prompt is published.
+func (n *upstreamNames) Publish(own string) string {
+	if n.unprefixed[own] {
+		return own
+	}
+	return n.prefix + "_" + own
+}
+
+// appScheme is that of the views of MCP Apps. Clients look for it, so it stays.
+const appScheme = "ui://"
+
+// PublishURI returns the URI or template under which a resource is published: the name of the
+// upstream becomes a part of the scheme, or the host where the resource is an app's.
+func (n *upstreamNames) PublishURI(own string) string {
+	if rest, ok := strings.CutPrefix(own, appScheme); ok {
+		return appScheme + n.prefix + "/" + rest
+	}
+	return n.prefix + "+" + own
+}
+
+// OwnURI returns the upstream's own URI for a published one. It is false for that of another
+// upstream.
+func (n *upstreamNames) OwnURI(published string) (own string, ok bool) {
+	if rest, ok := strings.CutPrefix(published, appScheme+n.prefix+"/"); ok {
+		return appScheme + rest, true
+	}
+	return strings.CutPrefix(published, n.prefix+"+")
+}
+
+// PublishAppURIs returns JSON in which each text that begins with the scheme of apps is the URI as
+// published.
+func (n *upstreamNames) PublishAppURIs(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte("ui:")) {
+		return raw
+	}
+	raw = bytes.ReplaceAll(raw, []byte(`"ui://`), []byte(`"ui://`+n.prefix+`/`))
+	return bytes.ReplaceAll(raw, []byte(`"ui:\/\/`), []byte(`"ui:\/\/`+n.prefix+`/`))
+}

@@ -1,0 +1,149 @@
+package waiting_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+)
+
+func TestTimeOfPeopleDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock waiting.Clock
+		start := time.Now()
+		limit := clock.WithTimeout(t.Context(), time.Minute)
+		defer limit.Release()
+		time.Sleep(30 * time.Second)
+		resume := waiting.Pause(context.WithoutCancel(limit))
+		time.Sleep(time.Hour)
+		if limit.Err() != nil {
+			t.Fatal("the limit ended while a person was waited for")
+		}
+		if got := limit.Used(); got != 30*time.Second {
+			t.Errorf("got %v used, want 30 s", got)
+		}
+		resume()
+		<-limit.Done()
+		if got := time.Since(start); got != time.Hour+time.Minute {
+			t.Errorf("the limit ended after %v, want an hour and a minute", got)
+		}
+		if context.Cause(limit) != context.DeadlineExceeded {
+			t.Errorf("got the cause %v", context.Cause(limit))
+		}
+	})
+}
+
+func TestPauseFindsEachClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outer, inner, carried waiting.Clock
+		a := outer.WithTimeout(t.Context(), time.Minute)
+		defer a.Release()
+		b := inner.WithTimeout(a, time.Second)
+		defer b.Release()
+		fired := make(chan time.Time, 1)
+		start := time.Now()
+		timer := carried.AfterFunc(time.Second, func() { fired <- time.Now() })
+		defer timer.Stop()
+		resume := waiting.Pause(carried.Carry(b))
+		time.Sleep(time.Hour)
+		if a.Err() != nil || b.Err() != nil || len(fired) != 0 {
+			t.Fatalf("got %v, %v and %d, want that all clocks stand still", a.Err(), b.Err(),
+				len(fired))
+		}
+		resume()
+		if at := <-fired; at.Sub(start) != time.Hour+time.Second {
+			t.Errorf("the timer fired after %v", at.Sub(start))
+		}
+		waiting.Pause(t.Context())() // has no clock
+	})
+}
+
+func TestStoppedTimerDoesNotFire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock waiting.Clock
+		timer := clock.AfterFunc(time.Second, func() { t.Error("the timer fired") })
+		timer.Stop()
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestTimersOfOneClock: some end and begin while a person is waited for; the others go on.
+func TestTimersOfOneClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock waiting.Clock
+		start := time.Now()
+		fired := make(chan time.Duration, 4)
+		after := func(limit time.Duration) *waiting.Timer {
+			return clock.AfterFunc(limit, func() { fired <- time.Since(start) })
+		}
+		first, second, third := after(time.Second), after(2*time.Second), after(3*time.Second)
+		clock.Begin()
+		first.Stop()
+		fourth := after(time.Second / 2)
+		clock.Begin() // another question
+		time.Sleep(time.Hour)
+		clock.End()
+		time.Sleep(time.Hour)
+		clock.End()
+		for _, want := range []time.Duration{time.Second / 2, 2 * time.Second, 3 * time.Second} {
+			if got := <-fired; got != 2*time.Hour+want {
+				t.Errorf("a timer fired after %v, want two hours and %v", got, want)
+			}
+		}
+		for _, timer := range []*waiting.Timer{first, second, third, fourth} {
+			timer.Stop()
+		}
+	})
+}
+
+// TestLimitWithoutATimer: a limit that nobody waits for tells by the time that it is over.
+func TestLimitWithoutATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock waiting.Clock
+		var limit waiting.Limit
+		over := errors.New("over")
+		limit.Start(t.Context(), &clock, time.Second, over)
+		defer limit.Release()
+		clock.SetWaiting(true)
+		time.Sleep(time.Minute)
+		clock.SetWaiting(false)
+		if limit.IsExceeded() || limit.Err() != nil {
+			t.Error("a person's time counted")
+		}
+		time.Sleep(time.Second)
+		if limit.Err() != context.DeadlineExceeded || context.Cause(&limit) != over {
+			t.Errorf("got %v, %v", limit.Err(), context.Cause(&limit))
+		}
+	})
+}
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	stop := errors.New("the cause of a test")
+	for _, test := range []struct {
+		name  string
+		after time.Duration // until the context ends
+		want  error
+		took  time.Duration
+	}{
+		{"not at all", 2 * time.Minute, nil, time.Minute},
+		{"while it lasts", time.Second, stop, time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				timer := time.AfterFunc(test.after, func() { cancel(stop) })
+				defer timer.Stop()
+				start := time.Now()
+				if err := waiting.Sleep(ctx, time.Minute); err != test.want {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+				if took := time.Since(start); took != test.took {
+					t.Errorf("took %v, want %v", took, test.took)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package waiting
+
+// This file has heartbeats: progress notifications that say nothing new, which show the caller that
+// a request is alive. Most clients give a request up that has been silent for a minute.
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+const (
+	// heartbeatDelay is the time before the first heartbeat: clients that answer by themselves are
+	// faster.
+	heartbeatDelay = 2 * time.Second
+	// HeartbeatInterval is the time between two heartbeats. Clients and proxies
+	// give up what has been silent for 30 or 60 seconds.
+	HeartbeatInterval = 15 * time.Second
+	// HeartbeatMessage is the text of heartbeats, for the person who waits for the call.
+	HeartbeatMessage = "waiting for an answer"
+)
+
+// part divides the author's smallest step: all heartbeats together advance by less than one part,
+// so that the next value of the author is larger than any heartbeat.
+const part = 1024
+
+// A ProgressSequence decides which values are sent on one progress token. They rise, whoever
+// reports them. The zero value is ready. It is not safe for concurrent use: the sender holds a
+// lock, because values must leave in order.
+type ProgressSequence struct {
+	sent   float64 // the last value that was sent
+	author float64 // the author's last value, 0 before the first
+	total  float64 // of the author's last report, 0: not known
+	step   float64 // the smallest by which the author has advanced, at most 1; 0: not yet
+	beats  int     // since the author's last report
+	begun  bool    // something was sent
+	told   bool    // the author has reported something
+}
+
+// Report returns the value to send for a value of the author. It reports false for one that the
+// client knows already, as when a handler runs again.
+func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bool) {
+	if s.told && progress <= s.author {
+		return 0, false
+	}
+	if step := progress - s.author; step > 0 {
+		s.step = min(step, cmp.Or(s.step, 1))
+	}
+	s.author, s.told, s.total, s.beats = progress, true, total, 0
+	return s.advance(progress)
+}
+
+// Beat returns the value of the next heartbeat, and the total to send with it, 0 for none. It
+// reports false when no larger value exists.
+func (s *ProgressSequence) Beat() (value, total float64, ok bool) {
+	s.beats++
+	n := float64(s.beats)
+	value, ok = s.advance(s.author + cmp.Or(s.step, 1)/part*n/(n+1))
+	if total = s.total; value > total {
+		total = 0 // more than all is confusing
+	}
+	return value, total, ok
+}
+
+// advance returns value, or the next number above what was sent.
+func (s *ProgressSequence) advance(value float64) (float64, bool) {
+	if s.begun && value <= s.sent {
+		value = math.Nextafter(s.sent, math.Inf(1))
+	}
+	if math.IsInf(value, 0) {
+		return 0, false
+	}
+	s.begun, s.sent = true, value
+	return value, true
+}
+
+// A Heartbeat calls a function at intervals while a call waits.
+type Heartbeat struct {
+	interval time.Duration
+	beat     func(context.Context)
+	ctx      context.Context // of the wait
+
+	mu      sync.Mutex
+	timer   *time.Timer        // nil: stopped
+	cancel  context.CancelFunc // of the call of beat that runs; nil: none
+	beating chan struct{}      // closed when the last call of beat has ended; nil: there was none
+}
+
+// StartHeartbeat calls beat after [heartbeatDelay], or after interval if that is shorter, and then
+// every interval, until ctx ends or [Heartbeat.Stop]. Calls do not overlap. beat must watch its
+// context, a child of ctx that Stop ends, and must not panic.
+func StartHeartbeat(
+	ctx context.Context, interval time.Duration, beat func(context.Context),
+) *Heartbeat {
+	t := &Heartbeat{interval: interval, beat: beat, ctx: ctx}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer = time.AfterFunc(min(heartbeatDelay, interval), t.tick)
+	return t
+}
+
+func (t *Heartbeat) tick() {
+	// Made for each call, because most waits are over before the first.
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	if ctx.Err() != nil || !t.setBeating(cancel, ended) {
+		return
+	}
+	t.beat(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel = nil; t.timer != nil {
+		t.timer.Reset(t.interval)
+	}
+}
+
+// setBeating reports false when the timer was stopped.
+func (t *Heartbeat) setBeating(cancel context.CancelFunc, ended chan struct{}) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer == nil {
+		return false
+	}
+	t.cancel, t.beating = cancel, ended
+	return true
+}
+
+// Stop ends the heartbeat: when it returns no call runs and none follows. A nil Heartbeat is
+// stopped.
+func (t *Heartbeat) Stop() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	if t.cancel != nil {
+		t.cancel() // the call that runs returns
+	}
+	beating := t.beating
+	t.mu.Unlock()
+	if beating != nil {
+		<-beating // once it has
+	}
+}

@@ -1,0 +1,152 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/tasks"
+)
+
+// What a replica serves: a till charges, a worker works.
+const (
+	charges = "charges"
+	work    = "work"
+)
+
+type order struct {
+	Flow string `json:"flow"`
+}
+
+type consent struct {
+	Reason string `json:"reason"`
+}
+
+// newTill serves a tool that asks for consent and charges.
+func newTill(guard store.Guard) (http.Handler, error) {
+	srv, err := server.New(&server.Options{
+		Info:      protocol.Implementation{Name: "till", Version: "1.0.0"},
+		Roundtrip: roundtrip.Options{Sealer: newKeyring(), Guard: guard},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "charge", Description: "Charges once."}, func(
+		ctx context.Context, _ *server.ToolCall, in order,
+	) (protocol.CallToolOutcome, error) {
+		if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Charge?")), nil
+		}
+		if err := note("charge", in.Flow, "-"); err != nil {
+			return nil, err
+		}
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // it may be killed here
+		return server.Text("charged"), nil
+	})
+	return serverhttp.New(srv, nil)
+}
+
+// newWorker serves the tool.
+func newWorker(kept store.TaskStore) (http.Handler, error) {
+	ring := newKeyring()
+	srv, err := server.New(&server.Options{
+		Info:      protocol.Implementation{Name: "worker", Version: "1.0.0"},
+		Roundtrip: roundtrip.Options{Sealer: ring, MinHumanTime: -1},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "work", Description: "Works.", Task: server.TaskMust},
+		doWork)
+	if _, err = tasks.New(srv, &tasks.Options{Store: kept, Keys: ring, TasksPerPrincipal: 1000,
+		Lease: 2 * time.Second, Sweep: 500 * time.Millisecond}); err != nil {
+		_ = srv.Close()
+		return nil, err
+	}
+	return serverhttp.New(srv, nil)
+}
+
+// A job says what a task does.
+type job struct {
+	N         int `json:"n"` // which task it is
+	Questions int `json:"questions"`
+}
+
+type reply struct {
+	Text string `json:"text"`
+}
+
+// doWork asks in the foreground, begins a task, has an effect, and asks again and again. It may be
+// killed between any two steps.
+func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolOutcome, error) {
+	first, err := roundtrip.Ask[reply](ctx, "first", "First?")
+	if err != nil {
+		return nil, err
+	}
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	key, err := roundtrip.IdempotencyKey(ctx, "effect")
+	if err != nil {
+		return nil, err
+	}
+	if err := effect(in.N, key); err != nil {
+		return nil, err
+	}
+	text := first.Text
+	for i := range in.Questions {
+		fresh := false
+		memo, err := roundtrip.Memo(ctx, fmt.Sprint("m", i), func(context.Context) (int, error) {
+			fresh = true
+			return rand.Int(), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := note("memo", fmt.Sprintf("%d.%d", in.N, i), fmt.Sprint(memo)); err != nil {
+			return nil, err
+		}
+		if fresh { // no run takes so long that few come to their end
+			takeTime()
+		}
+		answer, err := roundtrip.Ask[reply](ctx, fmt.Sprint("q", i), "Next?")
+		if err != nil {
+			return nil, err
+		}
+		text += " " + answer.Text
+	}
+	takeTime()
+	roundtrip.OnCommit(ctx, func(context.Context) {
+		_ = note("commit", fmt.Sprint(in.N), "-")
+		takeTime() // the task is not over yet
+	})
+	return server.Text(text), nil
+}
+
+// takeTime is a good part of the life of a replica.
+func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
+
+// effect has an effect that happens once for a key, as with a unique column: a file is made where
+// there is none of its name.
+func effect(n int, key string) error {
+	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}

@@ -1,0 +1,179 @@
+package lineio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// A request is a request of a stream that is being served. It is told when it waits
+// for a person, and is the [protocol.Back] of its handler.
+type request struct {
+	server *Server
+	task   inflight.Request
+
+	// Guarded by server.mu.
+	waiting  bool // for a person, and is counted in server.waitingCount
+	answered bool // a goroutine that its handler left behind may wait on
+
+	onWritten func() // is told when the response is out; nil: nobody
+}
+
+// OnWritten has f called when the response was written. Who serves the request calls it.
+func (r *request) OnWritten(f func()) { r.onWritten = f }
+
+// SetWaiting implements [waiting.Listener].
+func (r *request) SetWaiting(waiting bool) {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	if !r.answered {
+		r.server.setWaitingLocked(r, waiting)
+	}
+}
+
+func (s *Server) setWaitingLocked(r *request, waiting bool) {
+	switch {
+	case waiting && !r.waiting:
+		s.waitingCount++
+	case !waiting && r.waiting:
+		s.waitingCount--
+	}
+	r.waiting = waiting
+}
+
+// startRequest serves a request on a goroutine of its own, or refuses it.
+func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
+	reply func(*protocol.Response)) {
+	r := &request{server: s}
+	r.task.Uncancellable = req.Method == protocol.MethodInitialize
+	if req.Method == protocol.MethodListen {
+		r.task.DrainCause = s.opts.SubscriptionEnd
+	}
+	ctx = r.task.Start(ctx, r)
+	if why, refusal := s.addRequest(req.ID, r); refusal != nil {
+		r.task.Cancel(nil)
+		reply(s.refuseLine(ctx, why, req.ID, refusal))
+		return
+	}
+	// The goroutine does not refer to req: the line need not be kept for as long as the
+	// handler runs.
+	id, serve := req.ID, s.peer.Admit(req, r)
+	go func() {
+		inflight.GrowStack()
+		defer s.requests.End(id.Value(), &r.task)
+		defer r.task.Cancel(nil)
+		// The request is answered even if a handler ends its goroutine, as
+		// testing.T.FailNow does: nobody else would tell the client.
+		response := &protocol.Response{ID: id, Error: rules.InternalError()}
+		defer func() { s.answerRequest(id, r, response, reply) }()
+		if served, err := serve(ctx); err == nil {
+			response = served
+		}
+	}()
+}
+
+// addRequest adds a request to those in flight, or says why not. It is called by the
+// goroutine that reads, and by no other.
+func (s *Server) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
+	switch err := s.requests.Begin(id.Value(), &r.task); {
+	case errors.Is(err, inflight.ErrDraining):
+		return words.RefusedClosing, waiting.RefuseClosing()
+	case errors.Is(err, inflight.ErrDuplicate):
+		return words.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with this id is running")
+	}
+	s.mu.Lock()
+	waitingCount := s.waitingCount
+	s.mu.Unlock()
+	if s.requests.Len()-waitingCount > s.opts.MaxInFlight {
+		s.requests.End(id.Value(), &r.task)
+		return words.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+			"too many requests are running; try again in %s", time.Second)
+	}
+	return "", nil
+}
+
+// answerRequest ends a request with the response, unless the client cancelled it. The
+// id is free again before the response is out, for the client may use it at
+// once.
+func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Response,
+	reply func(*protocol.Response)) {
+	if !s.freeRequest(id, r) {
+		response = nil
+	} else if r.task.DrainCause != nil && response.Error == nil {
+		s.announceEnd(response)
+	}
+	reply(response)
+	if r.onWritten != nil && response != nil {
+		r.onWritten()
+	}
+}
+
+// freeRequest frees the id of a request that has been served, and reports whether it
+// is to be answered: not when the client cancelled it. The mutex is not held around
+// the set, which holds its own while it calls SetWaiting.
+func (s *Server) freeRequest(id protocol.ID, r *request) bool {
+	s.requests.Free(id.Value())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setWaitingLocked(r, false)
+	r.answered = true
+	return !r.task.IsCancelled()
+}
+
+// announceEnd announces the end of a subscription before the response to it, as
+// line streams require it (basic/patterns/cancellation).
+func (s *Server) announceEnd(response *protocol.Response) {
+	params := []byte(`{"requestId":` + response.ID.String() + `}`)
+	_ = s.Send(context.Background(),
+		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+}
+
+// cancelRequest handles notifications/cancelled. Unknown ids are no error: the
+// request may just have been answered.
+func (s *Server) cancelRequest(params []byte) {
+	var c protocol.Cancelled
+	if jsonx.Decode(params, &c) != nil {
+		return
+	}
+	s.requests.Cancel(c.RequestID, inflight.ErrCancelled)
+}
+
+// Notify implements [protocol.Back]. Nothing is sent for a request that the
+// client cancelled. What is no message is an error and not sent either: it
+// comes from a handler, and must not cost the others their stream.
+func (r *request) Notify(ctx context.Context, n *protocol.Notification) error {
+	return r.sendUnlessCancelled(ctx, n, r)
+}
+
+// Send sends a request to the client, or the notification that withdraws one, which
+// goes out even after the client has cancelled r.
+func (r *request) Send(ctx context.Context, m protocol.Message) error {
+	if _, withdraws := m.(*protocol.Notification); withdraws {
+		return r.sendUnlessCancelled(ctx, m, nil)
+	}
+	return r.sendUnlessCancelled(ctx, m, r)
+}
+
+// sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
+func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
+	unless *request) error {
+	if unless != nil && unless.task.IsCancelled() {
+		return inflight.ErrCancelled
+	}
+	line, err := Encode(m)
+	if err != nil {
+		return fmt.Errorf("server: notify: %w", err)
+	}
+	return r.server.sendLine(ctx, line, unless)
+}

@@ -1,0 +1,168 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// maxSafe is the largest integer that every JSON reader keeps exactly.
+const maxSafe = 1<<53 - 1
+
+// Values returns the headers that a call with the given arguments (a checked
+// JSON object, nil when absent) must carry, in the order of the table. An
+// argument that is absent, null or of another type than its schema says has no
+// header; an integer that JavaScript would round is an error.
+func (t Mirrors) Values(arguments []byte) ([]protocol.MirroredParam, error) {
+	var out []protocol.MirroredParam
+	for _, p := range t {
+		value, ok, err := p.valueIn(arguments)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, protocol.MirroredParam{Name: p.Name, Value: value})
+		}
+	}
+	return out, nil
+}
+
+func (p Mirror) valueIn(arguments []byte) (string, bool, error) {
+	raw := lookup(arguments, p.Path)
+	switch {
+	case raw == nil:
+		return "", false, nil
+	case p.Type == "string" && jsonx.KindOf(raw) == jsonx.String:
+		s, err := jsonx.Text(raw)
+		return s, err == nil, nil
+	case p.Type == "boolean" && jsonx.KindOf(raw) == jsonx.Bool:
+		return string(raw), true, nil
+	case p.Type == "integer" && jsonx.KindOf(raw) == jsonx.Number:
+		n, ok := parseInteger(string(raw))
+		if !ok {
+			return "", false, nil
+		}
+		if n > maxSafe || n < -maxSafe {
+			return "", false, fmt.Errorf(
+				"argument %s: integers beyond 2^53-1 cannot be mirrored into a header",
+				strings.Join(p.Path, "."))
+		}
+		return strconv.FormatInt(n, 10), true, nil
+	}
+	return "", false, nil
+}
+
+// lookup follows a chain of properties; nil when it ends early.
+func lookup(raw []byte, path []string) []byte {
+	for _, name := range path {
+		var next []byte
+		if jsonx.KindOf(raw) != jsonx.Object {
+			return nil
+		}
+		err := jsonx.Members(raw, func(key, value []byte) error {
+			if string(key) == name {
+				next = value
+			}
+			return nil
+		})
+		if err != nil || next == nil {
+			return nil
+		}
+		raw = next
+	}
+	return raw
+}
+
+// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One that
+// 64 bits do not hold is as good as any that is not safe.
+func parseInteger(text string) (int64, bool) {
+	plain, err := jsonx.AppendNumber(nil, []byte(text))
+	if err != nil || bytes.Contains(plain, []byte("e-")) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(plain), 10, 64)
+	if err != nil {
+		return math.MaxInt64, true
+	}
+	return n, true
+}
+
+// Check compares the headers of a request with its arguments. lines returns
+// the values of a header, by its full name. The error names the header.
+func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error {
+	return t.checkHeaders(arguments, lines, true)
+}
+
+// CheckGiven is Check where no header is demanded: only those that are there are
+// compared.
+func (t Mirrors) CheckGiven(arguments []byte, lines func(name string) []string) error {
+	return t.checkHeaders(arguments, lines, false)
+}
+
+func (t Mirrors) checkHeaders(arguments []byte, lines func(name string) []string, all bool) error {
+	for _, p := range t {
+		if !all && len(lines(ParamPrefix+p.Name)) == 0 {
+			continue
+		}
+		want, expected, err := p.valueIn(arguments)
+		if err != nil {
+			return err
+		}
+		name := ParamPrefix + p.Name
+		got := lines(name)
+		switch {
+		case !expected && len(got) == 0:
+			continue
+		case !expected:
+			return fmt.Errorf("header %s is present but the body has no such argument", name)
+		case len(got) == 0:
+			return fmt.Errorf("header %s is missing", name)
+		case len(got) > 1:
+			return fmt.Errorf("header %s appears more than once", name)
+		}
+		if err := p.matchHeader(got[0], want); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var (
+	errMismatch = errors.New("does not match the argument in the body")
+	errSpelling = errors.New("is not a number as JSON spells it")
+)
+
+// isJSONNumber reports whether text is a number in JSON.
+func isJSONNumber(text string) bool {
+	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number &&
+		strings.TrimSpace(text) == text
+}
+
+func (p Mirror) matchHeader(header, want string) error {
+	value, err := DecodeValue(strings.Trim(header, " \t"))
+	if err != nil {
+		return err
+	}
+	if p.Type == "integer" {
+		// 42.0 and 42 are one value to the protocol. Other spellings of numbers than those of JSON
+		// are none: whoever decides by the header, such as a proxy, may read +1 or 01 as something
+		// else.
+		if !isJSONNumber(value) {
+			return errSpelling
+		}
+		if n, ok := parseInteger(value); ok && strconv.FormatInt(n, 10) == want {
+			return nil
+		}
+		return errMismatch
+	}
+	if value != want {
+		return errMismatch
+	}
+	return nil
+}
