@@ -28,7 +28,7 @@ type Call struct {
 	// Principal is who calls; the zero value is anonymous.
 	Principal protocol.Principal
 	// Client is the name that the client gives itself, for the observer alone.
-	Client string
+	Client *protocol.Implementation
 	// Responses and State are the retry members of the request. Calls of legacy
 	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses

@@ -200,7 +200,7 @@ func (p *questioner) describeInPlace(
 	return event.InputRequested{
 		Where: p.where, Kinds: requestKinds(requests),
 		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
-		Principal: p.call.Principal, Client: p.call.Client,
+		Principal: &p.call.Principal, Client: p.call.Client,
 	}
 }
 

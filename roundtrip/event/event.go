@@ -56,9 +56,10 @@ type InputRequested struct {
 	Questions  []AskedQuestion // in the order of Kinds
 	StateBytes int             // as in [Resumed]
 	RoundsLeft int             // rounds of questions that the flow may still have after this one
-	// Principal is who is asked, and Client the name that their client gives itself.
-	Principal protocol.Principal
-	Client    string
+	// Principal is who is asked, and Client what their client says of itself, nil if it does not:
+	// not to be changed.
+	Principal *protocol.Principal
+	Client    *protocol.Implementation
 }
 
 // An AskedQuestion is a question that went out.
