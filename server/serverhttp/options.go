@@ -25,8 +25,9 @@ const (
 	// the response, for streams may be long. A client that reads nothing for that long has
 	// stopped.
 	writeTimeout = 30 * time.Second
-	// keepAlive is after how much quiet a comment is sent on a stream, which finds out whether
-	// the client is still there. Proxies commonly close what has been idle for 30 or 60 seconds.
+	// keepAlive is after how much quiet a response becomes a stream, and a comment is sent on it,
+	// which finds out whether the client is still there. Proxies commonly close what has been idle
+	// for 30 or 60 seconds.
 	keepAlive = 25 * time.Second
 
 	// defaultSessionTimeout is how long a legacy session may be idle. Clients
