@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -315,13 +316,14 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 }
 
 // writeFault is refuseRequest without telling the observer. The body may not have been
-// read: net/http then reads the rest of a short one before it sends the response, so the
-// body gets a deadline, and the response one that is later.
+// read. Some clients read no response before they have written all of it, so the rest is
+// dropped. It gets a deadline, and the response one that is later.
 func (rw *responseWriter) writeFault(f *fault) {
 	opts := &rw.h.opts
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
 	if readsOn {
 		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
+		rw.dropBody()
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
@@ -333,6 +335,16 @@ func (rw *responseWriter) writeFault(f *fault) {
 	}
 	if readsOn {
 		rw.deadline.setWrite(time.Now().Add(opts.ReadTimeout + opts.tuning.writeTimeout))
+	}
+}
+
+// maxDropped is how much of a refused body is read. Clients that send more are cut off.
+const maxDropped = 64 << 20
+
+// dropBody reads the rest of the body, unless that is long or the client waits for leave.
+func (rw *responseWriter) dropBody() {
+	if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
+		_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
 	}
 }
 
