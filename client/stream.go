@@ -15,7 +15,7 @@ import (
 
 const (
 	// defaultMaxLineBytes is the limit of a message, the same as over HTTP.
-	defaultMaxLineBytes = 4 << 20
+	defaultMaxLineBytes = 16 << 20
 	// maxQueuedNotifications limits the queue of one receiver, and [StreamOptions.MaxLineBytes] its
 	// bytes.
 	maxQueuedNotifications = 1024
@@ -26,7 +26,7 @@ const (
 
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
-	// MaxLineBytes limits one message of the server. 0: 4 MiB, negative: no limit.
+	// MaxLineBytes limits one message of the server. 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
 	// ProbeTimeout is how long the server may take to answer server/discover before it is taken for
 	// a legacy one ([Options.Warn]). The time includes its start: a modern server that is

@@ -454,7 +454,7 @@ func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 	for limit, want := range map[int]error{0: client.ErrMessageTooLong, -1: nil} {
 		bubble(t, client.StreamOptions{MaxLineBytes: limit}, func(t *testing.T, s *lineServer) {
 			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-			s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`)
+			s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 16<<20) + `"}}`)
 			if err := a.end(); !errors.Is(err, want) || (a.resp == nil) != (want != nil) {
 				t.Errorf("got %+v, %v, want %v", a.resp, err, want)
 			}

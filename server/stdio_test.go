@@ -280,7 +280,7 @@ func TestStreamInput(t *testing.T) {
 }
 
 func TestMaxLineBytes(t *testing.T) {
-	long := strings.TrimSuffix(callLine("1", "x"), "}") + strings.Repeat(" ", (4<<20)) + "}\n"
+	long := strings.TrimSuffix(callLine("1", "x"), "}") + strings.Repeat(" ", 16<<20) + "}\n"
 	for name, tc := range map[string]struct {
 		limit int
 		want  string

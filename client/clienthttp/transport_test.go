@@ -436,7 +436,8 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 		limit   int64
 		size    int
 		refused bool
-	}{{1000, 1000, false}, {1000, 1001, true}, {0, 4<<20 + 1, true}, {-1, 4<<20 + 1, false}} {
+	}{{1000, 1000, false}, {1000, 1001, true}, {0, 4<<20 + 1, false}, {0, 16<<20 + 1, true},
+		{-1, 16<<20 + 1, false}} {
 		filler := strings.Repeat("x", test.size-len(result)-1)
 		body := strings.Replace(result, "1}", `"`+filler+`"}`, 1)
 		if len(body) != test.size {

@@ -31,6 +31,7 @@ type Handler struct {
 	buffers    sync.Pool                       // of *[]byte, for what is written
 	pieces     sync.Pool                       // of *piece, for what is read
 	bodies     *recent.Queue[*bodyDeadline]    // that are being read
+	quiet      *recent.Queue[*responseWriter]  // whose handlers run, without a word so far
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -55,6 +56,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
 		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire), answers: newAnswerQuota(),
+		quiet: recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err
@@ -196,7 +198,11 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	defer h.endModern(rw)
 	rw.id = request.ID
 	admitted := h.admitModern(rw, r, request, principal)
+	if !rw.jsonOnly {
+		h.quiet.Add(&rw.silence, rw)
+	}
 	response := h.srv.Serve(ctx, admitted)
+	rw.endSilence()
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
@@ -236,6 +242,7 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 // endModern is deferred by serveModern: neither keep-alive comments nor the buffer
 // may outlive the request.
 func (h *Handler) endModern(rw *responseWriter) {
+	rw.endSilence()
 	rw.returnLoan()
 	rw.closeStream()
 	h.endRequest(&rw.task)

@@ -106,8 +106,8 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 //
 //	headers that contradict the body ──────→ 400
 //	stateless ─────────────────────────────→ each request for itself
-//	no session id ─┬ initialize ───────────→ a session
-//	               └ else ─────────────────→ 400
+//	initialize, no open session ───────────→ a session
+//	no session id ─────────────────────────→ 400
 //	session id ────┬ another replica's ────→ passed on
 //	               ├ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
@@ -122,9 +122,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		h.serveStatelessPost(rw, r, p, d)
 		return
 	}
-	ids := r.Header[headerSession]
-	if len(ids) == 0 && !d.batch && len(d.requests) == 1 &&
-		d.requests[0].Method == protocol.MethodInitialize {
+	if !d.batch && len(d.requests) == 1 && d.requests[0].Method == protocol.MethodInitialize &&
+		h.mayOpenSession(r.Header[headerSession], p) {
 		h.serveInitialize(rw, r, p, d.requests[0])
 		return
 	}
@@ -145,6 +144,21 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		return
 	}
 	h.serveSessionRequests(rw, r, s, d)
+}
+
+// mayOpenSession reports whether initialize with these session ids begins a session: there is no
+// id, or one that names no open session of the client's here. Clients that lost their session send
+// its id again.
+func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	s, f := h.findSession(ids, p)
+	if f == nil {
+		h.sessions.releaseSession(s)
+		return false
+	}
+	return f.reason == words.RefusedSessionGone
 }
 
 // findSession returns the session that a request names.

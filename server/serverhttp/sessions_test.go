@@ -213,7 +213,6 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				lose(c)
 				for name, request := range map[string][]string{
 					"request":      {"POST", toolCall(1, "echo")},
-					"initialize":   {"POST", initializeBody(version)},
 					"batch":        {"POST", `[` + pingRequest(1) + `,` + pingRequest(2) + `]`},
 					"notification": {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 					"answer":       {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`},
@@ -227,6 +226,12 @@ func TestLostSessionIsRecognized(t *testing.T) {
 						t.Errorf("%s, %s session, %s: got status %d: %s", version, how, name,
 							got.status, got.body)
 					}
+				}
+				lost := c.session
+				c.initialize() // with the lost id still in its header
+				if got := c.call(1, "echo"); got.status != 200 || c.session == lost {
+					t.Errorf("%s, %s session, initialize anew: got status %d in session %q: %s",
+						version, how, got.status, c.session, got.body)
 				}
 			}
 		}

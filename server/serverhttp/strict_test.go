@@ -120,7 +120,7 @@ func messageAttacks() []attacks {
 				`{"io.modelcontextprotocol/protocolVersion":"2099-01-01",` + able + `}`),
 		}},
 		{413, badRequest, "", map[string]string{
-			"4 MiB": with(`"a":"` + strings.Repeat("x", 4<<20) + `"`)}},
+			"16 MiB": with(`"a":"` + strings.Repeat("x", 16<<20) + `"`)}},
 		{400, badParams, "7", map[string]string{
 			"params is null": withParams(`"method":$method,`, `null`),
 			"no params":      `{"jsonrpc":"2.0","id":7,"method":$method}`,

@@ -19,7 +19,7 @@ import (
 
 // DefaultMaxEvent is the size limit of an event when none is given: the size of
 // the largest message that HTTP endpoints accept.
-const DefaultMaxEvent = 4 << 20
+const DefaultMaxEvent = 16 << 20
 
 // ErrTooLarge is within the error for an event or line above the limit.
 var ErrTooLarge = errors.New("event is too large")
