@@ -190,7 +190,7 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 }
 
 // newUnreadableResponse returns the response to a line that is no message, and whether it is to be
-// sent. message holds the part that could be read. An answer that cannot be read fails its question.
+// sent. message holds the part that could be read. An unreadable answer fails its question.
 func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	response *protocol.Response, answers bool) {
 	response = &protocol.Response{Error: rules.PublicError(err)}
