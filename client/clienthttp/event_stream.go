@@ -224,6 +224,9 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 // handleMessage handles one message, and returns it if it is the response.
 func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
+	if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
+		return nil, nil // it answers nothing
+	}
 	if err != nil {
 		said, _ := protocol.AsError(err)
 		if r, ok := m.(*protocol.Request); ok && said != nil && jsonx.HasMember(data, "method") {

@@ -88,6 +88,9 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 			continue // events of other types are not of the protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
+		if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
+			continue // it answers nothing
+		}
 		if err != nil {
 			return nil, newMalformedError(event.Data,
 				errPrefix.Errorf("stream: %w", withoutCode(err)))

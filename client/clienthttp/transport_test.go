@@ -481,9 +481,9 @@ func TestResponseCostIsLinear(t *testing.T) {
 		status      int
 		inputs      []testkit.GrowthInput
 	}{
-		{"body", media, 200, testkit.GrowthValues(head, tail)},
+		{"body", media, 200, testkit.Repaired(testkit.GrowthValues(head, tail))},
 		{"error body", media, 400, refusedAll(testkit.GrowthValues(head, tail))},
-		{"event", stream, 200, testkit.GrowthValues("data: "+head, tail+"\n\n")},
+		{"event", stream, 200, testkit.Repaired(testkit.GrowthValues("data: "+head, tail+"\n\n"))},
 		{"stream", stream, 200, []testkit.GrowthInput{
 			{Name: "CR", Make: testkit.Repeat("", "\r", "data: "+result+"\n\n")},
 			{Name: "comments", Make: testkit.Repeat("", ":\n", "data: "+result+"\n\n")},

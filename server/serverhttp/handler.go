@@ -140,7 +140,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	}
 	message, err := protocol.DecodeMessage(body)
 	if err != nil {
-		rw.refuseRequest(undecodableMessage(message, err))
+		h.refuseMessage(rw, r, principal, message, err, body)
 		return nil
 	}
 	if h.isLegacy(r.Header, message) {
@@ -159,6 +159,23 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		rw.refuseRequest(unexpectedResponse())
 	}
 	return nil
+}
+
+// refuseMessage refuses a body that is no message. An answer that cannot be read fails the question
+// of its session.
+func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal protocol.Principal,
+	message protocol.Message, err error, body []byte) {
+	f := undecodableMessage(message, err)
+	answer, ok := message.(*protocol.Response)
+	if !ok || h.opts.StatelessLegacy || !h.isLegacy(r.Header, answer) ||
+		len(r.Header[headerSession]) == 0 {
+		rw.refuseRequest(f)
+		return
+	}
+	answer.Error = f.err
+	d := singlePost(answer, body)
+	d.fault = f
+	h.serveLegacyPost(rw, r, principal, d)
 }
 
 // unexpectedResponse is the fault of a client that sends a response.

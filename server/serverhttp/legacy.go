@@ -24,6 +24,7 @@ type legacyPost struct {
 	others   []protocol.Message   // notifications and responses
 	broken   []*protocol.Response // the answers to elements that are no message
 	batch    bool
+	fault    *fault // of an answer that cannot be read, which others has as an error; else nil
 	body     []byte // of the POST, to pass it on
 }
 
@@ -32,6 +33,10 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
 		f := undecodableMessage(m, err)
 		d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
+		if answer, ok := m.(*protocol.Response); ok {
+			answer.Error = f.err
+			d.others = append(d.others, answer)
+		}
 		return
 	}
 	if request, ok := m.(*protocol.Request); ok {
@@ -138,6 +143,10 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	}
 	for _, m := range d.others {
 		deliverOneWay(rw.handlerContext(r), s, m)
+	}
+	if d.fault != nil {
+		rw.refuseRequest(d.fault)
+		return
 	}
 	if len(d.requests)+len(d.broken) == 0 {
 		rw.w.WriteHeader(http.StatusAccepted)

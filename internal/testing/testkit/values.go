@@ -28,6 +28,14 @@ func GrowthValues(head, tail string) []GrowthInput {
 	}
 }
 
+// Repaired returns values for a reader that repairs text that is not well-formed Unicode.
+func Repaired(values []GrowthInput) []GrowthInput {
+	for i := range values {
+		values[i].Refused = values[i].Refused && values[i].Name != "broken UTF-8"
+	}
+	return values
+}
+
 // members makes an object of many members.
 func members(head, tail, shut string) func(size int) []byte {
 	return func(size int) []byte {
