@@ -653,8 +653,7 @@ func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// sayEvery is the time between two status messages that are stored: what comes between is not
-// seen.
+// sayEvery is the time between two status messages that are stored: what comes between is not seen.
 const sayEvery = time.Second
 
 // say stores a status message.

@@ -26,9 +26,8 @@ const (
 	redirectURI = "http://localhost:3000/callback"
 )
 
-// authScenarios are those behind authorization. All make the same calls: what the
-// suite looks at is how the client comes by its tokens. In some it must not get any,
-// and fails.
+// authScenarios are those behind authorization. All make the same calls: what the suite looks at is
+// how the client comes by its tokens. In some it must not get any, and fails.
 func authScenarios() []string {
 	return []string{
 		"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2",
@@ -122,8 +121,7 @@ type credentials struct {
 	IDPEndpoint string `json:"idp_token_endpoint"`
 }
 
-// machine returns what gets the tokens of a scenario without a person; nil: a person
-// logs in.
+// machine returns what gets the tokens of a scenario without a person; nil: a person logs in.
 func (c *credentials) machine(name string) oauth.Machine {
 	switch name {
 	case "auth/client-credentials-basic", "auth/client-credentials-jwt":
@@ -176,8 +174,7 @@ func (visitor) RedirectURI() string { return redirectURI }
 // Close implements [oauth.Receiver].
 func (visitor) Close() error { return nil }
 
-// Receive implements [oauth.Receiver]: it returns where the authorization server
-// redirects to.
+// Receive implements [oauth.Receiver]: it returns where the authorization server redirects to.
 func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)

@@ -57,8 +57,7 @@ func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
 }
 
-// callOne calls the one tool that there is. What is to be seen happens on the way
-// to its result.
+// callOne calls the one tool that there is. What is to be seen happens on the way to its result.
 func callOne(name string) scenario {
 	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 		if err := listTools(ctx, c, nil); err != nil {

@@ -1,7 +1,6 @@
-// Everything: a server with one of each: every kind of content, progress and
-// log messages, every kind of question, prompts, resources, completion, and
-// lists that change while it runs. The names and texts are those that the
-// protocol's conformance suite asks for; run.sh starts it.
+// Everything: a server with one of each: every kind of content, progress and log messages, every
+// kind of question, prompts, resources, completion, and lists that change while it runs. The names
+// and texts are those that the protocol's conformance suite asks for; run.sh starts it.
 //
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp

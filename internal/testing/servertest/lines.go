@@ -1,8 +1,7 @@
 package servertest
 
-// This file connects clients and servers of lines in tests, by pipes within the process.
-// What waits for a pipe is durably blocked for testing/synctest, so that both ends run in fake
-// time.
+// This file connects clients and servers of lines in tests, by pipes within the process. What waits
+// for a pipe is durably blocked for testing/synctest, so that both ends run in fake time.
 
 import (
 	"context"

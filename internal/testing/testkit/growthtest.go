@@ -7,12 +7,11 @@ package testkit
 // whole process: the reader may use goroutines, and nothing else may run
 // beside it, so tests that use this package are not parallel.
 //
-// CPU time cannot be counted like that, and how much something takes depends on
-// the machine. What does not is the ratio of two sizes: ten times the input must
-// take less than [maxTimeRatio] times the CPU time. A reader whose time is linear
-// takes 10 times as much, one that is quadratic 100 times. The least of several
-// runs is taken, and no run is repeated that is within the bound already. Where
-// a reader counts steps itself, its own tests look at those.
+// CPU time cannot be counted like that, and how much something takes depends on the machine. What
+// does not is the ratio of two sizes: ten times the input must take less than [maxTimeRatio] times
+// the CPU time. A reader whose time is linear takes 10 times as much, one that is quadratic 100
+// times. The least of several runs is taken, and no run is repeated that is within the bound
+// already. Where a reader counts steps itself, its own tests look at those.
 
 import (
 	"math"
@@ -33,16 +32,14 @@ const (
 	// maxTimeRatio is between 10, linear, and 100, quadratic, nearer to the
 	// latter: caches and the garbage collector favour small inputs.
 	maxTimeRatio = 40
-	// shortest is what a run counts as at least: below, the runtime matters
-	// more than the reader.
+	// shortest is what a run counts as at least: below, the runtime matters more than the reader.
 	shortest = 200 * time.Microsecond
 	// tries is how often a run that is out of bounds is repeated.
 	tries = 5
 	// slack is what a reader may allocate whatever the size of the input.
 	slack = 64 << 10
-	// maxBytesRatio and maxObjectsRatio are how much more may be allocated for
-	// ten times the input: buffers that double are less than twice as large as
-	// they need to be.
+	// maxBytesRatio and maxObjectsRatio are how much more may be allocated for ten times the input:
+	// buffers that double are less than twice as large as they need to be.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )
@@ -183,8 +180,7 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	return c, accepted
 }
 
-// Repeat returns a Make that puts as many copies of part between head and tail
-// as fit.
+// Repeat returns a Make that puts as many copies of part between head and tail as fit.
 func Repeat(head, part, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		b := make([]byte, 0, size+len(part)+len(tail))

@@ -1,8 +1,7 @@
 package testkit
 
-// This file checks that a value which holds a secret never prints it: not by any verb, not
-// nested in other values, not through slog or encoding/json, and not in a guise such as hex or
-// base64.
+// This file checks that a value which holds a secret never prints it: not by any verb, not nested
+// in other values, not through slog or encoding/json, and not in a guise such as hex or base64.
 
 import (
 	"bytes"
