@@ -25,51 +25,70 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// rig is a server with a Log and Metrics around it and a client that writes its requests by hand.
-type rig struct {
+// watch is a Log and Metrics, and what they have recorded.
+type watch struct {
 	testing.TB
-	*server.Server
+	log      *middleware.Log
+	metrics  *middleware.Metrics
 	logs     *observer.ObservedLogs
 	registry *prometheus.Registry
-	metrics  *middleware.Metrics
-	calls    int
 }
 
-// newLog returns a Log, and what it has logged.
-func newLog() (*middleware.Log, *observer.ObservedLogs) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	return middleware.NewLog(zaplog.New(zap.New(core)), nil), logs
-}
-
-// newRig returns a server whose chain is Log, Metrics, Recover and then inner,
-// with a few tools, a prompt and a resource.
-func newRig(t testing.TB, inner ...server.Middleware) *rig {
+func newWatch(t testing.TB, logged, counted *middleware.Options, opts ...zap.Option) *watch {
 	t.Helper()
-	return newRigWith(t, roundtrip.Options{}, inner...)
-}
-
-// newRigWith is newRig with options for round trips.
-func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middleware) *rig {
-	t.Helper()
-	log, logs := newLog()
+	log, logs := newLog(logged, opts...)
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), counted)
 	noError(t, err)
+	return &watch{t, log, metrics, logs, registry}
+}
+
+// newLog returns a Log, and what it has logged. opts may be nil.
+func newLog(opts *middleware.Options, with ...zap.Option) (
+	*middleware.Log, *observer.ObservedLogs) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	return middleware.NewLog(zaplog.New(zap.New(core, with...)), opts), logs
+}
+
+// Observe implements [event.Observer].
+func (w *watch) Observe(ctx context.Context, e event.Event) {
+	event.Observers(w.log, w.metrics).Observe(ctx, e)
+}
+
+// newServer returns a server whose chain is Log, Metrics, Recover and then inner.
+func (w *watch) newServer(rounds roundtrip.Options, inner ...server.Middleware) *server.Server {
+	w.Helper()
 	if rounds.MinHumanTime == 0 { // who answers here is a test, at once
 		rounds.MinHumanTime = -1
 	}
-	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "rig", Version: "1"},
-		Observer:  both,
-		Roundtrip: rounds,
-		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
+		Info: protocol.Implementation{Name: "test", Version: "1"}, Observer: w, Roundtrip: rounds,
+		Middleware: append([]server.Middleware{w.log.Wrap, w.metrics.Wrap, middleware.Recover(w)},
 			inner...),
 	})
-	noError(t, err)
-	t.Cleanup(func() { s.Close() })
-	register(s)
-	return &rig{TB: t, Server: s, logs: logs, registry: registry, metrics: metrics}
+	noError(w, err)
+	w.Cleanup(func() { s.Close() })
+	return s
+}
+
+// rig is a watched server and a client that writes its requests by hand.
+type rig struct {
+	*watch
+	*server.Server
+	calls int
+}
+
+// newRig returns a server with a few tools, a prompt and a resource.
+func newRig(t testing.TB, inner ...server.Middleware) *rig {
+	t.Helper()
+	return newWatch(t, nil, nil).newRig(roundtrip.Options{}, inner...)
+}
+
+func (w *watch) newRig(rounds roundtrip.Options, inner ...server.Middleware) *rig {
+	w.Helper()
+	r := &rig{watch: w, Server: w.newServer(rounds, inner...)}
+	register(r.Server)
+	return r
 }
 
 type confirmation struct {
@@ -178,11 +197,11 @@ func (r *rig) state(response *protocol.Response) string {
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
 // entry returns the only log entry with the name.
-func (r *rig) entry(name string) observer.LoggedEntry {
-	r.Helper()
-	entries := r.logs.FilterMessage(name).All()
+func (w *watch) entry(name string) observer.LoggedEntry {
+	w.Helper()
+	entries := w.logs.FilterMessage(name).All()
 	if len(entries) != 1 {
-		r.Fatalf("%d entries %s, want 1", len(entries), name)
+		w.Fatalf("%d entries %s, want 1: %v", len(entries), name, w.logs.All())
 	}
 	return entries[0]
 }
@@ -199,7 +218,7 @@ func wantFields(t testing.TB, e observer.LoggedEntry, want map[string]any) {
 }
 
 // exposition is all that a scrape would show.
-func (r *rig) exposition() string { return exposition(r.TB, r.registry) }
+func (w *watch) exposition() string { return exposition(w, w.registry) }
 
 func exposition(t testing.TB, g prometheus.Gatherer) string {
 	t.Helper()
@@ -246,17 +265,16 @@ func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) f
 	return sum
 }
 
-func (r *rig) wantValue(want float64, name string, labels ...string) {
-	r.Helper()
-	wantEqual(r, fmt.Sprintf("%s%q =", name, labels),
-		value(r.TB, r.registry, name, labels...), want)
+func (w *watch) wantValue(want float64, name string, labels ...string) {
+	w.Helper()
+	wantEqual(w, fmt.Sprintf("%s%q =", name, labels), value(w, w.registry, name, labels...), want)
 }
 
 // series counts the time series of a metric.
-func (r *rig) series(name string) int {
-	r.Helper()
-	n, err := testutil.GatherAndCount(r.registry, name)
-	noError(r, err)
+func (w *watch) series(name string) int {
+	w.Helper()
+	n, err := testutil.GatherAndCount(w.registry, name)
+	noError(w, err)
 	return n
 }
 

@@ -10,18 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // canary stands for what must not be recorded.
@@ -108,25 +104,12 @@ func play(r *rig) (states []string) {
 func TestNothingSecretIsRecorded(t *testing.T) {
 	var lines bytes.Buffer
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel))
-	log := middleware.NewLog(zaplog.New(logger), nil)
-	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-	noError(t, err)
-	both := event.Observers(log, metrics)
-	s, err := server.New(&server.Options{
-		Observer: both,
-		Middleware: []server.Middleware{
-			log.Wrap, metrics.Wrap, middleware.Recover(both),
-			middleware.Payload(&middleware.Options{ArgumentBytes: 4096}), middleware.Limit(nil),
-			middleware.Timeout(time.Minute),
-		},
-	})
-	noError(t, err)
-	t.Cleanup(func() { s.Close() })
-	register(s)
-	leaky(s)
-	r := &rig{TB: t, Server: s, registry: registry, metrics: metrics}
+	core := zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel)
+	w := newWatch(t, nil, nil, zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }))
+	r := w.newRig(roundtrip.Options{},
+		middleware.Payload(&middleware.Options{ArgumentBytes: 4096}), middleware.Limit(nil),
+		middleware.Timeout(time.Minute))
+	leaky(r.Server)
 	states := play(r)
 
 	text := lines.String()

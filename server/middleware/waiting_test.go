@@ -12,16 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // works takes time for work.
@@ -346,17 +341,13 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 
 func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zapcore.DebugLevel)
-		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		noError(t, err)
-		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
-		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
+		w := newWatch(t, nil, nil)
+		wrapped := w.log.Wrap(w.metrics.Wrap(func(ctx context.Context,
 			request *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
 			if request.Message.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
-				wantEqual(t, "requests wait", value(t, registry, "rondo_requests_waiting"), 1)
+				w.wantValue(1, "rondo_requests_waiting")
 				time.Sleep(time.Minute)
 				end()
 				go func() { _ = asks(ctx, time.Hour) }() // left behind
@@ -371,14 +362,14 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Hour)
-		lines := logs.FilterMessage("mcp.request").All()
+		lines := w.logs.FilterMessage("mcp.request").All()
 		wantFields(t, lines[0], map[string]any{"duration_ms": 1000, "waited_ms": 60000})
 		wantFields(t, lines[1], map[string]any{"duration_ms": 1000, "waited_ms": nil})
 		for name, want := range map[string]float64{
 			"rondo_request_duration_seconds": 2, "rondo_request_waiting_seconds": 60,
 			"rondo_requests_waiting": 0,
 		} {
-			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, registry, name), want)
+			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, w.registry, name), want)
 		}
 	})
 }
