@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -166,37 +167,26 @@ func (l *leg) runRecovering(method string, params protocol.Params) (
 }
 
 // paramsOf returns the parameters as the hosted server gets them.
-func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
-	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
+func (l *leg) paramsOf(params protocol.Params) (own protocol.Params, err error) {
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.GetPromptParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.ReadResourceParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.ListParams:
-		own := *p
-		own.RequestMeta = meta
-		return &own, nil
+		own = new(*p)
 	case *protocol.CompleteParams:
-		own := *p
-		own.RequestMeta = meta
-		return &own, nil
+		own = new(*p)
+	default:
+		return nil, fmt.Errorf("hosted: %T cannot be passed on", params)
 	}
-	return nil, fmt.Errorf("hosted: %T cannot be passed on", params)
+	*own.RequestMetadata() = protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
+	if retry := protocol.RetryOf(own); retry != nil {
+		*retry, err = l.retryOf(*retry)
+	}
+	return own, err
 }
 
 // explainFailure returns the error for a request that was not answered. A handler whose question
@@ -242,27 +232,27 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return &protocol.Response{ID: req.ID,
 			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
 	}
+	ask := l.askInRound
 	if l.parked != nil {
-		answer, err := l.askParked(ctx, question)
-		if err != nil {
-			l.open.fail(err)
-			return nil, err
-		}
-		l.open.add(-1)
-		return &protocol.Response{ID: req.ID, Result: answer}, nil
+		ask = l.askParked
 	}
-	var opts []roundtrip.QuestionOption
-	if l.optional {
-		opts = append(opts, roundtrip.IfPossible())
-	}
-	l.asked.Store(true)
-	answer, err := roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), question, opts...)
+	answer, err := ask(ctx, question)
 	if err != nil {
 		l.open.fail(err)
 		return nil, err
 	}
 	l.open.add(-1)
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
+}
+
+// askInRound has the funnel answer a question, or put it off to the next round.
+func (l *leg) askInRound(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
+	var opts []roundtrip.QuestionOption
+	if l.optional {
+		opts = append(opts, roundtrip.IfPossible())
+	}
+	l.asked.Store(true)
+	return roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), q, opts...)
 }
 
 // CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for

@@ -202,21 +202,20 @@ func (l *leg) maskText(text string) string {
 }
 
 func addParams(secrets *redact.Secrets, params protocol.Params) {
-	var retry protocol.Retry
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		secrets.AddJSON(p.Arguments)
-		retry = p.Retry
 	case *protocol.GetPromptParams:
 		secrets.AddJSON(p.Arguments)
-		retry = p.Retry
-	case *protocol.ReadResourceParams:
-		retry = p.Retry
 	case *protocol.CompleteParams:
 		secrets.AddText(p.Value)
 		for _, value := range p.Context {
 			secrets.AddText(value)
 		}
+	}
+	retry := protocol.RetryOf(params)
+	if retry == nil {
+		return
 	}
 	if state, _ := retry.RequestState.Text(); state != "" {
 		secrets.AddText(state)
