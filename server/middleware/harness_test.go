@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -103,37 +104,31 @@ type input struct {
 }
 
 func register(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return server.Text(in.Note), nil
-		})
-	server.AddTool(s, server.Tool{Name: "fail"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return nil, errors.New("cannot use " + in.Note)
-		})
-	server.AddTool(s, server.Tool{Name: "refuse"},
-		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
-			return nil, protocol.Errorf(4711, "not today")
-		})
-	server.AddTool(s, server.Tool{Name: "panic"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			panic("no idea what to do with " + in.Note)
-		})
-	server.AddTool(s, server.Tool{Name: "bug"},
-		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
-			return &protocol.InputRequiredResult{}, nil
-		})
-	server.AddTool(s, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			switch answer := confirm.Answer(ctx); answer.Outcome {
-			case roundtrip.Accepted:
-				return server.Text("deployed " + answer.Content.Reason), nil
-			case roundtrip.Declined:
-				return server.Text("left alone"), nil
-			}
-			return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"),
-				roundtrip.WithState("author "+in.Note)), nil
-		})
+	addTool(s, "echo", func(_ context.Context, in input) (toolOutcome, error) {
+		return server.Text(in.Note), nil
+	})
+	addTool(s, "fail", func(_ context.Context, in input) (toolOutcome, error) {
+		return nil, errors.New("cannot use " + in.Note)
+	})
+	addTool(s, "refuse", func(context.Context, input) (toolOutcome, error) {
+		return nil, protocol.Errorf(4711, "not today")
+	})
+	addTool(s, "panic", func(_ context.Context, in input) (toolOutcome, error) {
+		panic("no idea what to do with " + in.Note)
+	})
+	addTool(s, "bug", func(context.Context, input) (toolOutcome, error) {
+		return &protocol.InputRequiredResult{}, nil
+	})
+	addTool(s, "deploy", func(ctx context.Context, in input) (toolOutcome, error) {
+		switch answer := confirm.Answer(ctx); answer.Outcome {
+		case roundtrip.Accepted:
+			return server.Text("deployed " + answer.Content.Reason), nil
+		case roundtrip.Declined:
+			return server.Text("left alone"), nil
+		}
+		return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"),
+			roundtrip.WithState("author "+in.Note)), nil
+	})
 	server.AddPrompt(s, server.Prompt{Name: "greet"},
 		func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("cannot greet " + call.Arguments["who"])
@@ -321,6 +316,31 @@ func incoming(t testing.TB, method string, who protocol.Principal) *server.Reque
 		Version:   protocol.Latest,
 		Principal: who,
 	}
+}
+
+// toolCall is the request of a tool by the local caller.
+func toolCall(t testing.TB) *server.Request {
+	t.Helper()
+	return incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+}
+
+func returns(result protocol.Result, err error) server.Handler {
+	return func(context.Context, *server.Request) (protocol.Result, error) { return result, err }
+}
+
+// addTool adds a tool that looks at its input alone.
+func addTool(s *server.Server, name string,
+	f func(ctx context.Context, in input) (toolOutcome, error)) {
+	server.AddTool(s, server.Tool{Name: name},
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
+			return f(ctx, in)
+		})
+}
+
+// bubble runs a subtest in fake time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // noError ends the test if err is not nil.

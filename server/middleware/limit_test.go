@@ -146,7 +146,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 func TestLimitLetsRefusalsPass(t *testing.T) {
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 1}))
 	noError(t, c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()))
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
 	if _, err := c.handler(context.Background(), request); err != error(request.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)

@@ -258,7 +258,7 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 
 func TestLogOptions(t *testing.T) {
 	log, logs := newLog(&middleware.Options{Level: event.LevelDebug, OmitErrors: true})
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
@@ -273,7 +273,7 @@ func TestLogOptions(t *testing.T) {
 
 func TestLogLevelIsObeyed(t *testing.T) {
 	log, logs := newLog(nil, zap.IncreaseLevel(zap.ErrorLevel))
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.Resumed{Waited: time.Second})
@@ -289,9 +289,7 @@ func TestLogNil(t *testing.T) {
 	log.Observe(context.Background(), event.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
 	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-		func(context.Context, *server.Request) (protocol.Result, error) {
-			return want, nil
-		})
+		returns(want, nil))
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -302,13 +300,12 @@ func TestLogNil(t *testing.T) {
 func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
-	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
-			inner.raw(ctx, protocol.MethodCallTool,
-				params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
-					answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
-			return server.Text("passed on"), nil
-		})
+	addTool(outer.Server, "gateway", func(ctx context.Context, _ input) (toolOutcome, error) {
+		inner.raw(ctx, protocol.MethodCallTool,
+			params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
+				answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
+		return server.Text("passed on"), nil
+	})
 	outer.call("gateway", "")
 	wantFields(t, outer.entry("mcp.request"), map[string]any{"flow": nil, "round": nil})
 	legs := inner.logs.FilterMessage("mcp.request").All()

@@ -26,21 +26,19 @@ const canary = "canary-7f3Kq9Lw2Zx8"
 // leaky adds handlers that let the canary out wherever they can, short of
 // writing it into a protocol error of their own.
 func leaky(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "url"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return roundtrip.InputRequired(
-				roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
-					"https://id.example/login?token="+
-						in.Note),
-				roundtrip.WithState(map[string]string{"token": in.Note})), nil
-		})
-	server.AddTool(s, server.Tool{Name: "repeat"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
-				return nil, errors.New("cannot use " + answer.Content.Reason)
-			}
-			return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
-		})
+	addTool(s, "url", func(ctx context.Context, in input) (toolOutcome, error) {
+		return roundtrip.InputRequired(
+			roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
+				"https://id.example/login?token="+
+					in.Note),
+			roundtrip.WithState(map[string]string{"token": in.Note})), nil
+	})
+	addTool(s, "repeat", func(ctx context.Context, in input) (toolOutcome, error) {
+		if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
+			return nil, errors.New("cannot use " + answer.Content.Reason)
+		}
+		return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
+	})
 	server.AddTool(s, server.Tool{Name: "promise", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)},
 		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Structured(map[string]string{"n": in.Note})

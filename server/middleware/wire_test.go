@@ -95,47 +95,42 @@ type payment struct {
 
 // addPayments adds handlers in both styles, and some that go wrong.
 func addPayments(srv *server.Server, entered chan<- struct{}) {
-	server.AddTool(srv, server.Tool{Name: "pay"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(fmt.Sprint("paid ", p.Amount)), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "pay_guard"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
-			case roundtrip.Accepted:
-				return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
-			case roundtrip.Declined, roundtrip.Cancelled:
-				return server.Text("not paid"), nil
-			}
-			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
-					nil
-			}
-			return server.Text("paid all the same"), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "charge"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-			if err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer "+
-				"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
-		})
-	server.AddTool(srv, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
-			entered <- struct{}{}
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		})
+	addTool(srv, "pay", func(ctx context.Context, in input) (toolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(fmt.Sprint("paid ", p.Amount)), nil
+	})
+	addTool(srv, "pay_guard", func(ctx context.Context, in input) (toolOutcome, error) {
+		switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
+		case roundtrip.Accepted:
+			return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text("not paid"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
+	})
+	addTool(srv, "pay_anyway", func(ctx context.Context, in input) (toolOutcome, error) {
+		if roundtrip.RoundOf(ctx).Number == 1 {
+			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
+				nil
+		}
+		return server.Text("paid all the same"), nil
+	})
+	addTool(srv, "charge", func(ctx context.Context, in input) (toolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer "+
+			"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
+	})
+	addTool(srv, "slow", func(ctx context.Context, _ input) (toolOutcome, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
 	server.AddPrompt(srv, server.Prompt{Name: "broken"},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("db at 10.0.0.7 is down")
