@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// defaultPatience is how long a process may take to write a line, and how long to end. It is long
-// because it only passes when something hangs, and a loaded machine must not fail a correct test.
+// defaultPatience is for a line, and for the end. Only a process that hangs takes as long: a loaded
+// machine must not fail a correct test.
 const defaultPatience = time.Minute
 
 // Self returns the command that starts the running test binary again, with variables ("KEY=value")
@@ -138,20 +138,17 @@ func (p *Process) awaitEnd() {
 	}
 }
 
-// killAndClose kills the process and closes its output, so that nothing waits for it any more.
-// Killing alone is not enough: a child of the process may hold the output open.
+// killAndClose also closes the output, which a child of the process may hold open.
 func (p *Process) killAndClose() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.pipe.Close()
 }
 
-// An outputPipe reads from a buffered reader over a pipe and closes the pipe.
 type outputPipe struct {
 	io.Reader
 	io.Closer
 }
 
-// A countingWriter counts the bytes that are written through it.
 type countingWriter struct {
 	next io.Writer
 	n    int

@@ -44,7 +44,6 @@ func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	}
 }
 
-// guise is one way the bytes of a secret can be written.
 type guise struct {
 	name, text string
 	fold       bool // compared without regard to letter case
@@ -109,7 +108,6 @@ func joined(secret []byte, verb, separator string) string {
 	return strings.Join(parts, separator)
 }
 
-// printing is what came out and how it was asked for.
 type printing struct{ how, text string }
 
 type exported struct{ Value any }
