@@ -34,8 +34,8 @@ type leg struct {
 	open     openQuestions
 }
 
-// openQuestions are those of a handler that have no answer. Where it goes on without, what it
-// returns is withheld, as the funnel does in revision 2026-07-28.
+// openQuestions are those without an answer. Where the handler goes on without, its result is
+// withheld, as the funnel does in revision 2026-07-28.
 type openQuestions struct {
 	mu    sync.Mutex
 	count int
@@ -77,7 +77,6 @@ func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
 	return l
 }
 
-// run passes the request on and returns what the hosted server answers.
 func (l *leg) run(method string, params protocol.Params) (protocol.Result, error) {
 	defer l.over.Store(true)
 	params, err := l.paramsOf(params)
@@ -119,7 +118,6 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	return result, nil
 }
 
-// A passedOn is a refusal that a handler has passed on as its error, in the words of its SDK.
 type passedOn struct {
 	text string
 	error
@@ -128,8 +126,8 @@ type passedOn struct {
 func (e passedOn) Error() string { return e.text }
 func (e passedOn) Unwrap() error { return e.error }
 
-// refusalIn returns the error of a handler that has passed on the refusal of its question, nil for
-// any other: the funnel then says what the refusal means, in each SDK the same.
+// refusalIn returns the error of a handler that has passed on the refusal of its question, or nil:
+// the funnel then says what the refusal means, in each SDK the same.
 func (l *leg) refusalIn(text string) error {
 	no := roundtrip.RoundOf(l.ctx).RefusalIn(text)
 	if no == nil {
@@ -138,8 +136,8 @@ func (l *leg) refusalIn(text string) error {
 	return passedOn{text, no}
 }
 
-// finish drops from a result what the server in front says itself, and the cache hints of a
-// resource that depends on what a person has answered.
+// finish drops what the server in front says itself, and the cache hints of a resource that depends
+// on an answer.
 func (l *leg) finish(result protocol.Result) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -154,7 +152,7 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
-// runRecovering is run for a goroutine of its own: a panic of the handler must not end the process.
+// runRecovering is for a goroutine of its own: a panic must not end the process.
 func (l *leg) runRecovering(method string, params protocol.Params) (
 	result protocol.Result, err error) {
 	defer func() {
@@ -189,8 +187,6 @@ func (l *leg) paramsOf(params protocol.Params) (own protocol.Params, err error) 
 	return own, err
 }
 
-// explainFailure returns the error for a request that was not answered. A handler whose question
-// was put off is expected to fail.
 func explainFailure(err error) error {
 	if errors.Is(err, protocol.ErrSessionGone) {
 		return protocol.Errorf(protocol.CodeInternalError,
@@ -200,8 +196,7 @@ func explainFailure(err error) error {
 	return err
 }
 
-// explainError returns an error of the hosted server, which it spells for a session, as the server
-// in front spells it in all revisions.
+// explainError spells an error of the hosted server, which is that of a session, for all revisions.
 func explainError(method string, params protocol.Params, e *protocol.Error) error {
 	if visits, ok := e.URLElicitations(); ok {
 		return &protocol.URLElicitationRequiredError{Message: e.Message, Elicitations: visits}

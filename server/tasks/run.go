@@ -676,8 +676,8 @@ type foregroundKey struct{}
 
 // StatusMessage tells the client how the work goes: in a task as its status message, cut at 512
 // characters and stored about once a second, elsewhere as a progress notification, if the client
-// asked for progress. It is for handlers of tools whose Task is set, beside which they do not use
-// [server.Call.Progress]; elsewhere it does nothing. It never fails a run.
+// asked for progress. It is for handlers of tools whose Task is set, which do not call
+// [server.Call.Progress] as well; elsewhere it does nothing. It never fails a run.
 func StatusMessage(ctx context.Context, text string) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		r.say(ctx, text)
