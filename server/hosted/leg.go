@@ -261,6 +261,12 @@ func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.
 func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
+	switch n.Method {
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
+		protocol.NotifyElicitationCompleted: // of no request, whoever sends it
+		return sessionBack{l.session}.Notify(context.WithoutCancel(ctx), n)
+	}
 	call := l.waitingCall()
 	if l.over.Load() || call == nil {
 		return errOver
@@ -287,10 +293,6 @@ func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 			return err
 		}
 		return call.Log(ctx, m.Level, m.Logger, m.Data)
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		return sessionBack{l.session}.Notify(ctx, n)
 	}
 	return call.Notify(ctx, n)
 }

@@ -123,20 +123,9 @@ func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
 		return
 	}
 	n := &protocol.Notification{Method: m.Method, Params: m.Params}
-	if r := x.runOf(ctx, m); r == nil || isAnnouncement(m.Method) || !r.notify(ctx, n) {
+	if r := x.runOf(ctx, m); r == nil || !r.notify(ctx, n) {
 		_ = x.back.Notify(ctx, n) // the session ends if the client is gone
 	}
-}
-
-// isAnnouncement reports whether a notification belongs to no request, whoever sends it.
-func isAnnouncement(method string) bool {
-	switch method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		return true
-	}
-	return false
 }
 
 // runOf returns the run that sends a message, nil if it is not known: by the context, which may be

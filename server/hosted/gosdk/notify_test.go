@@ -54,8 +54,8 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 		b := &back{}
 		want(t, "call", textOf(c.Send(t.Context(), "tools/call", sends.params, b)), "reported")
 		lines := strings.Split(b.List(), "\n")
-		if len(lines) != 42 {
-			t.Fatalf("%s: %d messages, want 42", sends.params, len(lines))
+		if len(lines) != 43 {
+			t.Fatalf("%s: %d messages, want 43", sends.params, len(lines))
 		}
 		for i := range 20 {
 			want(t, "progress", lines[2*i], fmt.Sprintf(
@@ -68,9 +68,10 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 		}
 		want(t, "by its token", lines[41],
 			`notifications/progress {"progressToken":`+sends.token+`,"progress":99}`)
+		want(t, "by its context", lines[42],
+			`notifications/elicitation/complete {"elicitationId":"7"}`)
 		want(t, "what belongs to no call", c.Back.List(),
-			`notifications/progress {"progressToken":"unknown","progress":1}`+"\n"+
-				`notifications/elicitation/complete {"elicitationId":"7"}`)
+			`notifications/progress {"progressToken":"unknown","progress":1}`)
 	}
 }
 

@@ -102,7 +102,9 @@ func (x *session) begin(ctx context.Context, method string, back protocol.BackCa
 	}
 	r.ctx = x.peer.server.WithContext(context.WithValue(ctx, runKey{}, r), r)
 	r.asker = asker{x, r}
-	r.outbox = outbox{room: requestRoom, send: r.send}
+	r.outbox = outbox{room: requestRoom, send: func(n mcp.JSONRPCNotification) {
+		notify(r.ctx, r.back, n)
+	}}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended.Load() {
@@ -197,16 +199,4 @@ func (r *run) NotificationChannel() chan<- mcp.JSONRPCNotification {
 		return r.session.NotificationChannel()
 	}
 	return r.outbox.open()
-}
-
-// send passes on what a handler has sent, to the session where it concerns no request.
-func (r *run) send(n mcp.JSONRPCNotification) {
-	switch n.Method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		notify(r.life, r.session.back, n)
-	default:
-		notify(r.ctx, r.back, n)
-	}
 }
