@@ -15,8 +15,7 @@ const (
 	defaultMaxArguments = 1 << 20
 	// maxAnswers is many more questions than a person is asked at once.
 	maxAnswers = 64
-	// defaultMaxResult is more than a model can read, and leaves room for an
-	// image or two, in bytes.
+	// defaultMaxResult is more than a model can read, and leaves room for an image or two.
 	defaultMaxResult = 8 << 20
 )
 

@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	// documentURL is the client id at authorization servers of the suite that read
-	// metadata documents. Nothing is there, and they know it.
+	// documentURL is the client id at servers that read metadata documents. Nothing is there.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 
-	// redirectURI is where the browser would come back to. Nobody listens there: it
-	// is enough to know where the authorization server sends it.
+	// redirectURI is where the browser would come back to. Nobody listens there.
 	redirectURI = "http://localhost:3000/callback"
 )
 
@@ -108,7 +106,6 @@ func findIssuer(ctx context.Context, endpoint string) (string, error) {
 	return metadata.Servers[0], nil
 }
 
-// credentials are what the suite tells the client of a scenario.
 type credentials struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret"`
@@ -159,8 +156,7 @@ func (c *credentials) key() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// A visitor logs in without a browser: the suite's authorization servers ask nobody
-// and redirect at once.
+// A visitor logs in without a browser: the suite asks nobody, and redirects at once.
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
@@ -196,7 +192,6 @@ func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	return callback, check(callback)
 }
 
-// callTestTool makes the calls that need a token.
 func callTestTool(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	if err := listTools(ctx, c, nil); err != nil {
 		return err

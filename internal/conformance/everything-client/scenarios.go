@@ -38,7 +38,6 @@ func listTools(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	return err
 }
 
-// call calls a tool that must not fail.
 func call(ctx context.Context, c *client.Client, name string, args any) error {
 	result, err := c.CallTool(ctx, name, args)
 	if err == nil && result.IsError {

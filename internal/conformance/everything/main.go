@@ -96,9 +96,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	return srv, err
 }
 
-// serveHTTP serves until ctx ends, then lets go in good order: where other replicas can
-// take new clients the sessions that are open may finish, subscriptions are ended and
-// running requests waited for, then connections are closed.
+// serveHTTP serves until ctx ends. Then sessions may finish where other replicas take new clients,
+// subscriptions are ended, running requests waited for, and connections closed.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	replicas *replicas.Options) error {
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})

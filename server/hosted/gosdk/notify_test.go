@@ -28,7 +28,7 @@ func logged(data string) *mcp.LoggingMessageParams {
 }
 
 // report sends what handlers send, with their context and without.
-func report(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+func report(ctx context.Context, req *toolRequest) (*toolResult, error) {
 	token := req.Params.GetProgressToken()
 	for i := range 20 {
 		_ = req.Session.NotifyProgress(ctx, progress(token, i))
@@ -77,8 +77,7 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 
 func TestMessagesToOtherSessions(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "tell all", func(ctx context.Context, req *toolRequest) (
-		*mcp.CallToolResult, error) {
+	addTool(s, "tell all", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		for other := range s.Sessions() {
 			_ = other.Log(ctx, logged("to "+other.ID()))
 			_ = other.NotifyProgress(ctx, progress(req.Params.GetProgressToken(), 1))
@@ -125,7 +124,7 @@ func TestLogsWithoutTheContextOfACall(t *testing.T) {
 func TestListsThatChangeWhileACallRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil)
-		addTool(s, "change", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		addTool(s, "change", func(context.Context, *toolRequest) (*toolResult, error) {
 			addTool(s, "new", nil)
 			s.AddPrompt(&mcp.Prompt{Name: "new"}, nil)
 			s.AddResource(&mcp.Resource{URI: "x://y", Name: "y"}, nil)
@@ -156,7 +155,7 @@ func TestUpdatesReachSubscribers(t *testing.T) {
 		},
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
-	addTool(s, "update", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "update", func(ctx context.Context, _ *toolRequest) (*toolResult, error) {
 		return textf("updated"), s.ResourceUpdated(ctx,
 			&mcp.ResourceUpdatedNotificationParams{URI: "x://y"})
 	})
