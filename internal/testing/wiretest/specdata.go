@@ -116,9 +116,9 @@ func Need(t testing.TB) {
 	t.Skip(missing + ", to run this test")
 }
 
-// ReportMissing is for tests that check less without the published data. It says so once for each
+// reportMissing is for tests that check less without the published data. It says so once for each
 // test binary, on standard error, and fails t where the variable CI is set.
-func ReportMissing(t testing.TB) {
+func reportMissing(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Error(missing)
