@@ -33,9 +33,6 @@ type session struct {
 func (s *session) addLeg(l *leg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.legs == nil {
-		s.legs = map[*leg]struct{}{}
-	}
 	s.legs[l] = struct{}{}
 }
 
@@ -76,7 +73,8 @@ func (h *Server) openSession(
 			s, err = nil, fmt.Errorf("hosted: panic while a session was opened: %v", v)
 		}
 	}()
-	s = &session{host: h, caller: caller, front: front}
+	s = &session{host: h, caller: caller, front: front, legs: map[*leg]struct{}{},
+		uris: subscriptions{count: map[string]int{}}}
 	if h.front != nil {
 		s.catalog = h.front.NewCatalog(nil)
 	}

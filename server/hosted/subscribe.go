@@ -25,9 +25,6 @@ func (s *session) subscribe(ctx context.Context, uri string) error {
 			return err
 		}
 	}
-	if s.uris.count == nil {
-		s.uris.count = map[string]int{}
-	}
 	s.uris.count[uri]++
 	return nil
 }
