@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// namespace is the first part of the names of metrics.
 const namespace = "rondo"
 
 // Metrics counts and times requests, as a middleware, and what
@@ -112,8 +111,7 @@ func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
 	return m, nil
 }
 
-// durationBuckets covers handlers that compute and handlers that wait for other
-// services, up to where clients commonly give up.
+// durationBuckets covers handlers that compute, and those that wait for other services.
 func durationBuckets() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }

@@ -2,9 +2,8 @@ package testkit
 
 import "strconv"
 
-// GrowthValues returns JSON values of shapes that readers have trouble with, each
-// between head and tail. Those named "broken" or "twice" are no JSON that may be
-// accepted.
+// GrowthValues returns JSON values of shapes that readers have trouble with, each between head and
+// tail. Those named "broken" or "twice" are no JSON that may be accepted.
 func GrowthValues(head, tail string) []GrowthInput {
 	in := func(name, open, part, shut string, refused bool) GrowthInput {
 		return GrowthInput{Name: name, Make: Repeat(head+open, part, shut+tail), Refused: refused}
