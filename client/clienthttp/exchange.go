@@ -209,8 +209,8 @@ func (x *httpExchange) readBody() ([]byte, error) {
 }
 
 func (x *httpExchange) newTooLargeError(what string) error {
-	return newMalformedError(nil, errPrefix.Errorf("%s: %w: more than %d bytes", what,
-		errResponseTooLarge, x.transport.maxBytes))
+	return &malformedError{errPrefix.Errorf("%s: %w: more than %d bytes", what,
+		errResponseTooLarge, x.transport.maxBytes), -1, x.resp.StatusCode == http.StatusOK}
 }
 
 func (x *httpExchange) readExcerpt() string {
