@@ -76,6 +76,9 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, x.newTooLargeError("event")
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			if resp := cutResponse(event, id); resp != nil {
+				return resp, nil
+			}
 			return nil, errPrefix.Errorf("%w", errNoResponse)
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
@@ -106,6 +109,17 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 				errServerRequest)
 		}
 	}
+}
+
+// cutResponse returns the response to a request that is whole in the last event of a stream although
+// the blank line behind it is missing, nil for none.
+func cutResponse(event sse.Event, id protocol.ID) *protocol.Response {
+	m, err := protocol.DecodeMessage(event.Data)
+	resp, ok := m.(*protocol.Response)
+	if err != nil || !ok || id.IsZero() || resp.ID != id {
+		return nil
+	}
+	return resp
 }
 
 func (x *httpExchange) newEventReader() *sse.Reader {
