@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -249,7 +250,7 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
 	}
 	if _, taken := s.requests[e.id]; taken {
 		return nil, errPrefix.Errorf("a request with id %s is running", e.id)

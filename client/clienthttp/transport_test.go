@@ -208,7 +208,11 @@ func TestResponses(t *testing.T) {
 		{"empty stream", answer(200, stream, ""), "without a response"},
 		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))),
 			"without a response"},
-		{"cut stream", answer(200, stream, "data: "+result+"\n"), "without a response"},
+		{"cut stream", answer(200, stream, "data: "+result[:20]), "without a response"},
+		{"another's cut response", answer(200, stream,
+			"data: "+strings.Replace(result, "7", "8", 1)), "without a response"},
+		{"no last blank line", answer(200, stream, "data: "+result+"\n"), ""},
+		{"no last line end", answer(200, stream, "data: "+result), ""},
 		{"page", answer(200, "text/html", "<html>"), "content type"},
 		{"no type", answer(200, "", result), "content type"},
 		{"accepted", answer(202, "", ""), "202"},
@@ -256,6 +260,14 @@ func TestResponses(t *testing.T) {
 			}
 			if _, ok := protocol.AsError(err); ok {
 				t.Errorf("%v looks as if the server had said it", err)
+			}
+			response, ok := errors.AsType[interface {
+				error
+				HasRun() bool
+			}](err)
+			ran := tc.want == "too large" && tc.name != "big refusal"
+			if (ok && response.HasRun()) != ran {
+				t.Errorf("%v: has run %t, want %t", err, !ran, ran)
 			}
 		})
 	}

@@ -198,7 +198,8 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				go func() { done <- read(t, c.post(toolCall(1, "wait"))) }()
 				<-steps.entered
 				read(t, c.do(t.Context(), "DELETE", ""))
-				if got := <-done; got.status != 404 || got.body != want {
+				if got := <-done; got.status != 404 || got.body != want ||
+					got.header.Get("Rondo-Outcome") == "" {
 					t.Errorf("%s, the request that ran: got status %d: %s", c.version, got.status,
 						got.body)
 				}
@@ -222,6 +223,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				} {
 					got := read(t, c.do(t.Context(), request[0], request[1], request[2:]...))
 					if got.status != 404 || got.body != want ||
+						got.header.Get("Rondo-Outcome") != "" || // nothing ran
 						got.header.Get("Content-Type") != "application/json" {
 						t.Errorf("%s, %s session, %s: got status %d: %s", version, how, name,
 							got.status, got.body)
