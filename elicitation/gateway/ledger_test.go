@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,36 +28,25 @@ import (
 func askWhatever(t *testing.T, era protocol.Era) string {
 	t.Helper()
 	if era == protocol.Legacy {
-		_, url := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
-			event(fmt.Sprintf(rawAsk, "99", "Who?"))
-			event(fmt.Sprintf(rawText, id, <-answers))
+		return startRaw(t, func(c *rawCall) {
+			c.ask(99, "Who?")
+			c.text(c.takeAnswer())
 		})
-		return url
 	}
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Responses json.RawMessage `json:"inputResponses"`
-				State     *string         `json:"requestState"`
-			} `json:"params"`
-		}
-		_ = json.Unmarshal(body, &m)
+		m := readMessage(r)
 		result := `"resultType":"complete","tools":[{"name":"x","inputSchema":{"type":"object"}}],` +
 			`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,` +
 			`"cacheScope":"private"`
-		if text, _ := json.Marshal(string(m.Params.Responses)); m.Params.State != nil {
+		if text, _ := json.Marshal(string(m.Params.InputResponses)); m.Params.RequestState != nil {
 			result = `"resultType":"complete","content":[{"type":"text","text":` +
 				string(text) + `}]`
 		} else if m.Method == "tools/call" {
-			ask := strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1)
+			ask := strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%v,`, "", 1)
 			result = `"resultType":"input_required","requestState":"s","inputRequests":{"q":` +
 				fmt.Sprintf(ask, "Who?") + `}`
 		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
+		writeResponse(w, m, `"result":{`+result+`}`)
 	})).URL
 }
 
@@ -239,9 +227,9 @@ func askedBy(t *testing.T, response string) (key, state string) {
 	t.Helper()
 	var r struct {
 		Result struct {
-			InputRequests map[string]json.RawMessage `json:"inputRequests"`
-			RequestState  string                     `json:"requestState"`
-		} `json:"result"`
+			InputRequests map[string]json.RawMessage
+			RequestState  string
+		}
 	}
 	if err := json.Unmarshal([]byte(response), &r); err != nil || len(r.Result.InputRequests) != 1 {
 		t.Fatalf("got %s, %v", response, err)

@@ -77,16 +77,12 @@ func startLoginSite(
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
 	addTool(srv, "whoami", s.whoami)
-	handler, err := serverhttp.New(srv, &serverhttp.Options{
+	s.serve(t, newHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			grant, _ := s.as.Check(token)
 			return protocol.Principal{Subject: grant.Subject}, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.serve(t, handler, era, change)
+		}}), era, change)
 	return s
 }
 
@@ -428,7 +424,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 			wantText(t, c, "docs_whoami", "at the upstream you are alice-at-docs")
 		}
 		if upstreamEra == protocol.Modern {
-			p.answer = func(string) *protocol.ElicitResult {
+			p.answer = func(context.Context, string) *protocol.ElicitResult {
 				p.answer = nil
 				s.as.RevokeAll()
 				result, _ := client.Accept(target{"production"})
@@ -460,11 +456,12 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		s := newLoginSite(t)
-		u := &rawUpstream{tool: "whoami", answers: make(chan string, 1)}
-		u.call = func(_ json.RawMessage, event func(string), _ <-chan string) {
-			event(`{"jsonrpc":"2.0","method":"notifications/x"}` + "\nid: 7")
+		u := newRaw(func(c *rawCall) {
+			c.event(`{"jsonrpc":"2.0","method":"notifications/x"}` + "\nid: 7")
+			c.ended = true
 			s.as.RevokeAll()
-		}
+		})
+		u.tool = "whoami"
 		s.serve(t, u, protocol.Legacy, nil)
 		p := s.newPerson(t, "alice")
 		got := callText(t, p.connect(t, era, nil), "docs_whoami")
