@@ -133,29 +133,29 @@ func (l *ledger) events() (lines []string) {
 
 // Every question is in the log and in the metrics, however it ends and whoever asks whom.
 func TestEveryQuestionIsInOneLedger(t *testing.T) {
-	accepted := func() (*protocol.ElicitResult, error) { return client.Accept(target{"ann"}) }
-	slow := func() (*protocol.ElicitResult, error) {
-		time.Sleep(700 * time.Millisecond)
-		return accepted()
+	answers := func(r *protocol.ElicitResult, err error) formFunc {
+		return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return r, err
+		}
 	}
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		modern := clientEra == protocol.Modern
 		relayed := upstreamEra == protocol.Modern
 		for _, c := range []struct {
 			name   string
-			answer func() (*protocol.ElicitResult, error) // nil: the client cannot be asked
+			answer formFunc // nil: the client cannot be asked
 			want   string
 			text   string // that the client gets
 		}{
-			{"accept", accepted, "created|delivered|completed action=accept", `"ann"`},
-			{"decline", func() (*protocol.ElicitResult, error) { return client.Decline(), nil },
+			{"accept", fillAfter(0), "created|delivered|completed action=accept", `"ann"`},
+			{"decline", answers(client.Decline(), nil),
 				"created|delivered|completed action=decline", "decline"},
-			{"cancel", func() (*protocol.ElicitResult, error) { return client.Cancel(), nil },
+			{"cancel", answers(client.Cancel(), nil),
 				"created|delivered|completed action=cancel", "cancel"},
-			{"timeout", slow, "created|delivered|timeout code=23224", "Elicitation timed out"},
-			{"error", func() (*protocol.ElicitResult, error) {
-				return nil, protocol.Errorf(-32000, "no eyes")
-			}, "created|delivered|error reason=client_error code=-32000", "no eyes"},
+			{"timeout", fillAfter(700 * time.Millisecond),
+				"created|delivered|timeout code=23224", "Elicitation timed out"},
+			{"error", answers(nil, protocol.Errorf(-32000, "no eyes")),
+				"created|delivered|error reason=client_error code=-32000", "no eyes"},
 			{"no capability", nil, "rejected reason=capability code=-32601", "-32601"},
 		} {
 			asks := elicitation.Options{
@@ -164,14 +164,8 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				asks.Timeout = 500 * time.Millisecond
 			}
 			url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, asks)
-			with := client.Options{Era: clientEra}
-			if c.answer != nil {
-				with.ElicitForm = func(context.Context, *client.FormQuestion,
-				) (*protocol.ElicitResult, error) {
-					return c.answer()
-				}
-			}
-			mcp := connectUser(t, url, "ann", with, "ops_x")
+			mcp := connectUser(t, url, "ann", client.Options{Era: clientEra, ElicitForm: c.answer},
+				"ops_x")
 			var got string
 			want := c.want
 			if c.name == "error" && modern { // which has no way to send one

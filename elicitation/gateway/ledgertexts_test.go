@@ -25,9 +25,10 @@ func startLedger(
 	return url, books
 }
 
+type formFunc = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
+
 // fillAfter returns a handler for forms that accepts after a while.
-func fillAfter(wait time.Duration) func(
-	context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+func fillAfter(wait time.Duration) formFunc {
 	return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 		time.Sleep(wait)
 		return client.Accept(target{"ann"})

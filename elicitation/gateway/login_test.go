@@ -70,9 +70,7 @@ func visitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) 
 	return protocol.Principal{Subject: cookie.Value}, true
 }
 
-func startLoginSite(
-	t *testing.T, era protocol.Era, change func(*gateway.Options),
-) *loginSite {
+func startLoginSite(t *testing.T, era protocol.Era, change func(*gateway.Options)) *loginSite {
 	t.Helper()
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
@@ -191,16 +189,23 @@ func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	browser := &http.Client{Jar: jar, Transport: transport}
+	if name != "" {
+		logIn(t, browser, gatewayURL, name)
+	}
+	return browser
+}
+
+// logIn logs somebody in at the gateway.
+func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
+	t.Helper()
 	at, err := url.Parse(gatewayURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name != "" {
-		jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport}
+	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
 }
 
 // open opens a link in a browser, whose person consents at the authorization server.
@@ -329,15 +334,14 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	}
 	tryFrom("alice", "another browser of the person", callback, http.StatusForbidden)
 	tryFrom("bob", "the browser of another person", callback, http.StatusForbidden)
-	at, _ := url.Parse(s.url)
-	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "bob", Path: "/"}})
+	logIn(t, browser, s.url, "bob")
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusForbidden {
 		t.Errorf("another person in the browser: status %d: %s", status, page)
 	}
 	if n := s.as.Count(oauthtest.Token); n != 0 {
 		t.Errorf("%d codes were redeemed", n)
 	}
-	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "alice", Path: "/"}})
+	logIn(t, browser, s.url, "alice")
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusOK {
 		t.Errorf("status %d: %s", status, page)
 	}
